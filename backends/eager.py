@@ -1,0 +1,44 @@
+"""The captured graph run by NumPy, op by op: the reference for every other backend, and the last resort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.tensor_core.graph import Graph, bind, print_graph, run
+from npcompile.tensor_core.meta import TensorMeta
+
+
+def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
+    """Run each op of `graph` with NumPy. Needs no compiler."""
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        symbols = dict(zip(graph.symbols, inputs[len(graph.inputs) :]))
+        arrays = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(inputs, graph.inputs)]
+        with np.errstate(all="ignore"):
+            outputs, contents = run(graph, [*arrays, *inputs[len(graph.inputs) :]], lambda op, *xs, **p: op.eager(*xs, **p))
+        results = tuple(give_out(value, meta, symbols) for value, meta in zip(outputs, graph.metas))
+        fresh = [np.array(c) for c in contents]  # all are computed before any is written
+        for (index, _), value in zip(graph.writes, fresh):
+            inputs[index][...] = value
+        return results
+
+    return CompiledGraph(call, source=print_graph(graph))
+
+
+def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
+    """A fresh array with the promised memory order, or a NumPy scalar."""
+    value = np.asarray(value)
+    if not meta.boxed:
+        return value[()]
+    strides = bind(meta.strides, symbols)
+    axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
+    out = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else np.empty((), value.dtype)
+    out[...] = value
+    return out
+
+
+register_backend("eager", compile_eager)

@@ -1,0 +1,347 @@
+"""Symbolic integers: sizes and strides that a compiled program does not fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Union
+
+Size = Union[int, "Dim"]
+Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`fn(a, b)` with fn one of `floordiv mod max min`."""
+
+    fn: str
+    args: tuple[Size, Size]
+
+
+@dataclass(eq=False, slots=True)
+class ShapeEnv:
+    """The symbols of one capture: the value each had (its hint) and what was assumed of them (guards).
+
+    A question about a symbolic size is answered for the hint, and the answer becomes a guard, so that the
+    compiled program is used only where the answer is the same.
+    """
+
+    hints: dict[str, int] = field(default_factory=dict)
+    lower: dict[str, int] = field(default_factory=dict)  # what each symbol is known to be at least
+    guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
+
+    def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:
+        self.hints[name] = hint
+        if at_least is not None:
+            self.lower[name] = at_least
+        return Dim(self, (((name,), 1),))
+
+    def assume(self, text: str) -> None:
+        self.guards[text] = None
+
+    def bound(self, size: Size) -> int | None:
+        """The largest integer that `size` is known to be at least, or None."""
+        if isinstance(size, int):
+            return size
+        total = 0
+        for monomial, coefficient in size.terms:
+            low = 1
+            for atom in monomial:
+                atom_low = self._atom_bound(atom)
+                if atom_low is None or atom_low < 0:
+                    return None
+                low *= atom_low
+            if monomial and coefficient < 0:
+                return None
+            total += coefficient * low
+        return total
+
+    def _atom_bound(self, atom: Atom) -> int | None:
+        if isinstance(atom, str):
+            return self.lower.get(atom)
+        bounds = [self.bound(a) for a in atom.args]
+        known = [b for b in bounds if b is not None]
+        if atom.fn == "max":
+            return max(known, default=None)
+        if atom.fn == "min":
+            return min(known) if len(known) == 2 else None
+        if atom.fn == "mod":
+            return 0 if bounds[1] is not None and bounds[1] > 0 else None
+        divisor = atom.args[1]
+        return bounds[0] // divisor if bounds[0] is not None and isinstance(divisor, int) and divisor > 0 else None
+
+
+class Dim:
+    """An integer polynomial in the symbols of a ShapeEnv, in canonical form: equal Dims have equal terms.
+
+    Arithmetic gives Dims (or plain ints when constant). Comparisons answer True or False for the hint and
+    record the answer as a guard; `int(dim)` fixes the value by a guard.
+    """
+
+    __slots__ = ("env", "terms", "_hash")
+
+    def __init__(self, env: ShapeEnv, terms: tuple[tuple[Monomial, int], ...]):
+        self.env, self.terms, self._hash = env, terms, hash(terms)
+
+    # --- arithmetic
+
+    def __add__(self, other: Size) -> Size:
+        if (theirs := terms_of(other)) is None:
+            return NotImplemented
+        total = dict(self.terms)
+        for monomial, coefficient in theirs:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return build(self.env, total)
+
+    def __mul__(self, other: Size) -> Size:
+        if (theirs := terms_of(other)) is None:
+            return NotImplemented
+        product: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in theirs:
+                m = tuple(sorted(m1 + m2, key=repr))
+                product[m] = product.get(m, 0) + c1 * c2
+        return build(self.env, product)
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + -other if terms_of(other) is not None else NotImplemented
+
+    def __rsub__(self, other: Size) -> Size:
+        return -self + other if terms_of(other) is not None else NotImplemented
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        return divide(self, other) if terms_of(other) is not None else NotImplemented
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return divide(other, self) if terms_of(other) is not None else NotImplemented
+
+    def __mod__(self, other: Size) -> Size:
+        return remainder(self, other) if terms_of(other) is not None else NotImplemented
+
+    def __rmod__(self, other: int) -> Size:
+        return remainder(other, self) if terms_of(other) is not None else NotImplemented
+
+    def __abs__(self) -> Size:
+        return self if self >= 0 else -self
+
+    # --- questions: answered for the hint, guarded
+
+    def __eq__(self, other: object) -> bool:
+        if terms_of(other) is None:
+            return NotImplemented
+        return ask(self, "==", other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Size) -> bool:
+        return ask(self, "<", other)
+
+    def __le__(self, other: Size) -> bool:
+        return not ask(other, "<", self)
+
+    def __gt__(self, other: Size) -> bool:
+        return ask(other, "<", self)
+
+    def __ge__(self, other: Size) -> bool:
+        return not ask(self, "<", other)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        value = self.hint
+        if not self.is_identical(value):
+            self.env.assume(f"{self} == {value}")
+        return value
+
+    __int__ = __index__
+
+    # --- identity and text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def is_identical(self, other: object) -> bool:
+        """Structural equality: equal for every value of the symbols. Asks nothing, guards nothing."""
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    @property
+    def hint(self) -> int:
+        return evaluate(self, self.env.hints)
+
+    def symbols(self) -> Iterator[str]:
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                if isinstance(atom, str):
+                    yield atom
+                else:
+                    for arg in atom.args:
+                        if isinstance(arg, Dim):
+                            yield from arg.symbols()
+
+    def __str__(self) -> str:
+        return text_of(self, python_call)
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+def terms_of(size: object) -> tuple[tuple[Monomial, int], ...] | None:
+    if isinstance(size, Dim):
+        return size.terms
+    if isinstance(size, int):
+        return (((), int(size)),) if size else ()
+    return None
+
+
+def build(env: ShapeEnv, terms: dict[Monomial, int]) -> Size:
+    kept = tuple(sorted(((m, c) for m, c in terms.items() if c), key=repr))
+    if not kept:
+        return 0
+    if len(kept) == 1 and kept[0][0] == ():
+        return kept[0][1]
+    return Dim(env, kept)
+
+
+def env_of(*sizes: Size) -> ShapeEnv | None:
+    return next((s.env for s in sizes if isinstance(s, Dim)), None)
+
+
+def call(fn: str, a: Size, b: Size) -> Size:
+    env = env_of(a, b)
+    if env is None:
+        return INTEGER_FUNCTIONS[fn](a, b)
+    return Dim(env, (((Call(fn, (a, b)),), 1),))
+
+
+def divide(a: Size, b: Size) -> Size:
+    """`a // b` with Python's floor; ZeroDivisionError where Python has it."""
+    if b == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    if isinstance(b, int) and isinstance(a, Dim) and all(c % b == 0 for _, c in a.terms):
+        return build(a.env, {m: c // b for m, c in a.terms})
+    if isinstance(b, Dim) and len(b.terms) == 1:
+        quotient = divide_by_monomial(a, b)
+        if quotient is not None:
+            return quotient
+    return call("floordiv", a, b)
+
+
+def divide_by_monomial(a: Size, b: Dim) -> Size | None:
+    (divisor, by), *_ = b.terms
+    quotient: dict[Monomial, int] = {}
+    for monomial, coefficient in terms_of(a) or ():
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % by:
+            return None
+        quotient[tuple(rest)] = coefficient // by
+    return build(b.env, quotient)
+
+
+def remainder(a: Size, b: Size) -> Size:
+    """`a % b` with Python's sign; ZeroDivisionError where Python has it."""
+    if b == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    if isinstance(b, int) and isinstance(a, Dim) and all(c % b == 0 for _, c in a.terms):
+        return 0
+    if isinstance(b, Dim) and len(b.terms) == 1 and divide_by_monomial(a, b) is not None:
+        return 0
+    return call("mod", a, b)
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """max(a, b) without asking which is larger, unless it is known."""
+    if same(a, b):
+        return a
+    return call("max", a, b)
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """min(a, b) without asking which is smaller, unless it is known."""
+    if same(a, b):
+        return a
+    return call("min", a, b)
+
+
+def same(a: Size, b: Size) -> bool:
+    """Equal for every value of the symbols: asks nothing, guards nothing."""
+    return a.is_identical(b) if isinstance(a, Dim) else not isinstance(b, Dim) and a == b
+
+
+def ask(a: Size, relation: str, b: Size) -> bool:
+    env = env_of(a, b)
+    assert env is not None
+    difference = a - b
+    if isinstance(difference, int):
+        return difference == 0 if relation == "==" else difference < 0
+    low, high = env.bound(difference), env.bound(-difference)
+    if relation == "==" and ((low is not None and low > 0) or (high is not None and high > 0)):
+        return False
+    if relation == "<" and low is not None and low >= 0:
+        return False
+    if relation == "<" and high is not None and high > 0:
+        return True
+    left, right = evaluate(a, env.hints), evaluate(b, env.hints)
+    answer = left == right if relation == "==" else left < right
+    opposite = {"==": "!=", "<": ">="}[relation]
+    env.assume(f"{a} {relation if answer else opposite} {b}")
+    return answer
+
+
+INTEGER_FUNCTIONS = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "max": max, "min": min}
+
+
+def evaluate(size: Size, values: dict[str, int]) -> int:
+    """The integer that `size` is when its symbols have the given values."""
+    if isinstance(size, int):
+        return size
+    total = 0
+    for monomial, coefficient in size.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                coefficient *= values[atom]
+            else:
+                coefficient *= INTEGER_FUNCTIONS[atom.fn](*(evaluate(arg, values) for arg in atom.args))
+        total += coefficient
+    return total
+
+
+def hint_of(size: Size) -> int:
+    return size.hint if isinstance(size, Dim) else size
+
+
+def python_call(fn: str, a: str, b: str) -> str:
+    infix = {"floordiv": "//", "mod": "%"}
+    return f"({a} {infix[fn]} {b})" if fn in infix else f"{fn}({a}, {b})"
+
+
+def c_call(fn: str, a: str, b: str) -> str:
+    """Integer functions as generated C names them; they have Python's signs, not C's."""
+    return f"npc_{fn}({a}, {b})"
+
+
+def text_of(size: Size, print_call=python_call) -> str:  # type: ignore[no-untyped-def]
+    """`size` as an expression over its symbols: Python by default, C with `c_call`."""
+    if not isinstance(size, Dim):
+        return str(size)
+    parts = []
+    for monomial, coefficient in size.terms:
+        factors = [
+            atom if isinstance(atom, str) else print_call(atom.fn, *(text_of(arg, print_call) for arg in atom.args))
+            for atom in monomial
+        ]
+        if coefficient != 1 or not factors:
+            factors.insert(0, str(coefficient))
+        parts.append("*".join(factors))
+    return f"({' + '.join(parts)})" if len(parts) > 1 or "*" in parts[0] else parts[0]

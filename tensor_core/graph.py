@@ -1,0 +1,254 @@
+"""The program between capture and kernels: a list of pure operations, and what is written back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
+from npcompile.tensor_core.meta import TensorMeta, is_static
+from npcompile.tensor_core.op import OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's program."""
+
+    filename: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.filename.rsplit('/', 1)[-1]}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One value. Nodes are hash-consed by their Builder: equal programs are the same node."""
+
+    op: str  # a row of OPS
+    inputs: tuple[Node, ...]
+    params: dict[str, Any]
+    meta: TensorMeta
+    location: Location | None = None
+
+    @property
+    def shape(self):  # type: ignore[no-untyped-def]
+        return self.meta.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.meta.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.meta}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """`outputs` are fresh arrays; `writes` replace the contents of input arrays when the program has run.
+
+    A compiled graph is called with the values of `inputs` in order, then one Python int per symbol, and returns a
+    tuple with one fresh array (or NumPy scalar where `meta.boxed` is False) per output.
+    """
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    metas: tuple[TensorMeta, ...]  # what the caller gets for each output: memory order, scalar or array
+    writes: tuple[tuple[int, Node], ...] = ()  # (index of the input, its new contents)
+    symbols: tuple[str, ...] = ()  # names of the symbolic integers, passed after the inputs
+    env: ShapeEnv | None = None
+    name: str = "graph"
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        return (*self.outputs, *(node for _, node in self.writes))
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every live node, inputs first, each after what it uses."""
+        return topological(self.results, self.inputs)
+
+    def __str__(self) -> str:
+        return print_graph(self)
+
+
+def topological(results: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:
+    order: dict[Node, None] = dict.fromkeys(first)
+    for result in results:
+        stack: list[tuple[Node, Iterator[Node]]] = [(result, iter(result.inputs))]
+        while stack:
+            node, rest = stack[-1]
+            if node in order:
+                stack.pop()
+                continue
+            following = next((n for n in rest if n not in order), None)
+            if following is None:
+                order[node] = None
+                stack.pop()
+            else:
+                stack.append((following, iter(following.inputs)))
+    return list(order)
+
+
+def users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """Who reads each node, within `nodes`."""
+    found: dict[Node, list[Node]] = {n: [] for n in nodes}
+    for n in nodes:
+        for i in n.inputs:
+            found[i].append(n)
+    return found
+
+
+@dataclass(eq=False, slots=True)
+class Builder:
+    """Makes the nodes of one graph: checks them against the op table, and never makes the same one twice."""
+
+    env: ShapeEnv = field(default_factory=ShapeEnv)
+    inputs: list[Node] = field(default_factory=list)
+    location: Location | None = None  # the user's line being captured
+    _made: dict[tuple, Node] = field(default_factory=dict)
+
+    def input(self, meta: TensorMeta) -> Node:
+        node = Node("input", (), {"index": len(self.inputs)}, meta, self.location)
+        self.inputs.append(node)
+        return node
+
+    def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
+        """A node for `op`. Its meta comes from the table; Decline passes through where NumPy would raise."""
+        key = (op, inputs, freeze(params))
+        node = self._made.get(key)
+        if node is None:
+            meta = OPS[op].meta(*(n.meta for n in inputs), **params)
+            node = self._made[key] = Node(op, inputs, params, meta, self.location)
+        return node
+
+    def constant(self, value: Any, dtype: np.dtype) -> Node:
+        """A 0-D constant, stored as a Python or NumPy scalar of `dtype`."""
+        scalar = np.asarray(value, dtype=dtype)[()]
+        return self.apply("constant", value=scalar, dtype=np.dtype(dtype))
+
+    def finish(
+        self,
+        outputs: Sequence[Node],
+        metas: Sequence[TensorMeta] | None = None,
+        writes: Sequence[tuple[int, Node]] = (),
+        name: str = "graph",
+    ) -> Graph:
+        """The graph of what was built that `outputs` and `writes` need, verified."""
+        metas = tuple(n.meta for n in outputs) if metas is None else tuple(metas)
+        graph = Graph(tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name)
+        symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node))
+        graph = replace(graph, symbols=tuple(symbols))
+        verify(graph)
+        return graph
+
+
+def freeze(value: Any) -> Any:
+    """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and nan from nothing."""
+    if isinstance(value, dict):
+        return tuple((k, freeze(v)) for k, v in sorted(value.items()))
+    if isinstance(value, (tuple, list)):
+        return tuple(map(freeze, value))
+    if isinstance(value, np.ndarray):
+        return (value.dtype, value.shape, value.tobytes())
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return (type(value), repr(value))
+    return value
+
+
+def symbols_of(value: Any) -> Iterator[str]:
+    """The symbols that a node's sizes and params are written with."""
+    match value:
+        case Dim():
+            yield from value.symbols()
+        case Node():
+            for part in (value.meta.shape, value.meta.strides, *value.params.values()):
+                yield from symbols_of(part)
+        case tuple() | list():
+            for part in value:
+                yield from symbols_of(part)
+        case slice():
+            yield from symbols_of((value.start, value.stop, value.step))
+
+
+def bind(value: Any, values: dict[str, int]) -> Any:
+    """`value` (a size, a shape, a dict of params...) with its symbols replaced by integers."""
+    match value:
+        case Dim():
+            return evaluate(value, values)
+        case tuple():
+            return tuple(bind(v, values) for v in value)
+        case dict():
+            return {k: bind(v, values) for k, v in value.items()}
+        case _:
+            return value
+
+
+class InvalidGraph(AssertionError):
+    """A pass made a graph that breaks the rules: an internal mistake."""
+
+
+def verify(graph: Graph) -> None:
+    """Every node's meta is what the table says for its inputs, and inputs are the graph's own."""
+    inputs = set(graph.inputs)
+    for node in graph.nodes:
+        if node.op == "input":
+            if node not in inputs:
+                raise InvalidGraph(f"input {node.params['index']} is not an input of this graph")
+            continue
+        if node.op not in OPS:
+            raise InvalidGraph(f"no op {node.op!r} in the table")
+        want = OPS[node.op].meta(*(n.meta for n in node.inputs), **node.params)
+        if freeze(want.shape) != freeze(node.meta.shape) or want.dtype != node.meta.dtype:
+            raise InvalidGraph(f"{node.op}({', '.join(str(n.meta) for n in node.inputs)}) is {want}, not {node.meta}")
+    for node, meta in zip(graph.outputs, graph.metas, strict=True):
+        if freeze(node.meta.shape) != freeze(meta.shape) or node.meta.dtype != meta.dtype:
+            raise InvalidGraph(f"{node.meta} cannot be given out as {meta}")
+    for index, node in graph.writes:
+        target = graph.inputs[index].meta
+        if freeze(target.shape) != freeze(node.meta.shape) or target.dtype != node.meta.dtype:
+            raise InvalidGraph(f"{node.meta} cannot replace input {index}, a {target}")
+
+
+def run(graph: Graph, inputs: Sequence[Any], call: Callable[..., Any]) -> tuple[list[Any], list[Any]]:
+    """Walk the graph with concrete inputs; `call(op, *values, **params)` does each op. Outputs, then new contents."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, inputs))
+    symbols = dict(zip(graph.symbols, inputs[len(graph.inputs) :]))
+    for node in graph.nodes:
+        if node.op != "input":
+            values[node] = call(OPS[node.op], *(values[i] for i in node.inputs), **bind(node.params, symbols))
+    return [values[n] for n in graph.outputs], [values[n] for _, n in graph.writes]
+
+
+def print_graph(graph: Graph) -> str:
+    """The graph as a readable Python program, with dtype, shape and the user's line."""
+    names: dict[Node, str] = {n: f"x{i}" for i, n in enumerate(graph.inputs)}
+    header = ", ".join([*(names[n] for n in graph.inputs), *graph.symbols])
+    lines = [f"def {graph.name}({header}):"]
+    lines += [f"    # {names[n]}: {n.meta}" for n in graph.inputs]
+    for node in graph.nodes:
+        if node.op == "input":
+            continue
+        names[node] = f"t{len(names) - len(graph.inputs)}"
+        arguments = [*(names[i] for i in node.inputs), *(f"{k}={show_param(v)}" for k, v in node.params.items())]
+        at = f"  {node.location}" if node.location else ""
+        lines.append(f"    {names[node]} = {node.op}({', '.join(arguments)})  # {node.meta}{at}")
+    lines += [f"    {names[graph.inputs[i]]}[...] = {names[n]}" for i, n in graph.writes]
+    lines.append(f"    return {', '.join(names[n] for n in graph.outputs) or '()'}")
+    return "\n".join(lines)
+
+
+def show_param(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, tuple):
+        return f"({', '.join(map(show_param, value))}{',' if len(value) == 1 else ''})"
+    return str(value) if isinstance(value, Dim) else repr(value)
+
+
+def is_dynamic(graph: Graph) -> bool:
+    return not all(is_static(n.meta.shape) for n in graph.inputs)

@@ -1,0 +1,222 @@
+"""All of an array but its numbers: shape, dtype, signed strides, device, scalar-or-array, read-only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+
+Shape = tuple[Size, ...]
+
+
+class Decline(Exception):
+    """This cannot be captured exactly. The graph ends here, NumPy runs the instruction, capture resumes after it.
+
+    `reason` says what, `hint` what the user may do instead. Not an error: nobody but the tracer sees it.
+    """
+
+    def __init__(self, reason: str, hint: str = ""):
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    shape: Shape
+    dtype: np.dtype
+    strides: Shape = ()  # bytes, signed, as NumPy's; C-contiguous when not given
+    device: str = "cpu"
+    boxed: bool = True  # False where NumPy has a scalar (np.float64), not a 0-D array
+    writeable: bool = True
+    weak: bool = False  # a Python int, float or complex: NEP 50 lets the other operand decide the dtype
+
+    def __post_init__(self) -> None:
+        if len(self.strides) != len(self.shape):
+            object.__setattr__(self, "strides", contiguous_strides(self.shape, self.dtype.itemsize))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        return product(self.shape)
+
+    def with_(self, **changes: object) -> TensorMeta:
+        """The same with some fields changed; a new shape or dtype without strides is C-contiguous."""
+        if ("shape" in changes or "dtype" in changes) and "strides" not in changes:
+            changes["strides"] = ()
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.str[1:]}[{', '.join(map(str, self.shape))}]"
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    return math.prod(sizes) if sizes else 1
+
+
+def contiguous_strides(shape: Shape, itemsize: int, order: str = "C") -> Shape:
+    """Strides of a fresh array in C or F order.
+
+    NumPy counts a size of 0 as 1 here (numpy/_core/src/multiarray/ctors.c, _array_fill_strides).
+    """
+    strides: list[Size] = []
+    step: Size = itemsize
+    for n in reversed(shape) if order == "C" else shape:
+        strides.append(step)
+        if not (isinstance(n, int) and n == 0):
+            step = step * n
+    return tuple(reversed(strides)) if order == "C" else tuple(strides)
+
+
+def is_contiguous(meta: TensorMeta, order: str = "C") -> bool:
+    """NumPy's relaxed test: axes of size 1 may have any stride, empty arrays are contiguous."""
+    if any(n == 0 for n in meta.shape):
+        return True
+    step: Size = meta.dtype.itemsize
+    for n, s in zip(*((reversed(meta.shape), reversed(meta.strides)) if order == "C" else (meta.shape, meta.strides))):
+        if n == 1:
+            continue
+        if not same(s, step) and s != step:
+            return False
+        step = step * n
+    return True
+
+
+def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMeta]) -> Shape:
+    """Strides of a fresh result with order='K': axes sorted as the operands' are (nditer's rule).
+
+    Operands must already be broadcast to `shape`. Axes are compared by the absolute strides of each operand that
+    has both non-zero, insertion sorted from the last axis; ties and conflicts keep C order
+    (numpy/_core/src/multiarray/nditer_constr.c, npyiter_find_best_axis_ordering).
+    """
+    ndim = len(shape)
+    if ndim < 2 or all(is_contiguous(m, "C") for m in operands):
+        return contiguous_strides(shape, itemsize)
+    metas = [m for m in operands if m.ndim]
+    order = list(range(ndim))[::-1]  # innermost first
+    for i in range(1, ndim):
+        position, axis = i, order[i]
+        for j in range(i - 1, -1, -1):
+            should_swap, ambiguous = _compare_axes(metas, order[j], axis)
+            if not ambiguous:
+                if should_swap:
+                    position = j
+                else:
+                    break
+        order.insert(position, order.pop(i))
+    strides: list[Size] = [0] * ndim
+    step: Size = itemsize
+    for axis in order:
+        strides[axis] = step
+        if not (isinstance(shape[axis], int) and shape[axis] == 0):
+            step = step * shape[axis]
+    return tuple(strides)
+
+
+def _compare_axes(metas: Sequence[TensorMeta], inner: int, axis: int) -> tuple[bool, bool]:
+    """Should `axis` move inside `inner`? Second answer: no operand could tell."""
+    swap, ambiguous = False, True
+    for m in metas:
+        a, b = abs(m.strides[inner]), abs(m.strides[axis])
+        if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
+            continue
+        if same(a, b) or a <= b:
+            swap = False
+            ambiguous = False
+        elif ambiguous:
+            swap = True
+            ambiguous = False
+    return swap, ambiguous
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy's broadcasting, over symbolic sizes too. Declines where NumPy raises ValueError."""
+    ndim = max(map(len, shapes), default=0)
+    result: list[Size] = [1] * ndim
+    for shape in shapes:
+        for axis, n in enumerate(shape, ndim - len(shape)):
+            m = result[axis]
+            if same(n, m) or (isinstance(n, int) and n == 1):
+                continue
+            if isinstance(m, int) and m == 1:
+                result[axis] = n
+            elif n == m:
+                result[axis] = n if isinstance(n, int) else m
+            elif n != 1:
+                if m == 1:
+                    result[axis] = n
+                else:
+                    raise Decline(f"operands could not be broadcast together with shapes {' '.join(map(str, shapes))}")
+    return tuple(result)
+
+
+def broadcast_strides(meta: TensorMeta, shape: Shape) -> Shape:
+    """Strides of a broadcast_to view: 0 along every axis that is repeated."""
+    lead = len(shape) - meta.ndim
+    return (0,) * lead + tuple(
+        0 if isinstance(n, int) and n == 1 and not same(n, m) else s for n, s, m in zip(meta.shape, meta.strides, shape[lead:])
+    )
+
+
+def reshape_strides(meta: TensorMeta, shape: Shape, order: str = "C") -> Shape | None:
+    """Strides of the view that `reshape` gives, or None where NumPy copies (_attempt_nocopy_reshape)."""
+    itemsize = meta.dtype.itemsize
+    if any(n == 0 for n in meta.shape):
+        return contiguous_strides(shape, itemsize, order)
+    old = [(n, s) for n, s in zip(meta.shape, meta.strides) if not (isinstance(n, int) and n == 1)]
+    new = list(shape)
+    strides: list[Size] = [0] * len(new)
+    oi = ni = 0
+    while ni < len(new) and oi < len(old):
+        np_, op_ = new[ni], old[oi][0]
+        nj, oj = ni + 1, oi + 1
+        while not same(np_, op_) and np_ != op_:
+            if np_ < op_:
+                np_ = np_ * new[nj]
+                nj += 1
+            else:
+                op_ = op_ * old[oj][0]
+                oj += 1
+        for k in range(oi, oj - 1):
+            first, second = (k, k + 1) if order == "F" else (k + 1, k)
+            n, s = old[first]
+            if old[second][1] != n * s:
+                return None
+        if order == "F":
+            strides[ni] = old[oi][1]
+            for k in range(ni + 1, nj):
+                strides[k] = strides[k - 1] * new[k - 1]
+        else:
+            strides[nj - 1] = old[oj - 1][1]
+            for k in range(nj - 1, ni, -1):
+                strides[k - 1] = strides[k] * new[k]
+        ni, oi = nj, oj
+    last: Size = strides[ni - 1] if ni else itemsize
+    if order == "F" and ni:
+        last = last * new[ni - 1]
+    for k in range(ni, len(new)):
+        strides[k] = last
+    return tuple(strides)
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """A possibly negative axis as 0..ndim-1. Declines where NumPy raises AxisError."""
+    axis = int(axis)
+    if not -ndim <= axis < ndim:
+        raise Decline(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
+
+
+def concrete(shape: Shape) -> tuple[int, ...]:
+    """The shape at the sizes seen at capture: for cost estimates, never for correctness."""
+    return tuple(hint_of(n) for n in shape)
+
+
+def is_static(shape: Shape) -> bool:
+    return not any(isinstance(n, Dim) for n in shape)

@@ -1,0 +1,59 @@
+"""The op table: one row is the whole op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """What the graph can say. Inputs are nodes; params are hashable and known when capturing (sizes may be Dims)."""
+
+    name: str
+    kind: str  # leaf, elementwise, movement, update, reduction, scan, gather, scatter, contraction, extern
+    meta: Callable[..., TensorMeta]  # (*input metas, **params) -> meta of the result
+    eager: Callable[..., np.ndarray]  # (*arrays, **params) -> array: the op's meaning, in NumPy
+    scalar: str | Callable | None = None  # elementwise: a scalar primitive's name, or the op written with other ops
+    vjp: Callable | None = None  # (g, out, *inputs) -> gradients; None: not differentiable
+    numpy: Callable | None = None  # the NumPy function that this answers to
+    raises: tuple[type[Exception], ...] = ()  # what it can raise on data: such ops are not captured inside `try`
+    samples: Callable | None = None  # (dtype, rng) -> argument tuples for the table's own tests
+
+
+class OpTable(Mapping[str, Op]):
+    """Rows by name. Adding a row is the whole of adding an op."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Op] = {}
+
+    def add(self, op: Op) -> Op:
+        assert op.name not in self._rows, f"two rows for op {op.name}"
+        self._rows[op.name] = op
+        return op
+
+    def __getitem__(self, name: str) -> Op:
+        return self._rows[name]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+OPS = OpTable()
+
+
+def row(kind: str, *, eager: Callable[..., np.ndarray], **fields: Any) -> Callable[[Callable[..., TensorMeta]], Op]:
+    """Decorate a meta rule to make it a row named like the function."""
+
+    def add(meta: Callable[..., TensorMeta]) -> Op:
+        return OPS.add(Op(meta.__name__.rstrip("_"), kind, meta, eager, **fields))
+
+    return add

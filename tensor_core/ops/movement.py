@@ -1,0 +1,81 @@
+"""The same numbers at other places: no arithmetic, and no copy when fused."""
+
+import numpy as np
+
+from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.meta import (
+    Decline,
+    TensorMeta,
+    broadcast_strides,
+    product,
+    reshape_strides,
+)
+from npcompile.tensor_core.op import row
+
+
+@row("movement", eager=lambda x, *, axes: np.transpose(x, axes))
+def permute(x: TensorMeta, *, axes):
+    """out's axis k is x's axis axes[k]."""
+    assert sorted(axes) == list(range(x.ndim)), axes
+    return x.with_(shape=tuple(x.shape[a] for a in axes), strides=tuple(x.strides[a] for a in axes))
+
+
+@row("movement", eager=lambda x, *, shape: np.reshape(x, shape))
+def reshape(x: TensorMeta, *, shape):
+    """The same elements in C order under another shape."""
+    if not same(product(x.shape), product(shape)) and product(x.shape) != product(shape):
+        raise Decline(f"cannot reshape array of size {product(x.shape)} into shape {shape}")
+    return x.with_(shape=shape, strides=reshape_strides(x, shape) or ())
+
+
+@row("movement", eager=lambda x, *, shape: np.broadcast_to(x, shape))
+def broadcast_to(x: TensorMeta, *, shape):
+    """NumPy's broadcasting: axes of size 1 repeat, new axes come first."""
+    for n, m in zip(reversed(x.shape), reversed(shape)):
+        if not same(n, m) and n != 1 and n != m:
+            raise Decline(f"cannot broadcast shape {x.shape} to {shape}")
+    return x.with_(shape=shape, strides=broadcast_strides(x, shape), writeable=False)
+
+
+def eager_slice(x, *, start, step, shape):
+    return x[region(start, step, shape)]
+
+
+def region(start, step, shape):
+    """The basic index that names elements start + step * (0 .. n-1) of every axis."""
+    return tuple(
+        slice(a, (a + s * n) if a + s * n >= 0 else None, s) if n else slice(0, 0) for a, s, n in zip(start, step, shape)
+    )
+
+
+@row("movement", eager=eager_slice)
+def slice_(x: TensorMeta, *, start, step, shape):
+    """out[i, j, ...] = x[start0 + step0 * i, start1 + step1 * j, ...]; steps may be negative. In bounds by its maker."""
+    assert len(start) == len(step) == len(shape) == x.ndim
+    return x.with_(shape=shape, strides=tuple(a * s for a, s in zip(x.strides, step)))
+
+
+@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis))
+def concatenate(*xs: TensorMeta, axis):
+    """All of one dtype, joined along an existing axis (0 <= axis < ndim)."""
+    first = xs[0]
+    assert all(x.dtype == first.dtype and x.ndim == first.ndim for x in xs)
+    for x in xs[1:]:
+        for a, (n, m) in enumerate(zip(x.shape, first.shape)):
+            if a != axis and not same(n, m) and n != m:
+                raise Decline("all the input array dimensions except for the concatenation axis must match exactly")
+    total = sum((x.shape[axis] for x in xs[1:]), first.shape[axis])
+    return TensorMeta((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+
+def eager_slice_update(x, value, *, start, step):
+    out = x.copy()
+    out[region(start, step, value.shape)] = value
+    return out
+
+
+@row("update", eager=eager_slice_update)
+def slice_update(x: TensorMeta, value: TensorMeta, *, start, step):
+    """x with the elements that slice(start, step, value.shape) names replaced by value (same dtype)."""
+    assert x.dtype == value.dtype and x.ndim == value.ndim == len(start) == len(step)
+    return x.with_(writeable=True)
