@@ -109,12 +109,18 @@ class Builder:
 
     env: ShapeEnv = field(default_factory=ShapeEnv)
     inputs: list[Node] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)  # the Python expression that gives each input, when called
     location: Location | None = None  # the user's line being captured
     _made: dict[tuple, Node] = field(default_factory=dict)
 
-    def input(self, meta: TensorMeta) -> Node:
-        node = Node("input", (), {"index": len(self.inputs)}, meta, self.location)
+    def input(self, meta: TensorMeta, argument: str = "") -> Node:
+        """A new input. The same non-empty `argument` is the same input."""
+        key = ("input", argument)
+        if argument and key in self._made:
+            return self._made[key]
+        node = self._made[key] = Node("input", (), {"index": len(self.inputs)}, meta, self.location)
         self.inputs.append(node)
+        self.arguments.append(argument)
         return node
 
     def apply(self, op: str, *inputs: Node, **params: Any) -> Node:

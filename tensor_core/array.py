@@ -1,0 +1,333 @@
+"""A NumPy array while a program is captured: which memory it is, through which view, and its metadata.
+
+Memory is a `Storage` whose contents are a node of the graph. An `Array` sees it through view `steps`. Reading applies
+the steps to the contents; writing replaces the contents, so every other array of the same storage sees the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    broadcast_strides,
+    contiguous_strides,
+    keep_order_strides,
+    reshape_strides,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """Memory shared by arrays. `node` is its contents now, as the array that owns the memory would show it."""
+
+    builder: Builder
+    node: Node
+    meta: TensorMeta  # of the owning array
+    source: Any = None  # where the owner came from when the program got it from outside, else None: fresh memory
+    original: Node = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.original = self.node
+
+    @property
+    def is_written(self) -> bool:
+        return self.node is not self.original
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One view operation: what NumPy method makes it, and what it means to a graph."""
+
+    kind: str  # a row of STEPS
+    param: Any  # axes, shape, index or dtype
+
+
+@dataclass(slots=True, eq=False)
+class Array:
+    """A traced ndarray, or NumPy scalar where `meta.boxed` is False."""
+
+    storage: Storage
+    steps: tuple[Step, ...]
+    meta: TensorMeta
+
+    @property
+    def builder(self) -> Builder:
+        return self.storage.builder
+
+    @property
+    def shape(self) -> Shape:
+        return self.meta.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.meta.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.meta.shape)
+
+    @property
+    def node(self) -> Node:
+        """The present contents."""
+        node = self.storage.node
+        for step in self.steps:
+            node = STEPS[step.kind].read(self.builder, node, step.param)
+        return node
+
+    def write(self, value: Node) -> None:
+        """Replace the contents by `value`, of this array's shape and dtype. Declines when read-only."""
+        if not self.meta.boxed:
+            raise Decline("a NumPy scalar is immutable")
+        if not self.meta.writeable:
+            raise Decline("assignment destination is read-only")
+        self.storage.node = self._updated(self.storage.node, self.steps, value)
+
+    def _updated(self, base: Node, steps: Sequence[Step], value: Node) -> Node:
+        if not steps:
+            return value
+        first, rest = steps[0], steps[1:]
+        rule = STEPS[first.kind]
+        inner = self._updated(rule.read(self.builder, base, first.param), rest, value) if rest else value
+        return rule.update(self.builder, base, inner, first.param)
+
+    def view(self, kind: str, param: Any, meta: TensorMeta) -> Array:
+        """An array of the same memory, seen through one more step."""
+        return Array(self.storage, (*self.steps, Step(kind, param)), meta)
+
+    def __repr__(self) -> str:
+        return f"Array({self.meta}{'' if self.meta.boxed else ' scalar'})"
+
+
+def fresh(builder: Builder, node: Node, meta: TensorMeta | None = None, *, boxed: bool = True) -> Array:
+    """A new array (or scalar) of its own memory with the contents `node`."""
+    meta = (node.meta if meta is None else meta).with_(boxed=boxed, writeable=boxed, weak=False)
+    return Array(Storage(builder, node, meta), (), meta)
+
+
+# --- view operations on arrays
+
+
+def transpose(x: Array, axes: Sequence[int]) -> Array:
+    """x.transpose(axes): always a view. `axes` are 0..ndim-1 in some order."""
+    axes = tuple(axes)
+    shape, strides = (tuple(s[a] for a in axes) for s in (x.shape, x.meta.strides))
+    return x.view("permute", axes, x.meta.with_(shape=shape, strides=strides))
+
+
+def reshape(x: Array, shape: Shape, order: str = "C") -> Array:
+    """x.reshape(shape, order=order) for a shape without -1: a view where NumPy gives one, else a fresh array."""
+    strides = reshape_strides(x.meta, shape, order)
+    if order == "F":
+        reversed_axes = tuple(reversed(range(x.ndim)))
+        if strides is None:
+            turned = STEPS["permute"].read(x.builder, x.node, reversed_axes)
+            node = x.builder.apply("reshape", turned, shape=tuple(reversed(shape)))
+            node = STEPS["permute"].read(x.builder, node, tuple(reversed(range(len(shape)))))
+            return fresh(x.builder, node, TensorMeta(shape, x.dtype, contiguous_strides(shape, x.dtype.itemsize, "F")))
+        return x.view("reshape_f", shape, x.meta.with_(shape=shape, strides=strides))
+    if strides is None:
+        return fresh(x.builder, x.builder.apply("reshape", x.node, shape=shape), TensorMeta(shape, x.dtype))
+    return x.view("reshape", shape, x.meta.with_(shape=shape, strides=strides))
+
+
+def broadcast_to(x: Array, shape: Shape) -> Array:
+    """np.broadcast_to(x, shape): a read-only view."""
+    meta = x.meta.with_(shape=shape, strides=broadcast_strides(x.meta, shape), writeable=False, boxed=True)
+    return x.view("broadcast_to", shape, meta)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSlice:
+    """One axis of a normalized basic index: elements start + step * (0 .. length-1)."""
+
+    start: Size
+    step: int
+    length: Size
+
+
+@dataclass(frozen=True, slots=True)
+class BasicIndex:
+    """A basic index, normalized: for each axis of the array an AxisSlice or an integer (Size) in bounds, and where the
+    result has new axes (positions in the result's shape)."""
+
+    axes: tuple[AxisSlice | Size, ...]
+    new_axes: tuple[int, ...] = ()
+
+    def result_shape(self) -> Shape:
+        shape: list[Size] = [a.length for a in self.axes if isinstance(a, AxisSlice)]
+        for position in self.new_axes:
+            shape.insert(position, 1)
+        return tuple(shape)
+
+
+def basic_index(x: Array, index: BasicIndex) -> Array:
+    """x[index]: a view, also where the result is 0-D (what NumPy turns into a scalar is the caller's matter)."""
+    strides: list[Size] = [s * a.step for s, a in zip(x.meta.strides, index.axes) if isinstance(a, AxisSlice)]
+    for position in index.new_axes:
+        strides.insert(position, 0)
+    return x.view("index", index, x.meta.with_(shape=index.result_shape(), strides=tuple(strides)))
+
+
+# --- what each step means
+
+
+@dataclass(frozen=True, slots=True)
+class StepRule:
+    read: Callable[[Builder, Node, Any], Node]  # contents -> what the view shows
+    update: Callable[[Builder, Node, Node, Any], Node]  # contents, what the view shall show -> new contents
+    text: Callable[[str, Any], str]  # the NumPy expression that makes the view of a real array
+
+
+def read_index(builder: Builder, node: Node, index: BasicIndex) -> Node:
+    sliced = builder.apply("slice", node, **slice_params(index), shape=slice_shape(index))
+    return builder.apply("reshape", sliced, shape=index.result_shape())
+
+
+def update_index(builder: Builder, base: Node, value: Node, index: BasicIndex) -> Node:
+    value = builder.apply("reshape", value, shape=slice_shape(index))
+    return builder.apply("slice_update", base, value, **slice_params(index))
+
+
+def slice_params(index: BasicIndex) -> dict[str, Any]:
+    return {
+        "start": tuple(a.start if isinstance(a, AxisSlice) else a for a in index.axes),
+        "step": tuple(a.step if isinstance(a, AxisSlice) else 1 for a in index.axes),
+    }
+
+
+def slice_shape(index: BasicIndex) -> Shape:
+    return tuple(a.length if isinstance(a, AxisSlice) else 1 for a in index.axes)
+
+
+def index_text(base: str, index: BasicIndex) -> str:
+    parts: list[str] = []
+    for axis in index.axes:
+        if not isinstance(axis, AxisSlice):
+            parts.append(str(axis))
+            continue
+        stop = axis.start + axis.step * axis.length
+        ends_before_zero = axis.step < 0 and not (stop >= 0)
+        parts.append(f"{axis.start}:{'' if ends_before_zero else stop}:{axis.step}")
+    positions = [i for i, a in enumerate(index.axes) if isinstance(a, AxisSlice)]
+    for count, new in enumerate(index.new_axes):
+        # A new axis at result position p stands before the kept axis number p - (new axes already placed).
+        kept = new - count
+        at = positions[kept] + count if kept < len(positions) else len(parts)
+        parts.insert(at, "None")
+    return f"{base}[{', '.join([*parts, '...'])}]"
+
+
+def read_real(part: str) -> Callable[[Builder, Node, Any], Node]:
+    return lambda builder, node, _: builder.apply(part, node)
+
+
+def update_real(builder: Builder, base: Node, value: Node, _: Any) -> Node:
+    return builder.apply("complex", value, builder.apply("imag", base))
+
+
+def update_imag(builder: Builder, base: Node, value: Node, _: Any) -> Node:
+    return builder.apply("complex", builder.apply("real", base), value)
+
+
+def no_update(builder: Builder, base: Node, value: Node, param: Any) -> Node:
+    raise Decline("assignment destination is read-only")
+
+
+def permute(builder: Builder, node: Node, axes: tuple[int, ...]) -> Node:
+    return node if axes == tuple(range(len(axes))) else builder.apply("permute", node, axes=axes)
+
+
+def reshape_f(builder: Builder, node: Node, shape: Shape) -> Node:
+    turned = permute(builder, node, tuple(reversed(range(node.meta.ndim))))
+    result = builder.apply("reshape", turned, shape=tuple(reversed(shape)))
+    return permute(builder, result, tuple(reversed(range(len(shape)))))
+
+
+def sizes_text(shape: Shape) -> str:
+    return f"({''.join(f'{n}, ' for n in shape)})"
+
+
+STEPS: dict[str, StepRule] = {
+    "permute": StepRule(
+        permute,
+        lambda builder, base, value, axes: permute(builder, value, tuple(int(a) for a in np.argsort(axes))),
+        lambda base, axes: f"{base}.transpose({axes})",
+    ),
+    "reshape": StepRule(
+        lambda builder, node, shape: builder.apply("reshape", node, shape=shape),
+        lambda builder, base, value, _: builder.apply("reshape", value, shape=base.meta.shape),
+        lambda base, shape: f"{base}.reshape({sizes_text(shape)})",
+    ),
+    "reshape_f": StepRule(
+        reshape_f,
+        lambda builder, base, value, _: reshape_f(builder, value, base.meta.shape),
+        lambda base, shape: f"{base}.reshape({sizes_text(shape)}, order='F')",
+    ),
+    "index": StepRule(read_index, update_index, index_text),
+    "broadcast_to": StepRule(
+        lambda builder, node, shape: builder.apply("broadcast_to", node, shape=shape),
+        no_update,
+        lambda base, shape: f"np.broadcast_to({base}, {sizes_text(shape)})",
+    ),
+    "real": StepRule(read_real("real"), update_real, lambda base, _: f"{base}.real"),
+    "imag": StepRule(read_real("imag"), update_imag, lambda base, _: f"{base}.imag"),
+    "bitcast": StepRule(
+        lambda builder, node, dtype: builder.apply("bitcast", node, dtype=dtype),
+        lambda builder, base, value, _: builder.apply("bitcast", value, dtype=base.meta.dtype),
+        lambda base, dtype: f"{base}.view({dtype.str!r})",
+    ),
+}
+
+
+def view_text(base: str, steps: Sequence[Step]) -> str:
+    """The NumPy expression that makes this view of a real array named `base`."""
+    for step in steps:
+        base = STEPS[step.kind].text(base, step.param)
+    return base
+
+
+# --- nodes from whatever a NumPy function accepts
+
+
+def cast(builder: Builder, node: Node, dtype: np.dtype) -> Node:
+    return node if node.meta.dtype == dtype else builder.apply("cast", node, dtype=np.dtype(dtype))
+
+
+def expand(builder: Builder, node: Node, shape: Shape) -> Node:
+    """broadcast_to, or the node itself when it has that shape."""
+    if len(shape) == node.meta.ndim and all(same(n, m) for n, m in zip(shape, node.meta.shape)):
+        return node
+    return builder.apply("broadcast_to", node, shape=shape)
+
+
+def full(builder: Builder, shape: Shape, value: Any, dtype: np.dtype) -> Node:
+    return expand(builder, builder.constant(value, dtype), shape)
+
+
+def size_node(builder: Builder, size: Size) -> Node:
+    """A symbolic or plain integer as a 0-D int64."""
+    return builder.apply("size", value=size) if isinstance(size, Dim) else builder.constant(size, np.dtype(np.int64))
+
+
+def result_meta(shape: Shape, dtype: np.dtype, operands: Sequence[Array], order: str = "K") -> TensorMeta:
+    """Meta of a fresh result: memory order as NumPy's for `order` and these operands, which broadcast to `shape`."""
+    if order == "A":
+        from_fortran = operands and all(_is_fortran(x.meta) for x in operands)
+        order = "F" if from_fortran else "C"
+    if order in "CF":
+        return TensorMeta(shape, dtype, contiguous_strides(shape, dtype.itemsize, order))
+    metas = [x.meta.with_(shape=shape, strides=broadcast_strides(x.meta, shape)) for x in operands if x.ndim]
+    return TensorMeta(shape, dtype, keep_order_strides(shape, dtype.itemsize, metas))
+
+
+def _is_fortran(meta: TensorMeta) -> bool:
+    return meta.strides == contiguous_strides(meta.shape, meta.dtype.itemsize, "F")
