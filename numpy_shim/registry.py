@@ -1,0 +1,102 @@
+"""Which NumPy function is captured by what: the tables that the tracer looks in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import Decline, TensorMeta
+from npcompile.tensor_core.number import Number
+
+# A captured form takes the builder, then what the NumPy function takes, with the same names and defaults. Arguments are
+# Arrays (traced arrays and scalars), Dims (traced ints), Numbers (traced floats), other Python and NumPy constants, and
+# tuples, lists and dicts of them. It returns the same kinds. It never guesses: what it does not do exactly, and what
+# NumPy would refuse, it declines.
+Captured = Callable[..., Any]
+
+FUNCTIONS: dict[Any, Captured] = {}  # NumPy callable (function, ufunc, type) -> captured form
+METHODS: dict[str, Captured] = {}  # ndarray method name -> captured form (builder, self, ...)
+ATTRIBUTES: dict[str, Captured] = {}  # ndarray attribute name -> captured form (builder, self)
+
+
+def implements(*functions: Any, method: str | None = None) -> Callable[[Captured], Captured]:
+    """Register the captured form of NumPy functions, and of the ndarray method of the same meaning and arguments."""
+
+    def add(captured: Captured) -> Captured:
+        for function in functions:
+            assert function not in FUNCTIONS, f"{function} has two captured forms"
+            FUNCTIONS[function] = captured
+        if method is not None:
+            assert method not in METHODS, f"ndarray.{method} has two captured forms"
+            METHODS[method] = captured
+        return captured
+
+    return add
+
+
+def is_traced(value: Any) -> bool:
+    """Does this value, or something in it, belong to the program being captured?"""
+    if isinstance(value, (tuple, list)):
+        return any(map(is_traced, value))
+    return isinstance(value, (Array, Dim, Number))
+
+
+SUPPORTED_KINDS = "biufc"
+
+
+def require_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype if graphs can hold it: native byte order bool, integers, floats and complex (not clongdouble)."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in SUPPORTED_KINDS or not dtype.isnative or dtype.char == "G":
+        raise Decline(f"arrays of dtype {dtype} run as NumPy")
+    return dtype
+
+
+def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Array:
+    """np.asarray(value): the Array itself, or a fresh one made of constants and traced values."""
+    if isinstance(value, Array):
+        if dtype is None or value.dtype == dtype:
+            return value
+        return fresh(builder, builder.apply("cast", value.node, dtype=dtype), boxed=value.meta.boxed)
+    if isinstance(value, Number):
+        node = value.node(builder)
+        node = node if dtype is None or node.dtype == dtype else builder.apply("cast", node, dtype=dtype)
+        return fresh(builder, node)
+    if isinstance(value, Dim):
+        node = builder.apply("size", value=value)
+        node = node if dtype is None or node.dtype == dtype else builder.apply("cast", node, dtype=dtype)
+        return fresh(builder, node)
+    if isinstance(value, (list, tuple)) and is_traced(value):
+        return stack_values(builder, value, dtype)
+    constant = np.asarray(value, dtype)
+    require_dtype(constant.dtype)
+    return literal(builder, constant)
+
+
+def literal(builder: Builder, constant: np.ndarray | np.generic) -> Array:
+    """A fresh Array with the contents of a constant known at capture; scalars stay scalars."""
+    boxed = isinstance(constant, np.ndarray)
+    if constant.ndim == 0:
+        return fresh(builder, builder.constant(constant[()], constant.dtype), boxed=boxed)
+    node = builder.apply("literal", data=constant.tobytes(), dtype=constant.dtype, shape=constant.shape)
+    return fresh(builder, node)
+
+
+def stack_values(builder: Builder, values: Any, dtype: np.dtype | None) -> Array:
+    """np.asarray of a sequence that holds traced values: elements stacked along a new first axis."""
+    parts = [as_array(builder, v) for v in values]
+    if dtype is None:
+        dtype = np.result_type(*(p.dtype for p in parts))
+    if any(p.shape != parts[0].shape for p in parts[1:]):
+        raise Decline("setting an array element with a sequence of different shapes")
+    nodes = []
+    for part in parts:
+        node = part.node if part.dtype == dtype else builder.apply("cast", part.node, dtype=dtype)
+        nodes.append(builder.apply("reshape", node, shape=(1, *part.shape)))
+    node = builder.apply("concatenate", *nodes, axis=0) if len(nodes) > 1 else nodes[0]
+    return fresh(builder, node, TensorMeta((len(parts), *parts[0].shape), np.dtype(dtype)))

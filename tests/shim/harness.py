@@ -1,0 +1,191 @@
+"""Capture one NumPy call through the shim, run the graph with NumPy, and compare everything with NumPy's own call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import npcompile.numpy_shim  # noqa: F401  (fills the registry)
+from npcompile.backends.eager import compile_eager
+from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
+from npcompile.tensor_core import Array, Builder, Decline, Dim, Number, Storage, TensorMeta
+from npcompile.tensor_core.array import view_text
+
+
+class Capture:
+    """The arrays of one program, as traced inputs and as what they were."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.values: list[Any] = []
+        self.storages: list[Storage] = []
+
+    def wrap(self, value: Any) -> Any:
+        """ndarrays and NumPy scalars become traced inputs, inside tuples, lists and dicts too; the rest stays constant."""
+        if isinstance(value, (np.ndarray, np.generic)):
+            boxed = isinstance(value, np.ndarray)
+            meta = TensorMeta(
+                value.shape,
+                value.dtype,
+                value.strides,
+                boxed=boxed,
+                writeable=boxed and value.flags.writeable,
+            )
+            storage = Storage(self.builder, self.builder.input(meta), meta, source=len(self.values))
+            self.values.append(value)
+            self.storages.append(storage)
+            return Array(storage, (), meta)
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self.wrap, value))
+        if isinstance(value, dict):
+            return {k: self.wrap(v) for k, v in value.items()}
+        return value
+
+    def run(self, result: Any, backend: Any = compile_eager) -> Any:
+        """Execute what was captured: writes go to the inputs, traced values in `result` become real ones."""
+        storages: list[Storage] = []
+
+        def collect(value: Any) -> None:
+            if isinstance(value, Array) and value.storage not in storages and value.storage.source is None:
+                storages.append(value.storage)
+            elif isinstance(value, (tuple, list)):
+                for v in value:
+                    collect(v)
+
+        collect(result)
+        writes = [(s.source, s.node) for s in self.storages if s.is_written]
+        graph = self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes)
+        outputs = backend(graph, self.values)(*self.values)
+
+        def real(value: Any) -> Any:
+            if isinstance(value, Array):
+                storage = value.storage
+                base = outputs[storages.index(storage)] if storage.source is None else self.values[storage.source]
+                return eval(view_text("base", value.steps), {"base": base, "np": np}) if value.steps else base
+            if isinstance(value, (tuple, list)):
+                return type(value)(map(real, value))
+            assert not isinstance(value, (Dim, Number)), value
+            return value
+
+        return real(result)
+
+
+def copy(value: Any) -> Any:
+    """Fresh arrays with the same values, strides and flags."""
+    if isinstance(value, np.ndarray):
+        root = value
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        memory = root.copy(order="K")
+        offset = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        new = np.ndarray(value.shape, value.dtype, memory, offset, value.strides) if value.size else value.copy()
+        new.flags.writeable = value.flags.writeable
+        return new
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(copy, value))
+    if isinstance(value, dict):
+        return {k: copy(v) for k, v in value.items()}
+    return value
+
+
+def check(function: Any, *args: Any, must_capture: bool = True, ulp: int = 4, backend: Any = compile_eager, **kwargs: Any) -> bool:
+    """Compare the captured form of a NumPy function with NumPy. False when it declined (or NumPy raised and it declined).
+
+    A string names an ndarray method or attribute: `check("reshape", x, (2, 3))`, `check("T", x)`.
+    """
+    ours_args, ours_kwargs = copy((args, kwargs))
+    theirs_args, theirs_kwargs = copy((args, kwargs))
+    capture = Capture()
+    traced_args, traced_kwargs = capture.wrap(list(ours_args)), capture.wrap(ours_kwargs)
+    captured = find(function)
+    try:
+        traced = captured(capture.builder, *traced_args, **traced_kwargs)
+        ours, error = capture.run(traced, backend), None
+    except Decline as decline:
+        ours, error = None, decline
+    try:
+        theirs = call_numpy(function, theirs_args, theirs_kwargs)
+    except Exception as theirs_error:
+        assert error is not None, f"NumPy raises {theirs_error!r}, the shim gives {ours!r}"
+        return False
+    if error is not None:
+        assert not must_capture, f"declined: {error}"
+        return False
+    compare(ours, theirs, ulp)
+    compare(capture.values, flatten(theirs_args, theirs_kwargs), ulp)  # arguments mutated the same way
+    compare_aliasing(ours, theirs, capture.values, flatten(theirs_args, theirs_kwargs))
+    return True
+
+
+def find(function: Any) -> Any:
+    if not isinstance(function, str):
+        return FUNCTIONS[function]
+    return METHODS.get(function) or ATTRIBUTES[function]
+
+
+def call_numpy(function: Any, args: Any, kwargs: Any) -> Any:
+    with np.errstate(all="ignore"):
+        if not isinstance(function, str):
+            return function(*args, **kwargs)
+        attribute = getattr(args[0], function)
+        return attribute(*args[1:], **kwargs) if function in METHODS else attribute
+
+
+def flatten(*values: Any) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, (np.ndarray, np.generic)):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += flatten(*value)
+        elif isinstance(value, dict):
+            found += flatten(*value.values())
+    return found
+
+
+def compare(ours: Any, theirs: Any, ulp: int = 4) -> None:
+    """Same type, dtype, shape, strides (of axes longer than 1), flags and values."""
+    assert type(ours) is type(theirs), f"{type(ours)} instead of {type(theirs)}: {ours!r} {theirs!r}"
+    if isinstance(theirs, (tuple, list)):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs):
+            compare(a, b, ulp)
+        return
+    if not isinstance(theirs, (np.ndarray, np.generic)):
+        assert ours == theirs or ours != ours and theirs != theirs, (ours, theirs)
+        return
+    assert ours.dtype == theirs.dtype, f"{ours.dtype} instead of {theirs.dtype}"
+    assert ours.shape == theirs.shape, f"{ours.shape} instead of {theirs.shape}"
+    if isinstance(theirs, np.ndarray) and theirs.size:
+        kept = [a for a, n in enumerate(theirs.shape) if n > 1]
+        assert [ours.strides[a] for a in kept] == [theirs.strides[a] for a in kept], (ours.strides, theirs.strides)
+        assert ours.flags.writeable == theirs.flags.writeable
+    same_values(np.asarray(ours), np.asarray(theirs), ulp)
+
+
+def same_values(ours: np.ndarray, theirs: np.ndarray, ulp: int) -> None:
+    if theirs.dtype.kind not in "fc" or not theirs.size:
+        np.testing.assert_array_equal(ours, theirs)
+        return
+    if theirs.dtype.kind == "c":
+        same_values(ours.real, theirs.real, ulp)
+        same_values(ours.imag, theirs.imag, ulp)
+        return
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
+    finite = np.isfinite(theirs)
+    np.testing.assert_array_equal(ours[~finite], theirs[~finite])
+    zero = finite & (theirs == 0) & (ours == 0)
+    np.testing.assert_array_equal(np.signbit(ours[zero]), np.signbit(theirs[zero]))
+    with np.errstate(all="ignore"):
+        error = np.abs(ours[finite] - theirs[finite]) / np.spacing(np.abs(theirs[finite]))
+    assert not (error > ulp).any(), f"{error.max()} ULP: {ours!r} {theirs!r}"
+
+
+def compare_aliasing(ours: Any, theirs: Any, our_inputs: list[Any], their_inputs: list[Any]) -> None:
+    """Results share memory with inputs and with each other exactly where NumPy's do."""
+    our_all, their_all = [*our_inputs, *flatten(ours)], [*their_inputs, *flatten(theirs)]
+    for i, (a, b) in enumerate(zip(our_all, their_all)):
+        for c, d in zip(our_all[:i], their_all[:i]):
+            if all(isinstance(v, np.ndarray) for v in (a, b, c, d)):
+                assert np.shares_memory(a, c) == np.shares_memory(b, d), "views where NumPy copies, or the reverse"
