@@ -1,0 +1,1 @@
+"""The CPU backend: one generated C translation unit per graph."""

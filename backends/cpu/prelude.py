@@ -1,0 +1,121 @@
+"""The C text that every generated unit starts with: types, and the table of what the runtime offers it.
+
+A unit includes no header (parsing them would cost more than compiling the unit) and calls nothing of Python or NumPy
+itself: it goes through `rt`, which `npc_bind` sets when the unit is loaded. It defines one entry point,
+
+    PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs)
+
+called as METH_FASTCALL with the GIL held: it returns a new tuple, or NULL with an exception set.
+"""
+
+TYPES = r"""
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __SIZE_TYPE__ size_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+
+typedef struct _object PyObject;
+
+/* The leading fields of NumPy's PyArrayObject. */
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject* ob_type;
+  char* data;
+  int nd;
+  int64_t* dimensions;
+  int64_t* strides; /* bytes, signed */
+  PyObject* base;
+  PyObject* descr;
+  int flags;
+} npc_array;
+
+/* Items begin .. end-1 of a loop, on one of threads() threads. `begin` is a multiple of the loop's grain, so that
+   a reduction which keeps one partial result per grain does not depend on the number of threads. */
+typedef void (*npc_body)(void* context, int64_t begin, int64_t end, int thread);
+
+/* Every size and leading dimension of BLAS is a pointer to int64_t, whichever integers the library was built with. */
+typedef void (*npc_gemm)(const char* transa, const char* transb, const int64_t* m, const int64_t* n, const int64_t* k,
+                         const void* alpha, const void* a, const int64_t* lda, const void* b, const int64_t* ldb,
+                         const void* beta, void* c, const int64_t* ldc);
+typedef void (*npc_gemv)(const char* trans, const int64_t* m, const int64_t* n, const void* alpha, const void* a,
+                         const int64_t* lda, const void* x, const int64_t* incx, const void* beta, void* y,
+                         const int64_t* incy);
+typedef void (*npc_syrk)(const char* uplo, const char* trans, const int64_t* n, const int64_t* k, const void* alpha,
+                         const void* a, const int64_t* lda, const void* beta, void* c, const int64_t* ldc);
+typedef double (*npc_ddot)(const int64_t* n, const double* x, const int64_t* incx, const double* y, const int64_t* incy);
+typedef float (*npc_sdot)(const int64_t* n, const float* x, const int64_t* incx, const float* y, const int64_t* incy);
+
+/* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
+   Only `parallel`, `threads`, `scratch`, `release` and BLAS may be called from a body; from there `parallel` runs
+   its loop on the calling thread and `scratch` sets no exception. */
+struct npc_runtime {
+  /* Run `body` over 0 .. n-1: in one call when n <= grain, else in chunks on all threads with the GIL released.
+     -1 when the user interrupted it: some items have not run then. */
+  int (*parallel)(npc_body body, void* context, int64_t n, int64_t grain);
+  int (*threads)(void); /* an upper bound of `thread` + 1 in any loop of this call */
+
+  PyObject* (*empty)(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides); /* NULL strides: C */
+  PyObject* (*scalar)(PyObject* array);                   /* steals a 0-d array, gives the NumPy scalar */
+  PyObject* (*box)(PyObject* dtype, const void* element); /* a NumPy scalar from the bytes of one element */
+  void* (*scratch)(int64_t bytes);                        /* temporary memory, aligned to 64 bytes */
+  void (*release)(void* scratch);                         /* NULL is fine */
+
+  int (*as_int64)(PyObject* number, int64_t* out); /* a Python number, NumPy scalar or 0-d array; OverflowError */
+  int (*as_uint64)(PyObject* number, uint64_t* out);
+  int (*as_double)(PyObject* number, double* out);
+  int (*as_complex)(PyObject* number, double* out);                  /* out[0] + out[1] j */
+  int (*scalar_data)(PyObject* number, PyObject* dtype, void* out);  /* its bytes as one element of `dtype` */
+
+  PyObject* (*tuple)(int64_t n);
+  void (*tuple_set)(PyObject* tuple, int64_t i, PyObject* item); /* steals the item */
+  void (*incref)(PyObject* object);
+  void (*decref)(PyObject* object); /* NULL is fine */
+  int (*error)(void);               /* is an exception set? */
+
+  int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
+  int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
+
+  /* NumPy's own BLAS, Fortran calling convention; `blas_limit` is the largest size it takes, 0 when there is none. */
+  int64_t blas_limit;
+  npc_gemm sgemm, dgemm, cgemm, zgemm;
+  npc_gemv sgemv, dgemv, cgemv, zgemv;
+  npc_syrk ssyrk, dsyrk;
+  npc_sdot sdot;
+  npc_ddot ddot;
+};
+"""
+
+HELPERS = r"""
+static const struct npc_runtime* rt;
+static PyObject* const* npc_dtypes; /* the NumPy dtypes given to load(), in order */
+
+void npc_bind(const struct npc_runtime* runtime, PyObject* const* dtypes) {
+  rt = runtime;
+  npc_dtypes = dtypes;
+}
+
+PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs);
+
+/* Python's floor division and remainder; as in NumPy, division by zero gives 0 and overflow wraps around. */
+static inline int64_t npc_floordiv(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return (int64_t)(0 - (uint64_t)a);
+  int64_t q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+static inline int64_t npc_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  int64_t r = a % b;
+  return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
+}
+static inline int64_t npc_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t npc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+"""
+
+PRELUDE = TYPES + HELPERS

@@ -1,0 +1,462 @@
+/* What generated units call: parallel loops, arrays, numbers, errors. Compiled once, after the types of prelude.py.
+
+   No header is included, so that neither Python's nor NumPy's are needed on the user's machine: the few functions used
+   are declared here. Layouts and indices are those of CPython 3.11 and later and of NumPy 2's stable ABI. */
+
+/* ---- CPython ---- */
+
+typedef struct _thread_state PyThreadState;
+typedef struct {
+  double real, imag;
+} Py_complex;
+
+extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
+void Py_IncRef(PyObject*);
+void Py_DecRef(PyObject*);
+PyObject* PyTuple_New(int64_t);
+int PyTuple_SetItem(PyObject*, int64_t, PyObject*);
+PyObject* PyErr_Occurred(void);
+PyObject* PyErr_NoMemory(void);
+void PyErr_SetString(PyObject*, const char*);
+PyObject* PyErr_Format(PyObject*, const char*, ...);
+int PyErr_CheckSignals(void);
+PyThreadState* PyEval_SaveThread(void);
+void PyEval_RestoreThread(PyThreadState*);
+long long PyLong_AsLongLong(PyObject*);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
+PyObject* PyNumber_Index(PyObject*);
+double PyFloat_AsDouble(PyObject*);
+Py_complex PyComplex_AsCComplex(PyObject*);
+PyObject* PyCapsule_New(void*, const char*, void*);
+int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
+int PyTraceMalloc_Untrack(unsigned, uintptr_t);
+
+/* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
+
+typedef struct {
+  npc_array leading;
+  PyObject* weakreflist;
+  void* buffer_info;
+  PyObject* mem_handler; /* who frees the data when flags has OWNDATA (NEP 49) */
+} numpy_array;
+
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject *ob_type, *typeobj;
+  char kind, type, byteorder, former_flags;
+  int type_num;
+  uint64_t flags;
+  int64_t elsize;
+} numpy_descr;
+
+typedef struct {
+  char name[127];
+  uint8_t version;
+  struct {
+    void* context;
+    void* (*malloc)(void* context, size_t size);
+    void* (*calloc)(void* context, size_t count, size_t size);
+    void* (*realloc)(void* context, void* data, size_t size);
+    void (*free)(void* context, void* data, size_t size);
+  } allocator;
+} numpy_mem_handler;
+
+enum { OWNDATA = 0x4, ALIGNED = 0x100, WRITEABLE = 0x400 };
+enum { TRACEMALLOC_DOMAIN = 389047 }; /* NumPy's own */
+
+static void** numpy;
+#define ndarray_type ((PyObject*)numpy[2])
+#define PyArray_DescrFromScalar ((PyObject * (*)(PyObject*)) numpy[57])
+#define PyArray_Scalar ((PyObject * (*)(const void*, PyObject*, PyObject*)) numpy[60])
+#define PyArray_CastScalarToCtype ((int (*)(PyObject*, void*, PyObject*))numpy[63])
+#define PyArray_FromAny ((PyObject * (*)(PyObject*, PyObject*, int, int, int, PyObject*)) numpy[69])
+#define PyArray_Return ((PyObject * (*)(PyObject*)) numpy[76])
+#define PyArray_NewFromDescr \
+  ((PyObject * (*)(PyObject*, PyObject*, int, const int64_t*, const int64_t*, void*, int, PyObject*)) numpy[94])
+
+/* ---- C library ---- */
+
+void* memcpy(void*, const void*, size_t);
+void* memset(void*, int, size_t);
+void* malloc(size_t);
+void free(void*);
+void* mmap(void*, size_t, int, int, int, long);
+int munmap(void*, size_t);
+int madvise(void*, size_t, int);
+int sched_yield(void);
+int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+struct timespec {
+  long seconds, nanoseconds;
+};
+int clock_gettime(int, struct timespec*);
+
+#if defined(__APPLE__)
+enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6 };
+#else
+enum { MAP_ANONYMOUS_PRIVATE = 0x22, CLOCK_MONOTONIC = 1 };
+#endif
+enum { PROT_READ_WRITE = 3, MADV_HUGEPAGE = 14 };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.seconds * 1000000000 + t.nanoseconds;
+}
+
+/* ---- threads ---- */
+
+#ifdef _OPENMP
+int omp_get_max_threads(void);
+int omp_get_thread_num(void);
+int omp_in_parallel(void);
+#endif
+
+static int thread_limit = 1;       /* from the environment, the affinity mask and the cgroup */
+static int busy;                   /* threads in parallel loops now, over all Python threads */
+static int has_run_parallel;       /* in this process, so its OpenMP pool exists */
+static int is_forked_from_pool;    /* the pool's threads are gone: starting a parallel region would wait for ever */
+static __thread int body_thread;   /* 1 + the thread number while in a body without the GIL, else 0 */
+
+static int count_threads(void) {
+#ifdef _OPENMP
+  if (is_forked_from_pool || omp_in_parallel()) return 1;
+  int openmp = omp_get_max_threads(); /* asked each time: threadpoolctl and omp_set_num_threads change it */
+  return openmp < thread_limit ? openmp : thread_limit;
+#else
+  return 1;
+#endif
+}
+
+struct loop {
+  npc_body body;
+  void* context;
+  int64_t n, grain;
+  int64_t largest;      /* items taken at once */
+  int64_t next;         /* the first item that nobody has taken */
+  int is_interrupted;
+  PyThreadState* state; /* of the calling thread, while it has no GIL */
+};
+
+static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
+
+static void run_chunks(struct loop* loop, int thread) {
+  int64_t chunk = least(loop->grain * 4, loop->largest);
+  int64_t start = now(), checked = start;
+  body_thread = thread + 1;
+  while (!__atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED)) {
+    int64_t begin = __atomic_fetch_add(&loop->next, chunk, __ATOMIC_RELAXED);
+    if (begin >= loop->n) break;
+    loop->body(loop->context, begin, least(begin + chunk, loop->n), thread);
+    int64_t end = now();
+    if (end - start < SHORT) chunk = least(chunk * 2, loop->largest);
+    if (end - start > LONG && chunk > loop->grain) chunk = (chunk / loop->grain / 2) * loop->grain;
+    if (thread == 0 && end - checked > LONG) {
+      PyEval_RestoreThread(loop->state);
+      if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
+      loop->state = PyEval_SaveThread();
+      end = checked = now();
+    }
+    start = end;
+  }
+  body_thread = 0;
+}
+
+static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
+  if (n <= 0) return 0;
+  if (grain < 1) grain = 1;
+  if (n <= grain || body_thread) {
+    body(context, 0, n, body_thread ? body_thread - 1 : 0);
+    return 0;
+  }
+  int64_t chunks = (n - 1) / grain + 1;
+  int limit = count_threads(), wanted = (int)least(chunks, limit);
+  int others = __atomic_fetch_add(&busy, wanted, __ATOMIC_RELAXED);
+  int threads = (int)least(wanted, greatest(limit - others, 1));
+  __atomic_fetch_sub(&busy, wanted - threads, __ATOMIC_RELAXED);
+
+  struct loop loop = {body, context, n, grain, 0, 0, 0, 0};
+  loop.largest = greatest(chunks / (8 * threads), 1) * grain;
+  loop.state = PyEval_SaveThread();
+#ifdef _OPENMP
+  if (threads > 1) {
+    __atomic_store_n(&has_run_parallel, 1, __ATOMIC_RELAXED);
+#pragma omp parallel num_threads(threads)
+    run_chunks(&loop, omp_get_thread_num());
+  } else
+#endif
+    run_chunks(&loop, 0);
+  PyEval_RestoreThread(loop.state);
+  __atomic_fetch_sub(&busy, threads, __ATOMIC_RELAXED);
+  return loop.is_interrupted ? -1 : 0;
+}
+
+/* ---- memory ----
+
+   The system hands out and takes back large blocks page by page, which costs more than most kernels. Freed blocks are
+   kept here, up to a bound, and given to the next request of about their size. */
+
+struct block { /* just before the memory that it describes */
+  void* mapping;
+  size_t mapped, capacity;
+  int64_t padding[5];
+};
+
+enum { SLOTS = 64 };
+static const size_t LARGE = 1 << 20, PAGE = 4096, HUGE_PAGE = 2 << 20;
+
+static struct {
+  char lock;
+  unsigned colour;
+  size_t kept, most_kept; /* bytes */
+  int count;
+  struct block* blocks[SLOTS]; /* oldest first */
+} pool;
+
+static void lock_pool(void) {
+  while (__atomic_test_and_set(&pool.lock, __ATOMIC_ACQUIRE)) sched_yield();
+}
+static void unlock_pool(void) { __atomic_clear(&pool.lock, __ATOMIC_RELEASE); }
+
+static struct block* take_block(int i) {
+  struct block* block = pool.blocks[i];
+  for (pool.count--; i < pool.count; i++) pool.blocks[i] = pool.blocks[i + 1];
+  pool.kept -= block->mapped;
+  return block;
+}
+
+/* Memory for `size` bytes, aligned to 64; NULL when there is none. */
+static void* pool_get(size_t size) {
+  lock_pool();
+  int best = -1;
+  for (int i = pool.count - 1; i >= 0; i--) {
+    size_t capacity = pool.blocks[i]->capacity;
+    if (capacity >= size && capacity <= size + size / 4 && (best < 0 || capacity < pool.blocks[best]->capacity)) best = i;
+  }
+  struct block* block = best < 0 ? 0 : take_block(best);
+  unsigned colour = pool.colour++ % 8;
+  unlock_pool();
+  if (block) return block + 1;
+
+  /* Blocks start on a huge page, each a little further than the one before: with equal low bits in all addresses the
+     inputs and outputs of one loop would compete for the same lines of the cache. */
+  size_t offset = colour * (PAGE + 256), alignment = size >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
+  size_t mapped = (size + offset + PAGE + alignment + PAGE - 1) / PAGE * PAGE;
+  if (mapped < size) return 0;
+  char* mapping = mmap(0, mapped, PROT_READ_WRITE, MAP_ANONYMOUS_PRIVATE, -1, 0);
+  if (mapping == (char*)-1) return 0;
+  char* start = (char*)(((uintptr_t)mapping + PAGE + alignment - 1) / alignment * alignment);
+#ifdef __linux__
+  if (alignment == HUGE_PAGE) madvise(start, mapping + mapped - start, MADV_HUGEPAGE);
+#endif
+  block = (struct block*)(start + offset) - 1;
+  block->mapping = mapping;
+  block->mapped = mapped;
+  block->capacity = mapping + mapped - (start + offset);
+  return block + 1;
+}
+
+static void pool_put(void* memory) {
+  struct block *block = (struct block*)memory - 1, *dropped[SLOTS];
+  int count = 0;
+  lock_pool();
+  if (block->mapped > pool.most_kept) {
+    dropped[count++] = block;
+  } else {
+    while (pool.count == SLOTS || pool.kept + block->mapped > pool.most_kept) dropped[count++] = take_block(0);
+    pool.blocks[pool.count++] = block;
+    pool.kept += block->mapped;
+  }
+  unlock_pool();
+  for (int i = 0; i < count; i++) munmap(dropped[i]->mapping, dropped[i]->mapped);
+}
+
+/* The same blocks as NumPy's allocator (NEP 49), for the arrays that hold one. NumPy calls these with the GIL. */
+static void* data_malloc(void* context, size_t size) { return pool_get(size); }
+static void* data_calloc(void* context, size_t count, size_t size) {
+  void* data = size && count > (size_t)-1 / size ? 0 : pool_get(count * size);
+  return data ? memset(data, 0, count * size) : 0;
+}
+static void data_free(void* context, void* data, size_t size) {
+  if (data) pool_put(data);
+}
+static void* data_realloc(void* context, void* data, size_t size) {
+  size_t capacity = data ? ((struct block*)data - 1)->capacity : 0;
+  if (data && size <= capacity && size >= capacity / 2) return data;
+  void* moved = pool_get(size);
+  if (moved && data) {
+    memcpy(moved, data, size < capacity ? size : capacity);
+    pool_put(data);
+  }
+  return moved;
+}
+
+static numpy_mem_handler handler = {"npcompile", 1, {0, data_malloc, data_calloc, data_realloc, data_free}};
+static PyObject* handler_capsule;
+
+/* Scratch memory has its size in front when it is small, else it is a block. */
+static void* scratch(int64_t bytes) {
+  char* memory = 0;
+  if (bytes >= (int64_t)LARGE) {
+    memory = pool_get(bytes);
+  } else if (bytes >= 0) {
+    char* start = malloc(bytes + 128);
+    memory = start ? (char*)(((uintptr_t)start + 127) / 64 * 64) : 0;
+    if (memory) {
+      struct block* block = (struct block*)memory - 1;
+      block->mapping = start;
+      block->mapped = 0;
+    }
+  }
+  if (!memory && !body_thread) PyErr_NoMemory();
+  return memory;
+}
+
+static void release(void* memory) {
+  if (!memory) return;
+  struct block* block = (struct block*)memory - 1;
+  if (block->mapped)
+    pool_put(memory);
+  else
+    free(block->mapping);
+}
+
+/* ---- arrays ---- */
+
+static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
+  int64_t bytes = ((numpy_descr*)dtype)->elsize;
+  for (int i = 0; i < nd; i++)
+    if (__builtin_mul_overflow(bytes, dimensions[i], &bytes)) bytes = 0; /* NumPy raises its error */
+  Py_IncRef(dtype); /* stolen */
+  if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
+
+  void* data = pool_get(bytes);
+  if (!data) { /* NumPy raises its error, or finds the memory */
+    return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
+  }
+  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, ALIGNED | WRITEABLE, 0);
+  if (!array) {
+    pool_put(data);
+    return 0;
+  }
+  numpy_array* fields = (numpy_array*)array;
+  Py_IncRef(handler_capsule);
+  fields->mem_handler = handler_capsule;
+  fields->leading.flags |= OWNDATA;
+  PyTraceMalloc_Track(TRACEMALLOC_DOMAIN, (uintptr_t)data, bytes);
+  return array;
+}
+
+static PyObject* box(PyObject* dtype, const void* element) { return PyArray_Scalar(element, dtype, 0); }
+
+/* ---- numbers ---- */
+
+static int as_int64(PyObject* number, int64_t* out) {
+  *out = PyLong_AsLongLong(number);
+  return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int as_uint64(PyObject* number, uint64_t* out) {
+  PyObject* index = PyNumber_Index(number);
+  if (!index) return -1;
+  *out = PyLong_AsUnsignedLongLong(index);
+  Py_DecRef(index);
+  return *out == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int as_double(PyObject* number, double* out) {
+  *out = PyFloat_AsDouble(number);
+  return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int as_complex(PyObject* number, double* out) {
+  Py_complex c = PyComplex_AsCComplex(number);
+  out[0] = c.real;
+  out[1] = c.imag;
+  return c.real == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject* generic_type; /* numpy.generic */
+int PyType_IsSubtype(PyObject*, PyObject*);
+
+static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
+  npc_array* array = (npc_array*)number;
+  if (PyType_IsSubtype(array->ob_type, generic_type)) return PyArray_CastScalarToCtype(number, out, dtype);
+  if (array->ob_type == ndarray_type && array->nd == 0 && array->descr == dtype) {
+    memcpy(out, array->data, ((numpy_descr*)dtype)->elsize);
+    return 0;
+  }
+  Py_IncRef(dtype); /* stolen */
+  PyObject* converted = PyArray_FromAny(number, dtype, 0, 0, 0, 0);
+  if (!converted) return -1;
+  memcpy(out, ((npc_array*)converted)->data, ((numpy_descr*)dtype)->elsize);
+  Py_DecRef(converted);
+  return 0;
+}
+
+/* ---- tuples and errors ---- */
+
+static void tuple_set(PyObject* tuple, int64_t i, PyObject* item) { PyTuple_SetItem(tuple, i, item); }
+static void decref(PyObject* object) {
+  if (object) Py_DecRef(object);
+}
+static int error(void) { return PyErr_Occurred() != 0; }
+
+static int index_error(int64_t index, int axis, int64_t size) {
+  PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for axis %d with size %lld", (long long)index, axis,
+               (long long)size);
+  return -1;
+}
+static int value_error(const char* text) {
+  PyErr_SetString(PyExc_ValueError, text);
+  return -1;
+}
+
+/* ---- start ---- */
+
+static struct npc_runtime runtime = {
+    .parallel = parallel,
+    .threads = count_threads,
+    .empty = empty,
+    .box = box,
+    .scratch = scratch,
+    .release = release,
+    .as_int64 = as_int64,
+    .as_uint64 = as_uint64,
+    .as_double = as_double,
+    .as_complex = as_complex,
+    .scalar_data = scalar_data,
+    .tuple = PyTuple_New,
+    .tuple_set = tuple_set,
+    .incref = Py_IncRef,
+    .decref = decref,
+    .error = error,
+    .index_error = index_error,
+    .value_error = value_error,
+};
+
+static void hold_before_fork(void) { lock_pool(); }
+static void resume_parent(void) { unlock_pool(); }
+static void resume_child(void) {
+  unlock_pool();
+  busy = 0;
+  is_forked_from_pool = is_forked_from_pool || has_run_parallel;
+}
+
+/* The table, ready for use; NULL with an exception set. Called once, with the GIL. `blas` has one pointer per routine
+   in the order of npc_runtime, or NULL. */
+const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, int threads, int64_t bytes_kept,
+                                    void* const* blas, int64_t blas_limit) {
+  if (handler_capsule) return &runtime;
+  numpy = numpy_api;
+  generic_type = generic;
+  thread_limit = threads;
+  pool.most_kept = bytes_kept;
+  runtime.scalar = PyArray_Return;
+  runtime.blas_limit = blas_limit;
+  if (blas_limit) memcpy(&runtime.sgemm, blas, sizeof runtime - __builtin_offsetof(struct npc_runtime, sgemm));
+  pthread_atfork(hold_before_fork, resume_parent, resume_child);
+  return (handler_capsule = PyCapsule_New(&handler, "mem_handler", 0)) ? &runtime : 0;
+}
