@@ -1,0 +1,1 @@
+"""npcompile beside NumPy and its peers, on the same inputs in one run: `python -m benchmarks`."""
