@@ -188,13 +188,29 @@ class StepRule:
 
 
 def read_index(builder: Builder, node: Node, index: BasicIndex) -> Node:
-    sliced = builder.apply("slice", node, **slice_params(index), shape=slice_shape(index))
-    return builder.apply("reshape", sliced, shape=index.result_shape())
+    if not is_whole(index, node.meta.shape):
+        node = builder.apply("slice", node, **slice_params(index), shape=slice_shape(index))
+    return reshaped(builder, node, index.result_shape())
 
 
 def update_index(builder: Builder, base: Node, value: Node, index: BasicIndex) -> Node:
-    value = builder.apply("reshape", value, shape=slice_shape(index))
-    return builder.apply("slice_update", base, value, **slice_params(index))
+    value = reshaped(builder, value, slice_shape(index))
+    return value if is_whole(index, base.meta.shape) else builder.apply("slice_update", base, value, **slice_params(index))
+
+
+def is_whole(index: BasicIndex, shape: Shape) -> bool:
+    """Does the index keep every element at its place?"""
+    return all(
+        isinstance(a, AxisSlice) and same(a.start, 0) and same(a.step, 1) and same(a.length, n)
+        for a, n in zip(index.axes, shape)
+    )
+
+
+def reshaped(builder: Builder, node: Node, shape: Shape) -> Node:
+    """reshape, or the node itself when it has that shape."""
+    if len(shape) == node.meta.ndim and all(map(same, shape, node.meta.shape)):
+        return node
+    return builder.apply("reshape", node, shape=shape)
 
 
 def slice_params(index: BasicIndex) -> dict[str, Any]:
@@ -213,6 +229,9 @@ def index_text(base: str, index: BasicIndex) -> str:
     for axis in index.axes:
         if not isinstance(axis, AxisSlice):
             parts.append(str(axis))
+            continue
+        if same(axis.length, 0):
+            parts.append("0:0")
             continue
         stop = axis.start + axis.step * axis.length
         ends_before_zero = axis.step < 0 and not (stop >= 0)
@@ -263,8 +282,8 @@ STEPS: dict[str, StepRule] = {
         lambda base, axes: f"{base}.transpose({axes})",
     ),
     "reshape": StepRule(
-        lambda builder, node, shape: builder.apply("reshape", node, shape=shape),
-        lambda builder, base, value, _: builder.apply("reshape", value, shape=base.meta.shape),
+        reshaped,
+        lambda builder, base, value, _: reshaped(builder, value, base.meta.shape),
         lambda base, shape: f"{base}.reshape({sizes_text(shape)})",
     ),
     "reshape_f": StepRule(

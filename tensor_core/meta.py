@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cmp_to_key, partial
 
 import numpy as np
 
@@ -88,6 +89,63 @@ def is_contiguous(meta: TensorMeta, order: str = "C") -> bool:
     return True
 
 
+def like_strides(shape: Shape, itemsize: int, prototype: TensorMeta) -> Shape:
+    """Strides of a copy with order='K' of an array of as many axes (PyArray_NewLikeArray).
+
+    Unlike keep_order_strides, axes that repeat (stride 0) count as the innermost.
+    """
+    if len(shape) < 2 or is_contiguous(prototype, "C"):
+        return contiguous_strides(shape, itemsize)
+    if is_contiguous(prototype, "F"):
+        return contiguous_strides(shape, itemsize, "F")
+    outermost_first = sorted(range(len(shape)), key=cmp_to_key(partial(_compare_strides, prototype)))
+    return packed_strides(shape, itemsize, outermost_first)
+
+
+def _compare_strides(meta: TensorMeta, axis: int, other: int) -> int:
+    """Negative where `axis` has the longer stride: a sort puts it outside. Symbolic strides are asked."""
+    a, b = abs(meta.strides[axis]), abs(meta.strides[other])
+    if same(a, b):
+        return 0
+    return -1 if a > b else int(a != b)
+
+
+def concatenated_strides(shape: Shape, itemsize: int, parts: Sequence[TensorMeta]) -> Shape:
+    """Strides of np.concatenate's result: axes sorted as those of all parts together (PyArray_CreateMultiSortedStridePerm)."""
+    order = list(range(len(shape)))
+    for i in range(1, len(shape)):
+        position = i
+        for j in range(i - 1, -1, -1):
+            swap, ambiguous = _compare_lengths(parts, order[i], order[j])
+            if ambiguous:
+                continue
+            if not swap:
+                break
+            position = j
+        order.insert(position, order.pop(i))
+    return packed_strides(shape, itemsize, order)
+
+
+def _compare_lengths(metas: Sequence[TensorMeta], axis: int, outer: int) -> tuple[bool, bool]:
+    """Should `axis` move outside `outer`? Second answer: no part is longer than 1 along both."""
+    compared = [m for m in metas if m.shape[axis] != 1 and m.shape[outer] != 1]
+    if not compared:
+        return False, True
+    strides = [(abs(m.strides[axis]), abs(m.strides[outer])) for m in compared]
+    return all(not same(a, b) and a > b for a, b in strides), False
+
+
+def packed_strides(shape: Shape, itemsize: int, outermost_first: Sequence[int]) -> Shape:
+    """Strides without gaps, for axes in the given order of memory."""
+    strides: list[Size] = [0] * len(shape)
+    step: Size = itemsize
+    for axis in reversed(outermost_first):
+        strides[axis] = step
+        if not (isinstance(shape[axis], int) and shape[axis] == 0):
+            step = step * shape[axis]
+    return tuple(strides)
+
+
 def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMeta]) -> Shape:
     """Strides of a fresh result with order='K': axes sorted as the operands' are (nditer's rule).
 
@@ -110,13 +168,7 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
                 else:
                     break
         order.insert(position, order.pop(i))
-    strides: list[Size] = [0] * ndim
-    step: Size = itemsize
-    for axis in order:
-        strides[axis] = step
-        if not (isinstance(shape[axis], int) and shape[axis] == 0):
-            step = step * shape[axis]
-    return tuple(strides)
+    return packed_strides(shape, itemsize, order[::-1])
 
 
 def _compare_axes(metas: Sequence[TensorMeta], inner: int, axis: int) -> tuple[bool, bool]:

@@ -1,0 +1,212 @@
+"""What NumPy's argument converters accept: sizes, shapes, axes, memory orders, dtypes, values to assign."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype
+from npcompile.tensor_core.array import Array, cast, expand, fresh
+from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, like_strides
+from npcompile.tensor_core.number import Number
+
+
+def integer(value: Any) -> Size:
+    """operator.index that keeps Dims. Declines what is data, and what NumPy refuses."""
+    if isinstance(value, Dim):
+        return value
+    if isinstance(value, Array):
+        raise Decline("a size or position is array data", "compute it with Python integers")
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise Decline(str(error)) from None
+
+
+def shape_of(value: Any) -> Shape:
+    """A shape argument: an integer or a sequence of them, none negative."""
+    sizes = sizes_of(value)
+    if any(n < 0 for n in sizes):
+        raise Decline("negative dimensions are not allowed")
+    return sizes
+
+
+def sizes_of(value: Any) -> Shape:
+    if isinstance(value, (tuple, list)):
+        return tuple(map(integer, value))
+    if isinstance(value, np.ndarray):
+        return tuple(map(integer, value.tolist())) if value.dtype.kind in "iu" and value.ndim == 1 else (integer(value),)
+    return (integer(value),)
+
+
+def axis_of(value: Any, ndim: int) -> int:
+    """One axis as 0..ndim-1."""
+    axis = int(integer(value))
+    if not -ndim <= axis < ndim:
+        raise Decline(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
+
+
+def axes_of(value: Any, ndim: int) -> tuple[int, ...]:
+    """An axis or a sequence of different axes, each as 0..ndim-1."""
+    axes = tuple(axis_of(a, ndim) for a in (value if isinstance(value, (tuple, list)) else (value,)))
+    if len(set(axes)) != len(axes):
+        raise Decline("repeated axis")
+    return axes
+
+
+def order_of(value: Any, allowed: str = "CFAK", default: str = "C") -> str:
+    if value is None:
+        return default
+    if not isinstance(value, str) or value.upper() not in tuple(allowed):
+        raise Decline(f"order {value!r}")
+    return value.upper()
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """A dtype argument that is not None."""
+    if is_traced(value):
+        raise Decline("a dtype is array data")
+    try:
+        return require_dtype(np.dtype(value))
+    except TypeError as error:
+        raise Decline(str(error)) from None
+
+
+def flag(value: Any) -> bool:
+    """A bool argument."""
+    if isinstance(value, (Array, Number)):
+        raise Decline("a flag is array data")
+    return bool(value)
+
+
+def boxed(x: Array) -> Array:
+    """The array itself, or the 0-D array that NumPy makes of a scalar."""
+    return x if x.meta.boxed else fresh(x.builder, x.node, TensorMeta((), x.dtype))
+
+
+def array_of(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Array:
+    """np.asarray(value, dtype): never a scalar."""
+    return boxed(as_array(builder, value, dtype))
+
+
+def scalar(builder: Builder, node: Node) -> Array:
+    """A NumPy scalar with the value of a 0-D node."""
+    return fresh(builder, node, TensorMeta((), node.meta.dtype), boxed=False)
+
+
+def unbox(x: Any) -> Any:
+    """What NumPy's functions return: a scalar in place of a 0-D array."""
+    return scalar(x.builder, x.node) if isinstance(x, Array) and x.ndim == 0 else x
+
+
+def copied_meta(meta: TensorMeta, order: str, dtype: np.dtype | None = None, shape: Shape | None = None) -> TensorMeta:
+    """Meta of a new array like one with `meta` (PyArray_NewLikeArray)."""
+    dtype = meta.dtype if dtype is None else dtype
+    if order == "A":
+        order = "F" if is_contiguous(meta, "F") and not is_contiguous(meta, "C") else "C"
+    if shape is not None and len(shape) != meta.ndim and order == "K":
+        order = "C"
+    new = meta.shape if shape is None else shape
+    if order == "K":
+        return TensorMeta(new, dtype, like_strides(new, dtype.itemsize, meta))
+    return TensorMeta(new, dtype, contiguous_strides(new, dtype.itemsize, order))
+
+
+def copy_of(x: Array, order: str = "K", dtype: np.dtype | None = None) -> Array:
+    """x.astype(dtype, order): a fresh array."""
+    dtype = x.dtype if dtype is None else dtype
+    require_cast(x.dtype, dtype)
+    return fresh(x.builder, cast(x.builder, x.node, dtype), copied_meta(x.meta, order, dtype))
+
+
+def require_cast(source: np.dtype, target: np.dtype, casting: str = "unsafe") -> None:
+    """Decline casts that NumPy refuses, or warns of."""
+    try:
+        allowed = np.can_cast(source, target, casting)
+    except (TypeError, ValueError) as error:
+        raise Decline(str(error)) from None
+    if not allowed:
+        raise Decline(f"Cannot cast array data from {source!r} to {target!r} according to the rule {casting!r}")
+    if source.kind == "c" and target.kind not in "cb":
+        raise Decline("casting complex to real discards the imaginary part, with a warning")
+
+
+def assigned(builder: Builder, value: Any, dtype: np.dtype) -> Array:
+    """`value` as an assignment x[...] = value converts it to x's dtype: arrays are cast, Python numbers must fit."""
+    if isinstance(value, Dim):
+        require_fit(value, dtype)
+    elif isinstance(value, Number):
+        if dtype.kind not in "fc" or (value.type is complex and dtype.kind != "c"):
+            raise Decline(f"assigning a Python {value.type.__name__} to {dtype} may fail")
+    elif not is_traced(value):
+        return as_array(builder, constant_assigned(value, dtype))
+    source = as_array(builder, value)
+    require_cast(source.dtype, dtype)
+    return fresh(builder, cast(builder, source.node, dtype), copied_meta(source.meta, "K", dtype))
+
+
+def constant_assigned(value: Any, dtype: np.dtype) -> np.ndarray:
+    """NumPy's own assignment of a constant, with what it would raise or warn as Decline."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+            warnings.simplefilter("error")
+            result = np.empty(np.shape(value), dtype)
+            result[...] = value
+    except (TypeError, ValueError, ArithmeticError, Warning) as error:
+        raise Decline(str(error)) from None
+    return result
+
+
+def require_fit(size: Dim, dtype: np.dtype) -> None:
+    """Python integers that do not fit an integer dtype raise OverflowError."""
+    if dtype.kind not in "iu" or (dtype.kind == "i" and dtype.itemsize == 8):
+        return
+    limits = np.iinfo(dtype)
+    if not (size >= int(limits.min) and (dtype.itemsize == 8 or size <= int(limits.max))):
+        raise Decline(f"Python integer out of bounds for {dtype}")
+
+
+def fit(builder: Builder, node: Node, shape: Shape) -> Node:
+    """`node` broadcast to `shape` as assignment does: leading axes of length 1 too many are dropped."""
+    extra = node.meta.ndim - len(shape)
+    if extra > 0:
+        if any(n != 1 for n in node.meta.shape[:extra]):
+            raise Decline(f"could not broadcast input array from shape {node.meta.shape} into shape {shape}")
+        node = builder.apply("reshape", node, shape=node.meta.shape[extra:])
+    return expand(builder, node, shape)
+
+
+def same_shape(a: Shape, b: Shape) -> bool:
+    """Equal lengths on all axes; asks where sizes are symbolic."""
+    return len(a) == len(b) and all(same(n, m) or n == m for n, m in zip(a, b))
+
+
+def write_out(out: Any, result: Array, casting: str = "same_kind") -> Array:
+    """Store a result in the `out` argument, which must have its shape, and give `out`."""
+    if not isinstance(out, Array) or not out.meta.boxed:
+        raise Decline("return arrays must be of ArrayType")
+    if not same_shape(out.shape, result.shape):
+        raise Decline(f"output array has shape {out.shape}, not {result.shape}")
+    require_cast(result.dtype, out.dtype, casting)
+    out.write(cast(out.builder, result.node, out.dtype))
+    return out
+
+
+def is_sequence(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def arrays_of(builder: Builder, values: Any) -> list[Array]:
+    """A sequence of arrays, or an array as the sequence of its rows."""
+    if isinstance(values, Array):
+        raise Decline("an array stands for the sequence of its rows", "pass a tuple of arrays")
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise Decline("arrays to combine must be given as a sequence")
+    return [array_of(builder, v) for v in values]

@@ -1,0 +1,352 @@
+"""Subscripts: which elements `x[key]` names, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, scalar
+from npcompile.numpy_shim.registry import as_array, is_traced, literal
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute
+from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes, contiguous_strides, like_strides
+
+INTP = np.dtype(np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A boolean array in a key: it stands for as many axes as it has."""
+
+    array: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Integer arrays in a key, one for each axis that they stand for: positions along it."""
+
+    arrays: tuple[Array | np.ndarray, ...]
+    mask_shape: Shape | None = None  # of the constant mask that these are the nonzeros of
+
+    @property
+    def is_integer(self) -> bool:
+        return all(a.ndim == 0 for a in self.arrays)
+
+    @property
+    def is_scalar(self) -> bool:
+        """NumPy integers that are data: unlike 0-D arrays they make views."""
+        return all(isinstance(a, Array) and not a.meta.boxed for a in self.arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Axes of the basically indexed array that arrays of a key stand for, beginning with `axis`."""
+
+    axis: int
+    item: Mask | Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A key, normalized: first a basic index, then lookups along axes that it left whole."""
+
+    index: BasicIndex
+    lookups: tuple[Lookup, ...]
+    target: int  # where the axes of the looked-up part stand in the result
+    is_scalar: bool  # integers for every axis: NumPy gives a scalar, not a view
+    is_copy: bool  # a 0-D array among integers: NumPy copies the view
+
+
+def getitem(builder: Builder, x: Array, key: Any) -> Array:
+    """x[key]: a view for basic indices, a scalar for integers on every axis, a fresh array for index arrays."""
+    selection = select(builder, x, key)
+    view = basic_index(boxed(x), selection.index)
+    if not selection.lookups:
+        return scalar(builder, view.node) if selection.is_scalar else view
+    node = looked_up(builder, view, selection)
+    if selection.is_scalar:
+        return scalar(builder, node)
+    rest = rest_of(view, selection)
+    if selection.is_copy:
+        return fresh(builder, node, copied_meta(rest, "K"))
+    return fresh(builder, *place(builder, node, rest, selection.target))
+
+
+def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
+    """x[key] = value."""
+    if not x.meta.boxed:
+        raise Decline("a NumPy scalar does not support item assignment")
+    source = assigned(builder, value, x.dtype)
+    selection = select(builder, x, key, for_write=True, keep_masks=source.ndim == 0)
+    if selection.is_scalar and source.ndim:
+        raise Decline("setting an array element with a sequence")
+    view = basic_index(x, selection.index)
+    if not selection.lookups:
+        view.write(fit(builder, source.node, view.shape))
+    elif any(isinstance(lookup.item, Mask) for lookup in selection.lookups):
+        write_masked(builder, view, selection, source)
+    else:
+        write_looked_up(builder, view, selection, source)
+
+
+# --- keys
+
+
+def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, keep_masks: bool = False) -> Selection:
+    """Normalize `key` for x as NumPy's prepare_index does. Declines where NumPy raises IndexError.
+
+    A traced mask can only be written through: what it reads has a shape that depends on data.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    items = expand_ellipsis([item_of(builder, k, for_write, keep_masks) for k in keys], x.ndim)
+    axes: list[AxisSlice | Size] = []
+    new_axes: list[int] = []
+    lookups: list[Lookup] = []
+    kept = 0
+    for item in items:
+        width = width_of(item)
+        sizes = x.shape[len(axes) : len(axes) + width]
+        if item is None:
+            new_axes.append(kept)
+            kept += 1
+        elif isinstance(item, slice):
+            axes.append(axis_slice(item, sizes[0]))
+            kept += 1
+        elif isinstance(item, (Mask, Positions)):
+            check_item(item, sizes)
+            lookups.append(Lookup(kept, item))
+            axes += [AxisSlice(0, 1, n) for n in sizes]
+            kept += width
+        else:
+            axes.append(position_of(item, sizes[0]))
+    arrays = [lookup.item for lookup in lookups]
+    is_integer = all(isinstance(a, Positions) and a.is_integer for a in arrays)  # no advanced index
+    is_scalar = is_integer and not any(item is None or isinstance(item, slice) for item in items) and not has_ellipsis(keys)
+    is_copy = is_integer and any(isinstance(a, Positions) and not a.is_scalar for a in arrays)
+    if arrays and is_integer and not (is_scalar or is_copy or for_write):
+        raise Decline("a view at a position that is array data", "copy the part, or index with a Python integer")
+    return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy)
+
+
+def has_ellipsis(keys: Sequence[Any]) -> bool:
+    return any(k is Ellipsis for k in keys)
+
+
+def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> Any:
+    """One item of a key: None, Ellipsis, slice, integer, Positions or Mask."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, (bool, np.bool)):
+        raise Decline("a boolean as index")
+    if isinstance(item, (int, Dim, np.integer)):
+        return integer(item)
+    if not isinstance(item, (Array, np.ndarray, list, tuple)):
+        raise Decline(f"{type(item).__name__} as index")
+    array = as_array(builder, item) if is_traced(item) else constant_index(item)
+    if array.dtype.kind in "iu":
+        return Positions((array,))
+    if array.dtype.kind != "b" or array.ndim == 0:
+        raise Decline(f"arrays of dtype {array.dtype} and {array.ndim} dimensions as index")
+    if isinstance(array, Array):
+        if not for_write:
+            raise Decline("a boolean mask selects as many elements as are True", "use np.where(mask, x, other)")
+        return Mask(array)
+    return Mask(literal(builder, array)) if keep_masks else Positions(np.nonzero(array), array.shape)
+
+
+def constant_index(item: Any) -> np.ndarray:
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise Decline(str(error)) from None
+    return array.astype(INTP) if array.size == 0 and not isinstance(item, np.ndarray) else array
+
+
+def width_of(item: Any) -> int:
+    """How many axes an item stands for."""
+    if isinstance(item, Mask):
+        return item.array.ndim
+    if isinstance(item, Positions):
+        return len(item.arrays)
+    return 0 if item is None else 1
+
+
+def expand_ellipsis(items: list[Any], ndim: int) -> list[Any]:
+    """Whole slices for the ellipsis, which stands at the end when there is none."""
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(places) > 1:
+        raise Decline("an index can only have a single ellipsis ('...')")
+    missing = ndim - sum(width_of(item) for item in items if item is not Ellipsis)
+    if missing < 0:
+        raise Decline(f"too many indices for array: array is {ndim}-dimensional")
+    at = places[0] if places else len(items)
+    return [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+
+
+def target_of(items: Sequence[Any]) -> int:
+    """Result position of looked-up axes: where their items stand if together (integers count too), else first."""
+    places = [i for i, item in enumerate(items) if item is not None and not isinstance(item, slice)]
+    is_together = bool(places) and places[-1] - places[0] + 1 == len(places)
+    return places[0] if is_together else 0
+
+
+def check_item(item: Mask | Positions, sizes: Shape) -> None:
+    """Decline masks of the wrong shape and constant positions out of bounds."""
+    mask_shape = item.array.shape if isinstance(item, Mask) else item.mask_shape
+    if mask_shape is not None:
+        if not all(same(n, m) or n == m for n, m in zip(mask_shape, sizes)):
+            raise Decline("boolean index did not match indexed array")
+        return
+    assert isinstance(item, Positions)
+    for array, n in zip(item.arrays, sizes):
+        if isinstance(array, np.ndarray) and array.size and not (n > int(array.max()) and n >= -int(array.min())):
+            raise Decline(f"index out of bounds for axis with size {n}")
+
+
+def position_of(position: Size, n: Size) -> Size:
+    """An integer index as 0..n-1."""
+    if position < 0:
+        position = position + n
+        if position < 0:
+            raise Decline(f"index is out of bounds for axis with size {n}")
+        return position
+    if position >= n:
+        raise Decline(f"index {position} is out of bounds for axis with size {n}")
+    return position
+
+
+def axis_slice(key: slice, n: Size) -> AxisSlice:
+    """A slice of an axis of length n. Of symbolic sizes it is only asked that the bounds are inside and in order."""
+    step = 1 if key.step is None else int(integer(key.step))
+    if step == 0:
+        raise Decline("slice step cannot be zero")
+    first, last = (0, n) if step > 0 else (n - 1, -1)
+    start = first if key.start is None else from_end(integer(key.start), n)
+    stop = last if key.stop is None else from_end(integer(key.stop), n)
+    if step > 0:
+        start, stop = within(start, stop, first, last)
+        return AxisSlice(start, step, (stop - start + step - 1) // step)
+    stop, start = within(stop, start, last, first)
+    return AxisSlice(start, step, (start - stop - step - 1) // -step)
+
+
+def from_end(bound: Size, n: Size) -> Size:
+    return bound + n if bound < 0 else bound
+
+
+def within(low: Size, high: Size, least: Size, most: Size) -> tuple[Size, Size]:
+    """Both ends of a slice clamped to least..most; equal when the slice is empty."""
+    if low > high:
+        return most, most
+    if low < least:
+        low = least
+        if high < least:
+            high = least
+    if high > most:
+        high = most
+        if low > most:
+            low = most
+    return low, high
+
+
+# --- lookups: gathers, scatters and masks
+
+
+def looked_up_axes(builder: Builder, view: Array, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...]]:
+    """The axes that index arrays stand for, and the arrays as int64 nodes broadcast to one shape."""
+    axes, nodes = [], []
+    for lookup in selection.lookups:
+        assert isinstance(lookup.item, Positions)
+        for axis, array in enumerate(lookup.item.arrays, lookup.axis):
+            axes.append(axis)
+            nodes.append(cast(builder, as_array(builder, array).node, INTP))
+    shape = broadcast_shapes(*(n.meta.shape for n in nodes))
+    if any(same(n, 0) for n in shape) and not all(any(same(n, 0) for n in node.meta.shape) for node in nodes):
+        raise Decline("index arrays that repeat no times are still checked")
+    return tuple(axes), tuple(expand(builder, n, shape) for n in nodes)
+
+
+def axes_first(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    return (*axes, *(a for a in range(ndim) if a not in axes))
+
+
+def looked_up(builder: Builder, view: Array, selection: Selection) -> Node:
+    """Elements at the positions: axes of the index arrays, then the others."""
+    axes, positions = looked_up_axes(builder, view, selection)
+    return builder.apply("gather", permute(builder, view.node, axes_first(axes, view.ndim)), *positions)
+
+
+def rest_of(view: Array, selection: Selection) -> TensorMeta:
+    """What is left of the view without the axes that are looked up."""
+    taken = {lookup.axis + i for lookup in selection.lookups for i in range(width_of(lookup.item))}
+    shape, strides = (tuple(v for a, v in enumerate(s) if a not in taken) for s in (view.shape, view.meta.strides))
+    return TensorMeta(shape, view.dtype, strides)
+
+
+def place(builder: Builder, node: Node, rest: TensorMeta, target: int) -> tuple[Node, TensorMeta]:
+    """Move the looked-up axes, which come first, to `target`.
+
+    In memory they stay first, and the others keep the order that they had (numpy/_core/src/multiarray/mapping.c,
+    PyArray_MapIterNew).
+    """
+    width = node.meta.ndim - rest.ndim
+    axes = placed_axes(node.meta.ndim, width, target)
+    inner = like_strides(rest.shape, rest.dtype.itemsize, rest)
+    outer = contiguous_strides(node.meta.shape[:width], rest.dtype.itemsize * rest.size)
+    shape, strides = (tuple(s[a] for a in axes) for s in (node.meta.shape, outer + inner))
+    return permute(builder, node, axes), TensorMeta(shape, rest.dtype, strides)
+
+
+def placed_axes(ndim: int, width: int, target: int) -> tuple[int, ...]:
+    rest = range(width, ndim)
+    return (*rest[:target], *range(width), *rest[target:])
+
+
+def inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=lambda a: axes[a]))
+
+
+def write_looked_up(builder: Builder, view: Array, selection: Selection, source: Array) -> None:
+    """view[positions] = source; where positions repeat, the last write wins."""
+    axes, positions = looked_up_axes(builder, view, selection)
+    order = axes_first(axes, view.ndim)
+    base = permute(builder, view.node, order)
+    looked_up_shape = positions[0].meta.shape
+    shape = (*looked_up_shape, *base.meta.shape[len(axes) :])
+    placing = placed_axes(len(shape), len(looked_up_shape), selection.target)
+    value = fit(builder, source.node, tuple(shape[a] for a in placing))
+    value = permute(builder, value, inverse(placing))
+    node = builder.apply("scatter", base, value, *positions, mode="set")
+    view.write(permute(builder, node, inverse(order)))
+
+
+def write_masked(builder: Builder, view: Array, selection: Selection, source: Array) -> None:
+    """view[mask] = source, for a source that is the same for every True of the mask."""
+    lookup, *others = selection.lookups
+    if others or not isinstance(lookup.item, Mask):
+        raise Decline("a traced mask together with index arrays")
+    mask = lookup.item.array
+    end = lookup.axis + mask.ndim
+    value = source.node
+    if source.ndim:
+        value = spread(builder, value, mask.ndim, view.ndim - end)
+        if selection.target != lookup.axis:
+            raise Decline("a traced mask apart from an integer, with an array to assign")
+    condition = builder.apply("reshape", mask.node, shape=(*mask.shape, *(1,) * (view.ndim - end)))
+    condition = expand(builder, condition, view.shape)
+    view.write(builder.apply("where", condition, fit(builder, value, view.shape), view.node))
+
+
+def spread(builder: Builder, value: Node, width: int, tail: int) -> Node:
+    """The axis of `value` that runs along the mask's True elements has length 1: make it as many axes as the mask has."""
+    if value.meta.ndim <= tail:
+        return value
+    at = value.meta.ndim - tail - 1
+    shape = value.meta.shape
+    if shape[at] != 1:
+        raise Decline("as many values as the mask has True elements", "use np.where(mask, value, x)")
+    return builder.apply("reshape", value, shape=(*shape[:at], *(1,) * width, *shape[at + 1 :]))
