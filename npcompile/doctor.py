@@ -1,0 +1,151 @@
+"""What this machine offers npcompile, and what to do about what is missing: `python -m npcompile.doctor`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+import npcompile
+from npcompile.backends.cpu.cache import open_cache
+from npcompile.backends.cpu.compiler import NoCompiler, find_compiler
+from npcompile.backends.cpu.threads import thread_limit
+
+DEPENDENCIES = ("npcompile", "numpy", "scipy", "bytecode", "filelock", "platformdirs", "threadpoolctl")
+CUDA_PARTS = {"cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "triton": ("triton",)}  # import name to distributions
+INSTALL_COMPILER = "install one (Debian: apt-get install gcc; without root: pip install 'npcompile[zig]') or point CC at it"
+SLOWER = "Without it functions still give NumPy's answers, at NumPy's speed."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. A remedy says that something is wrong and what to do."""
+
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+def version_of(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def check_versions() -> Iterator[Finding]:
+    yield Finding("Python", f"{platform.python_implementation()} {platform.python_version()} on {platform.platform()}")
+    if platform.python_implementation() != "CPython":
+        yield Finding("Python", "npcompile reads CPython's bytecode", "use CPython 3.11, 3.12 or 3.13")
+    for name in DEPENDENCIES:
+        version = version_of(name)
+        if version:
+            yield Finding(name, version)
+        elif name == "npcompile":
+            yield Finding(name, "not installed, imported from its sources")
+        else:
+            yield Finding(name, "not installed", f"pip install {name}")
+
+
+def check_compiler() -> Iterator[Finding]:
+    cache = open_cache()
+    try:
+        compiler = find_compiler(cache)
+    except NoCompiler as error:
+        yield Finding("C compiler", str(error), f"{INSTALL_COMPILER}. {SLOWER}")
+        return
+    yield Finding("C compiler", " ".join((*compiler.command, *compiler.flags, *compiler.libraries)))
+    if not compiler.has_openmp:
+        yield Finding("OpenMP", "the compiler has none: loops run on one thread", "install libgomp (gcc) or libomp (clang)")
+    if not compiler.has_vector_math:
+        yield Finding(
+            "vector mathematics", "no libmvec: sin, exp, ... are not vectorised (it comes with glibc on x86-64 and AArch64)"
+        )
+
+
+def check_cache() -> Iterator[Finding]:
+    with warnings.catch_warnings(record=True) as refused:
+        warnings.simplefilter("always")
+        cache = open_cache()
+    if cache.folder is None:
+        reason = "; ".join(str(each.message) for each in refused) or "it cannot be made"
+        yield Finding(
+            "cache", reason, "set NPCOMPILE_CACHE_DIR to a directory of your own (mode 0700): now each process compiles again"
+        )
+    elif not os.access(cache.folder, os.W_OK | os.X_OK):
+        yield Finding("cache", f"{cache.folder} is read-only", "make it writable or set NPCOMPILE_CACHE_DIR")
+    else:
+        yield Finding("cache", str(cache.folder))
+
+
+def check_threads() -> Iterator[Finding]:
+    limits = {name: os.environ[name] for name in ("NPCOMPILE_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ}
+    because = f" ({', '.join(f'{name}={value}' for name, value in limits.items())})" if limits else ""
+    yield Finding("threads", f"{thread_limit()}{because}")
+
+
+def check_cuda() -> Iterator[Finding]:
+    """Says which parts of the extras are there. Imports none of them: that alone would start the driver."""
+    present = {name: next(filter(None, map(version_of, names)), None) for name, names in CUDA_PARTS.items()}
+    missing = [name for name, version in present.items() if not version]
+    if len(missing) == len(present):
+        yield Finding("CUDA extra", "not installed")
+    elif missing:
+        yield Finding("CUDA extra", f"{', '.join(missing)} missing", "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]'")
+    else:
+        yield Finding("CUDA extra", ", ".join(f"{name} {version}" for name, version in present.items()))
+
+
+def sample(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.sqrt(x * x + y) - y.sum() / 2
+
+
+def check_itself() -> Iterator[Finding]:
+    """Compile a small function and compare it with NumPy."""
+    x, y = np.linspace(0, 1, 1000), np.linspace(1, 2, 1000)
+    expected = sample(x, y)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        answer = npcompile.compile(sample)(x, y)
+    for warning in said:
+        yield Finding("self-test", f"warned: {warning.message}")
+    if type(answer) is not type(expected) or answer.dtype != expected.dtype or not np.allclose(answer, expected, 1e-14, 0):
+        yield Finding(
+            "self-test", f"compiled answer differs: {answer!r} instead of {expected!r}", "please report it with this output"
+        )
+    else:
+        yield Finding("self-test", "a compiled function answers as NumPy does")
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_versions,
+    check_compiler,
+    check_cache,
+    check_threads,
+    check_cuda,
+    check_itself,
+)
+
+
+def main() -> int:
+    """Print each finding as it is made. 0 when nothing needs doing, 1 otherwise."""
+    problems = 0
+    for check in CHECKS:
+        for finding in check():
+            print(f"{finding.subject:<18} {finding.text}", flush=True)
+            if finding.remedy:
+                problems += 1
+                print(f"{'':<18} -> {finding.remedy}", flush=True)
+    print("\nall is well" if not problems else f"\n{problems} thing{'s' * (problems > 1)} to look at")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The examples run, check their own answers, and say what they did."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_quickstart(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "error", str(ROOT / "examples/quickstart.py"), "--quick"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    rows = [line.split()[0] for line in lines[1:8]]
+    assert rows == ["expression", "product_sum", "softmax", "distances", "stencil", "newton", "chatty"]
+    assert "Every answer has NumPy's type, dtype, shape and values." in lines
+    assert "What was captured of chatty:" in lines
