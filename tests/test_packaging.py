@@ -1,4 +1,4 @@
-"""What gets installed: real files, all of them, under one top-level name, from a wheel, an sdist, an editable install or a checkout."""
+"""What gets installed: real files, all of them, one top-level name, from wheel, sdist, editable install or checkout."""
 
 from __future__ import annotations
 
