@@ -1,0 +1,149 @@
+"""Python's operators on traced arrays and scalars, as ndarray and NumPy's scalar types define them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import FUNCTIONS, Captured
+from npcompile.numpy_shim.ufuncs import call_divmod, call_ufunc
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+
+
+def binary(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
+    require_numpy(left, right)
+    return call_ufunc(ufunc, builder, left, right)
+
+
+def require_numpy(left: Any, right: Any) -> None:
+    """Decline where the operator is not NumPy's: Python's own type is asked first, and answers."""
+    if is_scalar(right) and right.dtype == np.float64 and is_python_complex(left):
+        raise Decline("complex takes np.float64 for a float: the result is a Python complex")
+
+
+def is_scalar(value: Any) -> bool:
+    return isinstance(value, Array) and not value.meta.boxed
+
+
+def is_python_complex(value: Any) -> bool:
+    return type(value) is complex or isinstance(value, Number) and value.type is complex
+
+
+def multiply(builder: Builder, left: Any, right: Any) -> Any:
+    for a, b in ((left, right), (right, left)):
+        if isinstance(a, (list, tuple)) and is_scalar(b):
+            raise Decline("a sequence times a NumPy integer repeats the sequence")
+    return binary(np.multiply, builder, left, right)
+
+
+def power(builder: Builder, left: Any, right: Any, out: Array | None = None) -> Any:
+    """`left ** right`. ndarray takes a shorter way for some Python numbers (fast_scalar_power in numpy's number.c)."""
+    require_numpy(left, right)
+    ufunc = short_power(left, right)
+    if ufunc is not None:
+        return call_ufunc(ufunc, builder, left, out=out)
+    return call_ufunc(np.power, builder, left, right, out=out)
+
+
+def short_power(base: Any, exponent: Any) -> np.ufunc | None:
+    if not isinstance(base, Array) or not base.meta.boxed:
+        return None
+    inexact = base.dtype.kind in "fc"
+    if isinstance(exponent, Number):
+        if inexact and exponent.type is float and exponent.ask(f"{exponent.text} == 0.5", exponent.hint == 0.5):
+            return np.sqrt
+        return None
+    if type(exponent) is int and exponent == 2:
+        return np.square
+    if type(exponent) is int and exponent == -1 and inexact:
+        return np.reciprocal
+    if type(exponent) is float and exponent == 0.5 and inexact:
+        return np.sqrt
+    return None
+
+
+def matmul(builder: Builder, left: Any, right: Any, **keywords: Any) -> Any:
+    if np.matmul not in FUNCTIONS:
+        raise Decline("matrix products run as NumPy")
+    return FUNCTIONS[np.matmul](builder, left, right, **keywords)
+
+
+def divmod_(builder: Builder, left: Any, right: Any) -> Any:
+    require_numpy(left, right)
+    return call_divmod(builder, left, right)
+
+
+def in_place(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
+    """`left op= right`: writes an array, rebinds anything else."""
+    if isinstance(left, Array) and left.meta.boxed:
+        return call_ufunc(ufunc, builder, left, right, out=left)
+    return binary(ufunc, builder, left, right)
+
+
+def in_place_multiply(builder: Builder, left: Any, right: Any) -> Any:
+    if isinstance(left, Array) and left.meta.boxed:
+        return call_ufunc(np.multiply, builder, left, right, out=left)
+    return multiply(builder, left, right)
+
+
+def in_place_power(builder: Builder, left: Any, right: Any) -> Any:
+    return power(builder, left, right, out=left if isinstance(left, Array) and left.meta.boxed else None)
+
+
+def in_place_matmul(builder: Builder, left: Any, right: Any) -> Any:
+    if not isinstance(left, Array) or not left.meta.boxed:
+        return matmul(builder, left, right)
+    if left.ndim < 2 or not isinstance(right, Array) or right.ndim < 2:
+        raise Decline("@= on vectors runs as NumPy")
+    return matmul(builder, left, right, out=left)
+
+
+def unary(ufunc: np.ufunc, builder: Builder, value: Any) -> Any:
+    return call_ufunc(ufunc, builder, value)
+
+
+ARITHMETIC: dict[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "/": np.divide,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
+RELATIONS: dict[str, np.ufunc] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+# Python's symbol -> captured form (builder, left, right) or (builder, value). At least one operand is an Array.
+BINARY: dict[str, Captured] = {symbol: partial(binary, ufunc) for symbol, ufunc in ARITHMETIC.items()} | {
+    "*": multiply,
+    "**": power,
+    "@": matmul,
+    "divmod": divmod_,
+}
+INPLACE: dict[str, Captured] = {f"{symbol}=": partial(in_place, ufunc) for symbol, ufunc in ARITHMETIC.items()} | {
+    "*=": in_place_multiply,
+    "**=": in_place_power,
+    "@=": in_place_matmul,
+}
+COMPARE: dict[str, Captured] = {symbol: partial(binary, ufunc) for symbol, ufunc in RELATIONS.items()}
+UNARY: dict[str, Captured] = {
+    "-": partial(unary, np.negative),
+    "+": partial(unary, np.positive),
+    "~": partial(unary, np.invert),
+    "abs": partial(unary, np.absolute),
+}

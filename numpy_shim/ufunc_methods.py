@@ -1,0 +1,264 @@
+"""Methods of ufuncs: np.add.reduce, .accumulate, .outer, .at."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import Captured, as_array
+from npcompile.numpy_shim.ufuncs import (
+    Dtypes,
+    Operand,
+    as_dtype,
+    call_ufunc,
+    is_captured,
+    is_target,
+    operand,
+    read_mask,
+    require_range,
+    resolve,
+    store,
+    value_where,
+)
+from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape
+from npcompile.tensor_core.dim import Dim, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    broadcast_shapes,
+    broadcast_strides,
+    keep_order_strides,
+    normalize_axis,
+)
+from npcompile.tensor_core.ops.reduction import REDUCERS
+
+NoValue = np._NoValue
+
+
+def reduce(
+    builder: Builder,
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = NoValue,
+    where: Any = True,
+) -> Array:
+    """ufunc.reduce(...)."""
+    array = source_array(builder, array)
+    axes = read_axes(axis, array.ndim)
+    out = read_out(out)
+    loop = reduction_loop(ufunc, array, dtype, out)
+    mask = read_mask(builder, where)
+    keepdims = read_flag(keepdims)
+    kept = tuple(n for a, n in enumerate(array.shape) if a not in axes)
+    shape = tuple(1 if a in axes else n for a, n in enumerate(array.shape)) if keepdims else kept
+    start = read_initial(builder, ufunc, initial, loop[-1])
+
+    value = cast(builder, array.node, loop[0])
+    if mask is not None:
+        value = mask_out(builder, ufunc, value, mask, start)
+    value = combine(builder, ufunc, value, axes, start, kept)
+    value = builder.apply("reshape", value, shape=shape) if keepdims else value
+    if isinstance(out, Array):
+        if len(shape) != out.ndim or not all(same(n, m) or n == m for n, m in zip(shape, out.shape)):
+            raise Decline(f"output parameter for reduction operation {ufunc.__name__} has the wrong shape")
+        return store(out, cast(builder, value, out.dtype))
+    meta = reduced_meta(shape, loop[-1], array, axes, keepdims, mask)
+    return fresh(builder, value, meta, boxed=bool(shape) or out is ...)
+
+
+def source_array(builder: Builder, value: Any) -> Array:
+    found = operand(builder, value).value
+    return found if isinstance(found, Array) else as_array(builder, found)
+
+
+def read_flag(value: Any) -> bool:
+    if isinstance(value, (Array, Dim)) or not isinstance(value, (bool, int, np.bool_)):
+        raise Decline("a computed flag runs as NumPy")
+    return bool(value)
+
+
+def read_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes to reduce, sorted. Declines where NumPy raises."""
+    if axis is None:
+        return tuple(range(ndim))
+    if not isinstance(axis, tuple):
+        axis = read_axis(axis)
+        return () if ndim == 0 and axis in (0, -1) else (normalize_axis(axis, ndim),)
+    axes = [normalize_axis(read_axis(a), ndim) for a in axis]
+    if len(set(axes)) != len(axes):
+        raise Decline("duplicate value in 'axis'")
+    return tuple(sorted(axes))
+
+
+def read_axis(axis: Any) -> int:
+    if isinstance(axis, (bool, np.bool_, Array)):
+        raise Decline("an integer is required for the axis")
+    try:
+        return operator.index(axis)
+    except TypeError as error:
+        raise Decline(str(error)) from None
+
+
+def read_out(out: Any) -> Any:
+    """The `out` of a method with one output: an array to write, `...` or None."""
+    if isinstance(out, tuple) and len(out) == 1:
+        (out,) = out
+    if out is None or out is ... or is_target(out):
+        return out
+    raise Decline("return arrays must be of ArrayType")
+
+
+def reduction_loop(ufunc: np.ufunc, array: Array, dtype: Any, out: Any) -> Dtypes:
+    if ufunc.__name__ not in REDUCERS or REDUCERS[ufunc.__name__] is not ufunc:
+        raise Decline(f"reductions with {ufunc.__name__} run as NumPy")
+    signature = None if dtype is None else (as_dtype(dtype), None, None)
+    first = out.dtype if isinstance(out, Array) else None
+    loop = resolve(ufunc, (first, array.dtype, None), signature, "unsafe", reduction=True)
+    if loop[0] != loop[-1]:
+        raise Decline(f"reductions with {ufunc.__name__} of {array.dtype} run as NumPy")
+    if isinstance(out, Array) and not np.can_cast(loop[-1], out.dtype, "same_kind"):
+        raise Decline("how NumPy rounds partial results into such an out is not captured")
+    return loop
+
+
+def identity(builder: Builder, ufunc: np.ufunc, dtype: np.dtype) -> Node | None:
+    if ufunc.identity is None:
+        return None
+    return builder.constant(np.asarray(ufunc.identity).astype(dtype), dtype)
+
+
+def read_initial(builder: Builder, ufunc: np.ufunc, initial: Any, dtype: np.dtype) -> Node | None:
+    """The start value that the user gave, as a 0-D node."""
+    if initial is NoValue:
+        return None
+    if initial is None:
+        if ufunc.identity is None:
+            return None
+        raise Decline("initial=None of a reduction that has an identity runs as NumPy")
+    given = operand(builder, initial)
+    if given.shape:
+        raise Decline("setting an array element with a sequence.")
+    if given.is_weak:
+        fits = np.result_type(np.empty(0, dtype), given.type(0)) == dtype  # type: ignore[operator]
+        require_range(given.value, dtype)
+    else:
+        fits = np.can_cast(given.type, dtype, "same_kind")  # type: ignore[arg-type]
+    if not fits:
+        raise Decline(f"an initial value of another kind than {dtype} runs as NumPy")
+    return given.node(builder, dtype)
+
+
+def mask_out(builder: Builder, ufunc: np.ufunc, value: Node, mask: Array, start: Node | None) -> Node:
+    """Elements that the mask excludes become what changes nothing."""
+    whole = broadcast_shapes(value.shape, mask.shape)
+    if len(whole) != value.meta.ndim or not all(same(n, m) or n == m for n, m in zip(whole, value.shape)):
+        raise Decline("input operand has more dimensions than allowed by the axis remapping")
+    nothing = identity(builder, ufunc, value.dtype)
+    if nothing is None:
+        nothing = start  # maximum and minimum: the start value once more
+    if nothing is None:
+        raise Decline(
+            f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'"
+        )
+    return value_where(builder, mask.node, value, expand(builder, nothing, value.shape))
+
+
+def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...], start: Node | None, kept: Shape) -> Node:
+    """The reduction, with the start value if one is given."""
+    nothing = identity(builder, ufunc, value.dtype)
+    if nothing is None and any(value.shape[a] == 0 for a in axes):
+        if start is not None:
+            return expand(builder, start, kept)
+        if not any(n == 0 for n in kept):
+            raise Decline(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    if axes:
+        value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
+    elif start is None:
+        start = nothing  # NumPy starts from the identity, so that the sum of -0.0 alone is 0.0
+    if start is not None:
+        value = builder.apply(ufunc.__name__, expand(builder, start, value.shape), value)
+    return value
+
+
+def reduced_meta(
+    shape: Shape,
+    dtype: np.dtype,
+    array: Array,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    mask: Array | None,
+) -> TensorMeta:
+    """The memory order of a reduction's result: the remaining axes as the operands have them."""
+    metas = [array.meta]
+    if mask is not None:
+        metas.append(mask.meta.with_(shape=array.shape, strides=broadcast_strides(mask.meta, array.shape)))
+    wide = tuple(1 if a in axes else n for a, n in enumerate(array.shape))
+    strides = keep_order_strides(wide, dtype.itemsize, metas)
+    if not keepdims:
+        strides = tuple(s for a, s in enumerate(strides) if a not in axes)
+    return TensorMeta(shape, dtype, strides)
+
+
+def accumulate(builder: Builder, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Array:
+    """ufunc.accumulate(...)."""
+    array = source_array(builder, array)
+    if isinstance(axis, tuple) and len(axis) == 1:
+        (axis,) = axis
+    axis = normalize_axis(read_axis(axis), array.ndim)
+    out = read_out(out)
+    loop = reduction_loop(ufunc, array, dtype, out)
+    value = builder.apply("scan", cast(builder, array.node, loop[0]), reducer=ufunc.__name__, axis=axis)
+    if isinstance(out, Array):
+        if out.ndim != array.ndim or not all(same(n, m) or n == m for n, m in zip(array.shape, out.shape)):
+            raise Decline("provided out is the wrong size for the accumulation.")
+        return store(out, cast(builder, value, out.dtype))
+    strides = keep_order_strides(array.shape, loop[-1].itemsize, [array.meta])
+    return fresh(builder, value, TensorMeta(array.shape, loop[-1], strides))
+
+
+def outer(builder: Builder, ufunc: np.ufunc, a: Any, b: Any, /, **keywords: Any) -> Array:
+    """ufunc.outer(a, b, ...)."""
+    if ufunc.nin != 2 or not is_captured(ufunc):
+        raise Decline(f"{ufunc.__name__}.outer runs as NumPy")
+    left, right = source_array(builder, a), source_array(builder, b)
+    if right.ndim:
+        left = reshape(left, (*left.shape, *(1,) * right.ndim))
+    return call_ufunc(ufunc, builder, left, right, **keywords)
+
+
+def at(builder: Builder, ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
+    """ufunc.at(a, indices, b) for integer array indices: repeated places combine."""
+    if not is_target(a) or b is None or ufunc.nin != 2 or REDUCERS.get(ufunc.__name__) is not ufunc:
+        raise Decline(f"such a {ufunc.__name__}.at runs as NumPy")
+    places = [as_array(builder, i) for i in (indices if isinstance(indices, tuple) else (indices,))]
+    if not places or len(places) > a.ndim or any(p.dtype.kind not in "iu" for p in places):
+        raise Decline("ufunc.at with other indices than arrays of integers runs as NumPy")
+    values = operand(builder, b)
+    loop = resolve(ufunc, (a.dtype, values.type, None))
+    if any(d != a.dtype for d in loop):
+        raise Decline("ufunc.at with operands of other dtypes than the array's runs as NumPy")
+    lead = broadcast_shapes(*(p.shape for p in places))
+    shape = (*lead, *a.shape[len(places) :])
+    require_values(values, shape)
+    int64 = np.dtype(np.int64)
+    index_nodes = [expand(builder, cast(builder, p.node, int64), lead) for p in places]
+    value = expand(builder, values.node(builder, a.dtype), shape)
+    a.write(builder.apply("scatter", a.node, value, *index_nodes, mode=ufunc.__name__))
+
+
+def require_values(values: Operand, shape: Shape) -> None:
+    whole = broadcast_shapes(values.shape, shape)
+    if len(whole) != len(shape) or not all(same(n, m) or n == m for n, m in zip(whole, shape)):
+        raise Decline("array is not broadcastable to correct shape")
+
+
+# Method name -> captured form (builder, ufunc, *args, **kwargs).
+UFUNC_METHODS: dict[str, Captured] = {"reduce": reduce, "accumulate": accumulate, "outer": outer, "at": at}

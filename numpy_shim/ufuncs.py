@@ -1,0 +1,338 @@
+"""Calls of ufuncs: np.add(x, y, out=..., where=..., dtype=...) as graph nodes, one rule for every ufunc of the op table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy._core import umath
+
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array, require_dtype
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, result_meta, size_node
+from npcompile.tensor_core.dim import Dim, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes
+from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.op import OPS
+
+Weak = int | float | complex | Dim | Number
+Dtypes = tuple[np.dtype, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a ufunc is applied to: an array with a dtype of its own, or a Python number, which is weak (NEP 50)."""
+
+    value: Array | Weak
+
+    @property
+    def is_weak(self) -> bool:
+        return not isinstance(self.value, Array)
+
+    @property
+    def type(self) -> np.dtype | type:
+        """As `ufunc.resolve_dtypes` wants it."""
+        match self.value:
+            case Array():
+                return self.value.dtype
+            case Dim():
+                return int
+            case Number():
+                return self.value.type
+            case _:
+                return type(self.value)
+
+    @property
+    def shape(self) -> Shape:
+        return self.value.shape if isinstance(self.value, Array) else ()
+
+    def node(self, builder: Builder, dtype: np.dtype) -> Node:
+        """The operand as the loop reads it. Declines where NumPy raises OverflowError."""
+        match self.value:
+            case Array():
+                return cast(builder, self.value.node, dtype)
+            case Dim():
+                require_range(self.value, dtype)
+                return cast(builder, size_node(builder, self.value), dtype)
+            case Number():
+                return cast(builder, self.value.node(builder), dtype)
+            case _:
+                require_range(self.value, dtype)
+                return weak_constant(builder, self.value, dtype)
+
+
+def operand(builder: Builder, value: Any) -> Operand:
+    """Anything that a ufunc takes. Declines what has its own __array_ufunc__, objects, strings and dates."""
+    if isinstance(value, (Array, Dim, Number)) or type(value) in (int, float, complex):
+        return Operand(value)
+    if type(value) in (bool, list, tuple, np.ndarray) or isinstance(value, np.generic):
+        return Operand(as_array(builder, value))
+    raise Decline(f"a {type(value).__name__} as the operand of a ufunc runs as NumPy")
+
+
+def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> Node:
+    with np.errstate(all="ignore"):
+        try:
+            return builder.constant(value, dtype)
+        except OverflowError as error:
+            raise Decline(str(error)) from None
+
+
+def is_in_range(value: Any, dtype: np.dtype) -> bool:
+    """Does the integer loop `dtype` hold this weak number? A question about a Dim is guarded."""
+    if dtype.kind not in "iu" or not isinstance(value, (int, Dim)):
+        return True
+    limits = np.iinfo(dtype)
+    # Symbols are int64 by construction.
+    return (dtype == np.int64 and isinstance(value, Dim)) or bool(limits.min <= value) and bool(value <= limits.max)
+
+
+def require_range(value: Any, dtype: np.dtype) -> None:
+    if not is_in_range(value, dtype):
+        raise Decline(f"Python integer {value} out of bounds for {dtype}")
+
+
+# --- which loop
+
+
+@lru_cache(maxsize=4096)
+def resolve(
+    ufunc: np.ufunc,
+    types: tuple[np.dtype | type | None, ...],
+    signature: tuple[Any, ...] | None = None,
+    casting: str = "same_kind",
+    reduction: bool = False,
+) -> Dtypes:
+    """The dtypes of the loop that NumPy runs for operands of these types, outputs last. Declines where it raises."""
+    fixed = {} if signature is None else {"signature": signature}
+    try:
+        found = ufunc.resolve_dtypes(types, casting=casting, reduction=reduction, **fixed)
+    except (TypeError, ValueError) as error:
+        raise Decline(str(error)) from None
+    return tuple(map(require_dtype, found))
+
+
+def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tuple[Any, ...] | None:
+    """The `dtype=` and `signature=` keywords as the tuple that `resolve_dtypes` takes."""
+    given = [s for s in (signature, sig) if s is not None]
+    if dtype is not None:
+        given.append((*(None,) * ufunc.nin, *(as_dtype(dtype),) * ufunc.nout))
+    if not given:
+        return None
+    if len(given) > 1:
+        raise Decline("dtype, signature and sig exclude each other")
+    (only,) = given
+    if isinstance(only, str):
+        inputs, arrow, outputs = only.partition("->")
+        only = tuple(inputs + outputs) if arrow else ()
+    if not isinstance(only, tuple) or len(only) != ufunc.nin + ufunc.nout:
+        raise Decline(f"the signature {only!r} of {ufunc.__name__} runs as NumPy")
+    return tuple(None if part is None else as_dtype(part) for part in only)
+
+
+def as_dtype(value: Any) -> np.dtype:
+    try:
+        return require_dtype(np.dtype(value))
+    except TypeError as error:
+        raise Decline(str(error)) from None
+
+
+def require_no_error(ufunc: np.ufunc, operands: Sequence[Operand], loop: Dtypes) -> None:
+    """Integer powers raise on a negative exponent: only exponents that cannot be negative are captured."""
+    if ufunc is not np.power or loop[0].kind != "i":
+        return
+    exponent = operands[1].value
+    if isinstance(exponent, Array):
+        constant = exponent.node.params.get("value") if exponent.node.op == "constant" else None
+        known = exponent.dtype.kind in "ub" or constant is not None and constant >= 0
+    else:
+        known = bool(exponent >= 0)  # type: ignore[operator]  # weak in an integer loop: an int or a Dim
+    if not known:
+        raise Decline("integers to integer powers that may be negative run as NumPy")
+
+
+# --- the call
+
+
+def call_ufunc(
+    ufunc: np.ufunc,
+    builder: Builder,
+    *arguments: Any,
+    out: Any = None,
+    where: Any = True,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    signature: Any = None,
+    sig: Any = None,
+    subok: Any = True,
+) -> Array:
+    """ufunc(*arguments, ...) for a ufunc with one output."""
+    if not isinstance(casting, str) or not isinstance(order, str):
+        raise Decline("casting and order are strings")
+    inputs, outs = split_outputs(ufunc, arguments, out)
+    operands = [operand(builder, x) for x in inputs]
+    loop = resolve(ufunc, (*(o.type for o in operands), None), read_signature(ufunc, dtype, signature, sig), casting)
+    require_no_error(ufunc, operands, loop)
+    mask = read_mask(builder, where)
+    shape = broadcast_shapes(*(o.shape for o in operands), *([mask.shape] if mask else []))
+    target = outs[0]
+    if isinstance(target, Array):
+        shape = require_output(target, shape, loop[-1], casting)
+        value = cast(builder, apply_loop(builder, ufunc, operands, loop, shape), target.dtype)
+        return store(target, value, mask)
+    if mask is not None:
+        raise Decline("without out, where= leaves elements uninitialised")
+    node = apply_loop(builder, ufunc, operands, loop, shape)
+    arrays = [o.value for o in operands if isinstance(o.value, Array)]
+    meta = result_meta(shape, loop[-1], arrays, order.upper())
+    return fresh(builder, node, meta, boxed=bool(shape) or target is ...)
+
+
+def split_outputs(ufunc: np.ufunc, arguments: Sequence[Any], out: Any) -> tuple[Sequence[Any], list[Array | EllipsisType | None]]:
+    """The inputs, and for each output the array to write, `...` (an array even when 0-D) or None."""
+    inputs, positional = arguments[: ufunc.nin], arguments[ufunc.nin :]
+    if len(inputs) < ufunc.nin or len(positional) > ufunc.nout or positional and out is not None:
+        raise Decline(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments and {ufunc.nout} outputs")
+    if positional:
+        out = tuple(positional)
+    if out is ...:
+        return inputs, [...] * ufunc.nout
+    outs = out if isinstance(out, tuple) else (out,) if ufunc.nout == 1 or out is not None else ()
+    if isinstance(out, tuple) and len(out) != ufunc.nout or ufunc.nout > 1 and len(outs) == 1:
+        raise Decline("out must give every output")
+    if not all(o is None or o is ... and ufunc.nout == 1 and not isinstance(out, tuple) or is_target(o) for o in outs):
+        raise Decline("return arrays must be of ArrayType")
+    return inputs, [*outs, *[None] * (ufunc.nout - len(outs))]
+
+
+def is_target(value: Any) -> bool:
+    return isinstance(value, Array) and value.meta.boxed
+
+
+def read_mask(builder: Builder, where: Any) -> Array | None:
+    """The where= operand; None when it is True."""
+    if where is True:
+        return None
+    mask = as_array(builder, where)
+    if mask.dtype != np.bool_:
+        raise Decline(f"Cannot cast array data from {mask.dtype} to bool according to the rule 'safe'")
+    return mask
+
+
+def require_output(target: Array, shape: Shape, dtype: np.dtype, casting: str) -> Shape:
+    """The shape that the loop runs over to fill `target`: inputs may repeat to fill it, it may not."""
+    if not np.can_cast(dtype, target.dtype, casting):
+        raise Decline(f"Cannot cast ufunc output from {dtype} to {target.dtype} with casting rule {casting!r}")
+    whole = broadcast_shapes(shape, target.shape)
+    if len(whole) != target.ndim or not all(same(n, m) or n == m for n, m in zip(whole, target.shape)):
+        raise Decline(f"non-broadcastable output operand with shape {target.shape} for the broadcast shape {whole}")
+    return target.shape
+
+
+def store(target: Array, value: Node, mask: Array | None = None) -> Array:
+    """Write `value` to `target`, where the mask is True. The target itself is the result, as in NumPy."""
+    if mask is not None:
+        value = value_where(target.builder, mask.node, value, target.node)
+    target.write(value)
+    return target
+
+
+def value_where(builder: Builder, mask: Node, yes: Node, no: Node) -> Node:
+    return builder.apply("where", expand(builder, mask, yes.shape), yes, no)
+
+
+def apply_loop(builder: Builder, ufunc: np.ufunc, operands: Sequence[Operand], loop: Dtypes, shape: Shape) -> Node:
+    """The result of the loop over `shape`, of dtype loop[-1]."""
+    if ufunc in OUT_OF_RANGE and loop[0].kind in "iu":
+        answer = compare_out_of_range(ufunc, operands, loop[0])
+        if answer is not None:
+            return full(builder, shape, answer, loop[-1])
+    nodes = [expand(builder, o.node(builder, dtype), shape) for o, dtype in zip(operands, loop)]
+    return EXPANSIONS[ufunc](builder, *nodes) if ufunc in EXPANSIONS else builder.apply(ufunc.__name__, *nodes)
+
+
+# Comparing an integer array with a Python integer that its dtype cannot hold is the one case in which such a number
+# does not raise: the answer is the same for every element. Answers for a number that is (too small, too large).
+OUT_OF_RANGE: dict[np.ufunc, tuple[bool, bool]] = {
+    np.equal: (False, False),
+    np.not_equal: (True, True),
+    np.less: (False, True),
+    np.less_equal: (False, True),
+    np.greater: (True, False),
+    np.greater_equal: (True, False),
+}
+MIRRORED = {np.less: np.greater, np.less_equal: np.greater_equal, np.greater: np.less, np.greater_equal: np.less_equal}
+
+
+def compare_out_of_range(ufunc: np.ufunc, operands: Sequence[Operand], dtype: np.dtype) -> bool | None:
+    """The answer for every element when one operand is a Python integer out of range, else None."""
+    left, right = operands
+    if left.is_weak == right.is_weak:
+        return None
+    if left.is_weak:
+        return compare_out_of_range(MIRRORED.get(ufunc, ufunc), (right, left), dtype)
+    if is_in_range(right.value, dtype):
+        return None
+    return OUT_OF_RANGE[ufunc][bool(right.value > 0)]  # type: ignore[operator]
+
+
+def expand_clip(builder: Builder, x: Node, low: Node, high: Node) -> Node:
+    return builder.apply("minimum", builder.apply("maximum", x, low), high)
+
+
+# Ufuncs without a row of their own, written with those that have one; exactly the same.
+EXPANSIONS: dict[np.ufunc, Callable[..., Node]] = {umath.clip: expand_clip}
+
+
+# --- two outputs
+
+
+def call_divmod(builder: Builder, *arguments: Any, **keywords: Any) -> tuple[Array, Array]:
+    return call_both(np.divmod, (np.floor_divide, np.remainder), builder, *arguments, **keywords)
+
+
+def call_both(
+    ufunc: np.ufunc,
+    halves: tuple[np.ufunc, np.ufunc],
+    builder: Builder,
+    *arguments: Any,
+    out: Any = None,
+    **keywords: Any,
+) -> tuple[Array, Array]:
+    """A ufunc with two outputs whose results are those of two other ufuncs."""
+    inputs, outs = split_outputs(ufunc, arguments, out)
+    if any(isinstance(o, Array) for o in outs):
+        raise Decline(f"out= of {ufunc.__name__} runs as NumPy")
+    first, second = (call_ufunc(half, builder, *inputs, out=o, **keywords) for half, o in zip(halves, outs))
+    return first, second
+
+
+def call_modf(builder: Builder, *arguments: Any, out: Any = None, **keywords: Any) -> tuple[Array, Array]:
+    """Fractional part, with the sign of x, and integral part."""
+    (x,), outs = split_outputs(np.modf, arguments, out)
+    if any(o is not None for o in outs) or keywords:
+        raise Decline("keywords of modf run as NumPy")
+    source = operand(builder, x)
+    dtype, *_ = resolve(np.modf, (source.type, None, None))
+    whole = call_ufunc(np.trunc, builder, x, dtype=dtype)
+    value = source.node(builder, dtype)
+    difference = builder.apply("subtract", value, whole.node)  # nan for infinities, where the fraction is 0
+    zero = full(builder, value.shape, 0, dtype)
+    fraction = value_where(builder, builder.apply("isinf", value), zero, difference)
+    fraction = builder.apply("copysign", fraction, value)
+    return fresh(builder, fraction, whole.meta, boxed=whole.meta.boxed), whole
+
+
+def is_captured(ufunc: Any) -> bool:
+    return isinstance(ufunc, np.ufunc) and (ufunc in EXPANSIONS or ufunc.__name__ in OPS and OPS[ufunc.__name__].numpy is ufunc)
+
+
+for captured_ufunc in [op.numpy for op in OPS.values() if is_captured(op.numpy)] + list(EXPANSIONS):
+    FUNCTIONS[captured_ufunc] = partial(call_ufunc, captured_ufunc)
+FUNCTIONS[np.divmod] = call_divmod
+FUNCTIONS[np.modf] = call_modf
