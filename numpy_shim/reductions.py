@@ -20,7 +20,7 @@ from npcompile.numpy_shim.ufunc_methods import (
     source_array,
 )
 from npcompile.numpy_shim.ufuncs import call_ufunc, store
-from npcompile.tensor_core.array import Array, broadcast_to, cast, fresh, reshape, size_node
+from npcompile.tensor_core.array import Array, broadcast_to, cast, fresh, reshape, result_meta, size_node
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, TensorMeta, product
@@ -107,15 +107,8 @@ def count_nonzero(builder: Builder, a: Any, axis: Any = None, *, keepdims: Any =
     array = source_array(builder, a)
     if axis is None and not keepdims and isinstance(np.count_nonzero(np.zeros(1)), int):
         raise Decline("this NumPy counts into a Python int")
-    truths = fresh(
-        builder, cast(builder, array.node, np.dtype(np.bool_)), cast_meta(array, np.dtype(np.bool_)), boxed=array.meta.boxed
-    )
+    truths = as_type(array, np.dtype(np.bool_))
     return reduce(builder, np.add, truths, axis, np.intp, None, keepdims)
-
-
-def cast_meta(array: Array, dtype: np.dtype) -> TensorMeta:
-    """Meta of astype: only the order of the axes matters to who reads it."""
-    return array.meta if array.dtype == dtype else cast(array.builder, array.node, dtype).meta
 
 
 # --- where the extreme is
@@ -225,8 +218,7 @@ def as_type(array: Array, dtype: np.dtype, boxed: bool | None = None) -> Array:
     if array.dtype == dtype and array.meta.boxed == boxed:
         return array
     node = cast(array.builder, array.node, dtype)
-    strides = tuple(s // array.dtype.itemsize * dtype.itemsize for s in array.meta.strides)
-    return fresh(array.builder, node, TensorMeta(array.shape, dtype, strides), boxed=boxed)
+    return fresh(array.builder, node, result_meta(array.shape, dtype, [array]), boxed=boxed)
 
 
 @implements(np.var, method="var")
@@ -278,9 +270,7 @@ def square_modulus(builder: Builder, x: Array) -> Array:
 
 
 @implements(np.std, method="std")
-def std(
-    builder: Builder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *arguments: Any, **keywords: Any
-) -> Array:
+def std(builder: Builder, a: Any, *arguments: Any, **keywords: Any) -> Array:
     """The root of the variance."""
-    result = var(builder, a, axis, dtype, out, *arguments, **keywords)
+    result = var(builder, a, *arguments, **keywords)
     return call_ufunc(np.sqrt, builder, result, out=result if result.meta.boxed else None)

@@ -165,9 +165,7 @@ def mask_out(builder: Builder, ufunc: np.ufunc, value: Node, mask: Array, start:
     if nothing is None:
         nothing = start  # maximum and minimum: the start value once more
     if nothing is None:
-        raise Decline(
-            f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'"
-        )
+        raise Decline(f"reduction operation {ufunc.__name__!r} with a where mask needs an initial value")
     return value_where(builder, mask.node, value, expand(builder, nothing, value.shape))
 
 
