@@ -1,0 +1,159 @@
+"""`compile`: the decorator, and what is known of every function it made."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from npcompile.backends.registry import Backend, find_backend
+from npcompile.tracer.point import CompiledFunction, Options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MODES = ("default", "reduce-overhead", "max-autotune")
+_INSPECTS_ITSELF = ("locals", "vars", "eval", "exec", "globals", "dir", "super", "__class__", "_getframe", "currentframe")
+_GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
+
+# Entry -> what was compiled for it. The entry itself holds its CompiledFunction through its globals.
+_compiled: weakref.WeakKeyDictionary[Callable[..., Any], CompiledFunction] = weakref.WeakKeyDictionary()
+
+
+@overload
+def compile(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def compile(
+    function: Callable[P, R],
+    /,
+    *,
+    backend: str | Backend = "cpu",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str = "default",
+) -> Callable[P, R]: ...
+
+
+@overload
+def compile(
+    *,
+    backend: str | Backend = "cpu",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str = "default",
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def compile(
+    function: Any = None,
+    /,
+    *,
+    backend: str | Backend = "cpu",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str = "default",
+) -> Any:
+    """A function that does what `function` does, with its NumPy work captured, fused and run in parallel.
+
+    The result has the same signature, and gives NumPy's answer: type, dtype, shape, memory order, views, mutated
+    arguments and exceptions. Nothing is compiled before the first call; then once for each combination of types,
+    dtypes and numbers of dimensions (a second size of an array makes that size variable).
+
+    Parameters
+    ----------
+    function
+        A Python function. Generators, coroutines and functions that inspect themselves (`locals()`, frames) run as
+        they are.
+    backend
+        "cpu" (generated C), "eager" (the captured graph run by NumPy), a name given to `register_backend`, or a
+        callable `(graph, example_inputs) -> callable`.
+    fullgraph
+        Raise GraphBreakError, naming reason, line and hint, instead of running parts of the function natively.
+    dynamic
+        None: a size becomes variable when a second one is seen. True: sizes are variable from the start. False: never.
+    mode
+        "default"; "reduce-overhead" and "max-autotune" mean the same on the CPU.
+
+    Raises
+    ------
+    TypeError
+        `function` is not a Python function.
+    ValueError
+        Unknown backend or mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @compile
+    ... def f(x):
+    ...     return np.sum(x * x + 1)
+    >>> f(np.arange(3.0))
+    np.float64(8.0)
+    """
+    if function is None:
+        return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
+    if mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
+    if isinstance(function, types.MethodType):
+        bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
+        return types.MethodType(bound, function.__self__)
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
+    if function in _compiled:
+        function = _compiled[function].user
+    return make_entry(function, Options(find_backend(backend), fullgraph, dynamic, mode))
+
+
+def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:
+    if hasattr(function, "__npcompile_disabled__") or not is_capturable(function.__code__):
+        return function
+    compiled = CompiledFunction(function, options, compile_callee=make_entry)
+    entry = compiled.entry
+    functools.update_wrapper(entry, function)
+    entry.__npcompile_original__ = function  # type: ignore[attr-defined]
+    _compiled[entry] = compiled
+    return entry
+
+
+def is_capturable(code: types.CodeType) -> bool:
+    """Not for generators and coroutines, nor for functions that look at their own frame."""
+    return not code.co_flags & _GENERATOR_FLAGS and not any(name in code.co_names for name in _INSPECTS_ITSELF)
+
+
+def compiled_function(function: Callable[..., Any]) -> CompiledFunction | None:
+    """What is compiled for a function that `compile` returned."""
+    return _compiled.get(function)
+
+
+def reset() -> None:
+    """Forget everything compiled in this process; the disk cache stays. Functions compile again when called."""
+    for compiled in list(_compiled.values()):
+        compiled.forget()
+
+
+def disable(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function to be called as it is, never captured or compiled. Usable as a decorator."""
+    original = getattr(function, "__npcompile_original__", function)
+    original.__npcompile_break__ = (f"{original.__qualname__} is marked with npcompile.disable", "")
+    original.__npcompile_disabled__ = True
+    return original
+
+
+def graph_break() -> None:
+    """End the captured graph here; it resumes on the next line. Does nothing in code that is not compiled."""
+
+
+graph_break.__npcompile_break__ = ("npcompile.graph_break()", "")  # type: ignore[attr-defined]
+
+
+def run_only(function: Callable[P, R]) -> Callable[P, R]:
+    """Use what is compiled already and compile nothing new: other arguments run natively."""
+    compiled = compiled_function(function)
+    if compiled is None:
+        raise TypeError(f"npcompile.run_only takes a function returned by npcompile.compile, not {function!r}")
+    compiled.freeze()
+    return function

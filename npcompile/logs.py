@@ -1,0 +1,52 @@
+"""What the compiler is doing, for those who want to watch: `set_logs` and the environment variable NPCOMPILE_LOGS."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+TOPICS = ("graph_code", "graph_breaks", "guards", "recompiles", "output_code")
+_loggers = {topic: logging.getLogger(f"npcompile.{topic}") for topic in TOPICS}
+_handler = logging.StreamHandler()
+_handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+
+
+def set_logs(
+    *,
+    graph_code: bool = False,
+    graph_breaks: bool = False,
+    guards: bool = False,
+    recompiles: bool = False,
+    output_code: bool = False,
+) -> None:
+    """Choose what is written to standard error while functions are compiled; what is not named is silent.
+
+    `graph_code`: each captured graph. `graph_breaks`: why a graph ended, where, and what to do. `guards`: what each
+    compiled program assumes. `recompiles`: each further compilation of the same place. `output_code`: generated C.
+
+    The environment variable NPCOMPILE_LOGS=graph_breaks,recompiles does the same from outside.
+
+    >>> set_logs(graph_breaks=True)
+    >>> set_logs()
+    """
+    chosen = dict(zip(TOPICS, (graph_code, graph_breaks, guards, recompiles, output_code)))
+    for topic, logger in _loggers.items():
+        logger.setLevel(logging.INFO if chosen[topic] else logging.WARNING)
+        if chosen[topic] and _handler not in logger.handlers:
+            logger.addHandler(_handler)
+
+
+def set_logs_from_environment() -> None:
+    """Read NPCOMPILE_LOGS. ValueError names the topics when one is unknown."""
+    wanted = [t for t in os.environ.get("NPCOMPILE_LOGS", "").replace(" ", "").split(",") if t]
+    unknown = [t for t in wanted if t not in TOPICS]
+    if unknown:
+        raise ValueError(f"NPCOMPILE_LOGS names {', '.join(unknown)}; the topics are {', '.join(TOPICS)}")
+    if wanted:
+        set_logs(**dict.fromkeys(wanted, True))
+
+
+def log(topic: str, message: str) -> None:
+    logger = _loggers[topic]
+    if logger.isEnabledFor(logging.INFO):
+        logger.info(message)

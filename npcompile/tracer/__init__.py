@@ -1,0 +1,1 @@
+"""Bytecode of a user function to graphs, guards and segments."""

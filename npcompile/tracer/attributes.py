@@ -1,0 +1,159 @@
+"""Attribute access on traced values."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer import calls, operators
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.values import (
+    ArrayMethod,
+    Constant,
+    Lazy,
+    Mapping,
+    Method,
+    Opaque,
+    Sequence,
+)
+
+# Modules whose attributes are assumed never to change.
+FIXED_MODULES = ("numpy", "scipy", "math", "cmath", "operator", "itertools", "functools", "builtins")
+CONTAINER_METHODS = {
+    list: ("append", "extend", "pop", "insert", "reverse", "copy", "index", "count"),
+    tuple: ("index", "count"),
+    dict: ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy"),
+}
+_missing = object()
+
+
+def load(frame: Frame, owner: Any, name: str) -> Any:
+    """`owner.name`"""
+    match owner:
+        case Array():
+            return load_from_array(frame, owner, name)
+        case Constant():
+            return load_from_constant(frame, owner, name)
+        case Opaque():
+            return load_from_object(frame, owner, name)
+        case Sequence() if name in CONTAINER_METHODS[owner.kind]:
+            return Method(owner, None, name)
+        case Mapping() if name in CONTAINER_METHODS[dict]:
+            return Method(owner, None, name)
+        case Dim() | Number():
+            return load_from_number(owner, name)
+        case _:
+            raise Decline(f"attribute {name!r} of {operators.describe(owner)}")
+
+
+def load_from_array(frame: Frame, x: Array, name: str) -> Any:
+    if name in ATTRIBUTES:
+        return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
+    if name in METHODS:
+        return ArrayMethod(x, name)
+    if name == "__array_interface__" or not hasattr(np.ndarray, name):
+        raise Decline(f"attribute {name!r} of an array")
+    raise Decline(f"ndarray.{name} is not captured")
+
+
+def load_from_number(owner: Any, name: str) -> Any:
+    if isinstance(owner, Dim) or isinstance(owner.hint, float):
+        if name == "real":
+            return owner
+        if name == "imag":
+            return Constant(0 if isinstance(owner, Dim) else 0.0)
+    if isinstance(owner, Dim) and name in ("numerator", "denominator"):
+        return owner if name == "numerator" else Constant(1)
+    raise Decline(f"attribute {name!r} of a traced number")
+
+
+def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
+    value = owner.value
+    if isinstance(value, types.ModuleType):
+        found = getattr(value, name, _missing)
+        if found is _missing:
+            raise Decline(f"module {value.__name__!r} has no attribute {name!r}")
+        if owner.source is None or value.__name__.split(".")[0] in FIXED_MODULES:
+            return library_constant(found)
+        return Lazy(f"{owner.source}.{name}", found)
+    if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
+        return Constant(getattr(value, name))
+    if isinstance(value, operators.PURE_TYPES) or isinstance(value, type):
+        found = getattr(value, name, _missing)
+        if found is _missing:
+            raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
+        if isinstance(value, type) and not is_library(value.__module__) and owner.source is not None:
+            return Lazy(f"{owner.source}.{name}", found)
+        return operators.lift(found)
+    if isinstance(value, (types.FunctionType, type(np.sum), np.ufunc)) and name in ("__name__", "__qualname__", "__module__"):
+        return Constant(getattr(value, name))
+    raise Decline(f"attribute {name!r} of {type(value).__qualname__}")
+
+
+def library_constant(found: Any) -> Any:
+    return operators.lift(found) if not isinstance(found, np.ndarray) else Constant(found)
+
+
+def is_library(module: str | None) -> bool:
+    return (module or "").split(".")[0] in FIXED_MODULES
+
+
+def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
+    """Python's attribute lookup for an object without a __getattribute__ of its own, run without running user code."""
+    x, cls = owner.example, type(owner.example)
+    if cls.__getattribute__ is not object.__getattribute__ or isinstance(x, np.ndarray):
+        raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
+    on_class = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), _missing)
+    source = f"{owner.source}.{name}"
+    if isinstance(on_class, property):
+        if on_class.fget is None:
+            raise Decline(f"property {name!r} cannot be read")
+        return calls.call(frame, Constant(on_class.fget), [owner], {})
+    if isinstance(on_class, types.MemberDescriptorType):
+        value = getattr(x, name, _missing)
+        if value is _missing:
+            raise Decline(f"attribute {name!r} has no value")
+        return Lazy(source, value)
+    if on_class is not _missing and hasattr(type(on_class), "__set__"):
+        raise Decline(f"attribute {name!r} is a descriptor")
+    own = getattr(x, "__dict__", {})
+    if name in own:
+        return Lazy(source, own[name])
+    if isinstance(on_class, types.FunctionType):
+        frame.capture.guard(f"{name!r} not in {owner.source}.__dict__" if hasattr(x, "__dict__") else "True")
+        return Method(owner, Constant(on_class), name)
+    if isinstance(on_class, staticmethod):
+        return Constant(on_class.__func__)
+    if on_class is _missing or hasattr(type(on_class), "__get__"):
+        raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
+    return Lazy(source, on_class)
+
+
+def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
+    """`owner.name = value`"""
+    if isinstance(owner, Array):
+        from_table = SET_ATTRIBUTES.get(name)
+        if from_table is not None:
+            from_table(frame.capture.builder, owner, operators.lower(frame.capture, value))
+            return
+    raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
+
+
+@calls.captures(getattr)
+def call_getattr(frame: Frame, positional: list[Any], keywords: dict[str, Any]) -> Any:
+    name = operators.plain(frame.capture, positional[1])
+    if len(positional) == 3 and isinstance(positional[0], (Array, Constant)):
+        holder = calls.type_of(positional[0]) if isinstance(positional[0], Array) else positional[0].value
+        if not hasattr(holder, name):
+            return positional[2]
+    return load(frame, positional[0], name)
+
+
+SET_ATTRIBUTES: dict[str, Any] = {}

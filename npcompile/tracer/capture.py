@@ -1,0 +1,231 @@
+"""One attempt to capture a program from one Point: the graph being built, what was assumed, what was decided before."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import SUPPORTED_KINDS
+from npcompile.tensor_core.array import Array, Storage
+from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.graph import Builder, Location
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
+from npcompile.tensor_core.number import Number
+from npcompile.tracer.values import (
+    Constant,
+    Lazy,
+    Mapping,
+    Method,
+    Opaque,
+    Sequence,
+    SliceValue,
+)
+
+ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
+SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
+
+# Objects that are what they are: guarded by identity when they come from outside, never copied.
+ATOMIC_TYPES = (
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    np.ufunc,
+    np.dtype,
+    type(np.sum),  # NumPy's dispatching functions
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    bool,
+    np._globals._NoValueType,
+)
+
+
+class Restart(Exception):
+    """Capture again with one more decision."""
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What earlier attempts at the same capture found: where not to inline, which loops not to unroll, where to stop."""
+
+    native_calls: dict[int, Break] = field(default_factory=dict)  # instruction of the outermost frame -> why
+    rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
+    stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Why a graph ended: `reason` and what the user may do, at a line of the user's program."""
+
+    reason: str
+    hint: str
+    location: Location
+    callers: tuple[Location, ...] = ()  # of inlined functions, outermost first
+
+    def __str__(self) -> str:
+        via = "".join(f", called from {c}" for c in reversed(self.callers))
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{self.reason} ({self.location}{via}).{hint}"
+
+
+@dataclass(slots=True, eq=False)
+class Capture:
+    builder: Builder
+    decisions: Decisions
+    seen: dict[str, list[tuple]]  # source of an array -> (shape, strides) of earlier captures at this Point
+    dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
+    name_constant: Callable[[Any], str]  # a name in the generated program for an object
+    realized: dict[str, Any] = field(default_factory=dict)  # source -> value
+    by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
+    examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
+    instructions: int = 0
+
+    # --- guards
+
+    def guard(self, text: str) -> None:
+        self.builder.env.assume(text)
+
+    # --- outside objects
+
+    def realize(self, value: Any) -> Any:
+        """What a Lazy value is, guarded by what this call shows of it."""
+        while isinstance(value, Lazy):
+            found = self.realized.get(value.source)
+            if found is None:
+                found = self.realized[value.source] = self.wrap(value.source, value.example)
+            value = found
+        return value
+
+    def wrap(self, source: str, x: Any) -> Any:
+        kind = type(x)
+        if kind is np.ndarray:
+            return self._wrap_array(source, x)
+        if issubclass(kind, np.generic) and is_supported(x.dtype) and kind is x.dtype.type:
+            self.guard(f"type({source}) is {self.name_constant(kind)}")
+            meta = TensorMeta((), x.dtype, boxed=False, writeable=False)
+            return Array(Storage(self.builder, self.builder.input(meta, source), meta, source), (), meta)
+        if kind is int:
+            self.guard(f"type({source}) is int")
+            if x not in SYMBOLIC_INTEGERS:
+                self.guard(f"{source} == {x}")
+                return Constant(x, source)
+            name = self._bind(source)
+            self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
+            return self.builder.env.symbol(name, x)
+        if kind is float or kind is complex:
+            self.guard(f"type({source}) is {kind.__name__}")
+            return Number(self.builder.env, source, x)
+        if isinstance(x, ATOMIC_TYPES):
+            self.guard(f"{source} is {self.name_constant(x)}")
+            return Constant(x, source)
+        if kind in (str, bytes, range):
+            self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
+            return Constant(x, source)
+        if kind in (tuple, list):
+            self.guard(f"type({source}) is {kind.__name__} and len({source}) == {len(x)}")
+            return Sequence(kind, [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)], source)
+        if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
+            self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
+            return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
+        if kind is slice:
+            self.guard(f"type({source}) is slice")
+            return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))
+        if kind is types.MethodType:
+            self.guard(f"type({source}) is {self.name_constant(kind)}")
+            function = self.realize(Lazy(f"{source}.__func__", x.__func__))
+            return Method(Lazy(f"{source}.__self__", x.__self__), function, x.__func__.__name__)
+        self.guard(f"type({source}) is {self.name_constant(kind)}")
+        return Opaque(source, x)
+
+    def _bind(self, source: str) -> str:
+        """A symbol whose value the generated program takes from `source` when it checks the guards."""
+        name = f"s{len(self.builder.env.hints)}"
+        self.guard(f"(({name} := {source}) is not None)")
+        return name
+
+    def _wrap_array(self, source: str, x: np.ndarray) -> Array | Opaque:
+        if not is_supported(x.dtype) or not x.flags.aligned:
+            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}")
+            return Opaque(source, x)
+        known = self.by_identity.get(id(x))
+        if known is not None:
+            self.guard(f"{source} is {known[0]}")
+            return known[1]
+        dtype = self.name_constant(x.dtype)
+        same_dtype = "is" if x.dtype is np.dtype(x.dtype.type) else "=="
+        self.guard(f"type({source}) is {self.name_constant(np.ndarray)} and {source}.dtype {same_dtype} {dtype}")
+        self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
+        shape, strides = self._sizes(source, x)
+        meta = TensorMeta(shape, x.dtype, strides, writeable=x.flags.writeable)
+        storage = Storage(self.builder, self.builder.input(meta, source), meta, source)
+        array = Array(storage, (), meta)
+        self.by_identity[id(x)] = (source, array)
+        self.examples[source] = x
+        if any(s.is_written for _, a in self.by_identity.values() if (s := a.storage) is not storage):
+            self.require_no_overlap()
+        return array
+
+    def _sizes(self, source: str, x: np.ndarray) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
+        """Shape and strides: integers fixed by a guard, or symbols for those that were seen to change."""
+        earlier = [s for s in self.seen.get(source, []) if len(s[0]) == x.ndim]
+        self.seen.setdefault(source, []).append((x.shape, x.strides))
+        changed = [any(s[0][a] != x.shape[a] for s in earlier) for a in range(x.ndim)]
+        if self.dynamic is not None:
+            changed = [self.dynamic] * x.ndim
+        is_canonical = x.strides == contiguous_strides(x.shape, x.itemsize)
+        moved = [self.dynamic is not False and any(s[1][a] != x.strides[a] for s in earlier) for a in range(x.ndim)]
+        if not any(n > 1 and c for n, c in zip(x.shape, changed)) and (is_canonical or not any(moved)):
+            self.guard(f"{source}.shape == {x.shape}")
+            if not is_canonical:
+                self.guard(f"{source}.strides == {x.strides}")
+            return x.shape, x.strides
+        self.guard(f"{source}.ndim == {x.ndim}")
+        shape: list[Size] = []
+        for axis, n in enumerate(x.shape):
+            if changed[axis] and n > 1:
+                name = self._bind(f"{source}.shape[{axis}]")
+                self.guard(f"{name} >= 2")
+                shape.append(self.builder.env.symbol(name, n, at_least=2))
+            else:
+                self.guard(f"{source}.shape[{axis}] == {n}")
+                shape.append(n)
+        if is_canonical:
+            return tuple(shape), contiguous_strides(tuple(shape), x.itemsize)
+        strides: list[Size] = []
+        for axis, stride in enumerate(x.strides):
+            if moved[axis] and stride:
+                name = self._bind(f"{source}.strides[{axis}]")
+                self.guard(f"{name} {'>' if stride > 0 else '<'} 0")
+                strides.append(self.builder.env.symbol(name, stride, at_least=1 if stride > 0 else None))
+            else:
+                self.guard(f"{source}.strides[{axis}] == {stride}")
+                strides.append(stride)
+        return tuple(shape), tuple(strides)
+
+    # --- writes to outside arrays
+
+    def require_no_overlap(self) -> None:
+        """A written outside array must share no memory with another array that is read: guarded, or declined."""
+        arrays = [(source, array) for source, array in self.by_identity.values()]
+        for source, array in arrays:
+            if not array.storage.is_written:
+                continue
+            for other, _ in arrays:
+                if other != source:
+                    x, y = self.examples[source], self.examples[other]
+                    if np.may_share_memory(x, y):
+                        raise Decline(f"{source} is written and may share memory with {other}")
+                    self.guard(f"not {self.name_constant(np.may_share_memory)}({source}, {other})")
+
+
+def is_supported(dtype: np.dtype) -> bool:
+    return dtype.kind in SUPPORTED_KINDS and dtype.isnative and dtype.char != "G"

@@ -1,0 +1,231 @@
+"""The generated program of one variant: readable Python that runs the graph and hands over what is live."""
+
+from __future__ import annotations
+
+import keyword
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+from npcompile.tensor_core.array import Array, Storage, view_text
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.operators import plain_number
+from npcompile.tracer.values import (
+
+    UNASSIGNED,
+    ArrayMethod,
+    Cell,
+    Closure,
+    Constant,
+    Iterator,
+    Lazy,
+    Mapping,
+    Method,
+    Opaque,
+    RangeValue,
+    Sequence,
+    SliceValue,
+    Truth,
+    children,
+)
+
+INLINE_CONSTANTS = (type(None), bool, int, str)
+
+
+@dataclass(slots=True, eq=False)
+class Emitter:
+    """Turns values into expressions of the generated program."""
+
+    capture: Capture
+    name_constant: Callable[[Any], str]
+    lines: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)  # id of a value -> the variable that holds it
+    kept: list[Any] = field(default_factory=list)  # those values, so that ids stay theirs
+    storages: dict[int, str] = field(default_factory=dict)  # id of a fresh storage -> the variable of its array
+
+    # --- the graph
+
+    def graph_of(self, values: Iterable[Any], name: str) -> Graph | None:
+        """The graph that computes what `values` need and what is written to outside arrays; None when nothing is."""
+        fresh: dict[int, Storage] = {}
+        seen: set[int] = set()
+        pending = list(values)
+        while pending:
+            value = pending.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            self.kept.append(value)
+            if isinstance(value, Array):
+                if value.storage.source is None:
+                    fresh.setdefault(id(value.storage), value.storage)
+            elif not (isinstance(value, (Sequence, Mapping, Cell)) and is_unchanged(value)):
+                pending.extend(children(value))
+        storages = list(fresh.values())
+        writes = [(s.original.params["index"], s.node) for s in self.written()]
+        if not storages and not writes:
+            return None
+        graph = self.capture.builder.finish([s.node for s in storages], [s.meta for s in storages], writes, name)
+        self.storages = {id(s): f"t{k}" for k, s in enumerate(storages)}
+        return graph
+
+    def written(self) -> list[Storage]:
+        """Outside arrays that the program has changed."""
+        arrays = (array for _, array in self.capture.by_identity.values())
+        return [a.storage for a in arrays if a.storage.is_written]
+
+    def call_graph(self, graph: Graph, function: str) -> None:
+        builder = self.capture.builder
+        arguments = [*builder.arguments, *graph.symbols]
+        results = "".join(f"{name}, " for name in self.storages.values())
+        comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
+        self.lines.append(f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}")
+
+    def write_cells(self, cells: Iterable[Cell]) -> None:
+        for cell in cells:
+            if cell.is_written and cell.source is not None:
+                self.lines.append(f"{cell.source}.cell_contents = {self.text(cell.content)}")
+
+    # --- values
+
+    def text(self, value: Any) -> str:
+        """An expression for the value. Mutable objects get a variable, so that they stay one object."""
+        known = self.names.get(id(value))
+        if known is not None:
+            return known
+        match value:
+            case Lazy() | Opaque():
+                return value.source
+            case Constant():
+                return self.constant_text(value)
+            case Dim():
+                return str(value)
+            case Number():
+                return value.text
+            case Array():
+                return self.array_text(value)
+            case Sequence() | Mapping() if is_unchanged(value):
+                return value.source  # type: ignore[return-value]
+            case Sequence():
+                return self.sequence_text(value)
+            case Mapping():
+                name = self.variable(value, "{}")
+                for key, item in value.items.items():
+                    self.lines.append(f"{name}[{self.constant_text(Constant(key))}] = {self.text(item)}")
+                return name
+            case SliceValue():
+                return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
+            case RangeValue():
+                return f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
+            case Iterator():
+                return self.variable(value, self.iterator_text(value))
+            case Truth():
+                return f"{'not ' if value.negated else ''}bool({self.text(value.array)})"
+            case ArrayMethod():
+                return f"{self.text(value.owner)}.{value.name}"
+            case Method():
+                return f"{self.text(value.owner)}.{value.name}"
+            case Cell():
+                return value.source or self.variable(value, self.new_cell(value))
+            case Closure():
+                return self.variable(value, self.closure_text(value))
+            case _ if value is UNASSIGNED:
+                return "UNBOUND"
+            case _:
+                raise Decline(f"a {type(value).__name__} cannot be handed over")
+
+    def variable(self, value: Any, expression: str) -> str:
+        name = f"v{len(self.names)}"
+        self.names[id(value)] = name
+        self.kept.append(value)
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def constant_text(self, constant: Constant) -> str:
+        value = constant.value
+        if type(value) in INLINE_CONSTANTS:
+            return repr(value)
+        return self.name_constant(value)
+
+    def array_text(self, array: Array) -> str:
+        storage = array.storage
+        base = storage.source if storage.source is not None else self.storages[id(storage)]
+        if not array.steps:
+            return base
+        return self.variable(array, view_text(base, array.steps))
+
+    def sequence_text(self, value: Sequence) -> str:
+        items = [self.text(item) for item in value.items]
+        if value.kind is tuple:
+            return f"({''.join(f'{item}, ' for item in items)})"
+        return self.variable(value, f"[{', '.join(items)}]")
+
+    def iterator_text(self, iterator: Iterator) -> str:
+        k = iterator.position
+        match iterator.kind:
+            case "range":
+                span = iterator.parts[0]
+                start = plain_number(span.start) + k * span.step
+                return f"iter(range({start}, {self.text(span.stop)}, {span.step}))"
+            case "sequence":
+                return f"{self.name_constant(iterator_at)}({self.text(iterator.parts[0])}, {k})"
+            case "reversed":
+                return f"{self.name_constant(reversed_at)}({self.text(iterator.parts[0])}, {k})"
+            case "enumerate":
+                return f"enumerate({self.text(iterator.parts[0])}, {iterator.start + k})"
+            case "zip":
+                return f"zip({', '.join(map(self.text, iterator.parts))})"
+            case kind:
+                raise Decline(f"an iterator of kind {kind} cannot be handed over")
+
+    def new_cell(self, cell: Cell) -> str:
+        make = self.name_constant(types.CellType)
+        return f"{make}()" if cell.content is None else f"{make}({self.text(cell.content)})"
+
+    def closure_text(self, closure: Closure) -> str:
+        cells = "".join(f"{self.text(c)}, " for c in closure.cells)
+        defaults = "None" if closure.defaults is None else self.text(closure.defaults)
+        namespace = closure.globals_source or self.name_constant(closure.globals)
+        name = closure.code.co_name
+        made = f"{self.name_constant(make_function)}({self.name_constant(closure.code)}, {namespace}, {name!r}, {defaults}, ({cells})"
+        return f"{made}, {self.text(closure.kwdefaults) if closure.kwdefaults is not None else 'None'})"
+
+
+def is_unchanged(value: Any) -> bool:
+    """Is this still the object from outside that it came as?"""
+    return isinstance(value, (Sequence, Mapping)) and value.source is not None
+
+
+def iterator_at(items: Any, position: int) -> Any:
+    """An iterator over a list or tuple that has given `position` items already."""
+    iterator = iter(items)
+    iterator.__setstate__(position)
+    return iterator
+
+
+def reversed_at(items: Any, position: int) -> Any:
+    iterator = reversed(items)
+    for _ in range(position):
+        next(iterator)
+    return iterator
+
+
+def make_function(
+    code: types.CodeType, namespace: dict[str, Any], name: str, defaults: Any, closure: tuple[Any, ...], kwdefaults: Any
+) -> types.FunctionType:
+    function = types.FunctionType(code, namespace, name, defaults, closure or None)
+    function.__kwdefaults__ = kwdefaults
+    return function
+
+
+def parameter_name(local: str, slot: int) -> str:
+    """What a local of the user's is called in the generated program."""
+    return f"v_{local}" if local.isidentifier() and not keyword.iskeyword(local) else f"v_{slot}"
+
+

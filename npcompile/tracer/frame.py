@@ -1,0 +1,228 @@
+"""A symbolic CPython frame: runs a function's instructions on values instead of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.capture import Break, Capture, Restart
+from npcompile.tracer.decode import Instruction, Program
+from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState
+
+UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
+INLINE_DEPTH = 24
+INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
+
+
+@dataclass(slots=True)
+class Return:
+    value: Any
+
+
+@dataclass(slots=True)
+class Stop:
+    """The graph ends before the instruction at `index`, which runs natively."""
+
+    index: int
+    reason: Break
+
+
+@dataclass(slots=True)
+class Branch:
+    """The next instruction depends on data: `condition` is a Truth; each arm is (index, stack)."""
+
+    condition: Any
+    if_true: tuple[int, list[Any]]
+    if_false: tuple[int, list[Any]]
+    reason: Break
+
+
+@dataclass(slots=True)
+class Jump:
+    """Go on at a Point: a loop header whose iterations are not unrolled."""
+
+    index: int
+
+
+@dataclass(slots=True)
+class NextItem:
+    """FOR_ITER over a real iterator, on top of the stack: done by the generated program."""
+
+    index: int  # of the FOR_ITER
+    iterator: Any
+
+
+Outcome = Return | Stop | Branch | Jump | NextItem
+Handler = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*opnames: str) -> Callable[[Handler], Handler]:
+    """Register the meaning of instructions; https://docs.python.org/3/library/dis.html has each by its name."""
+
+    def add(handler: Handler) -> Handler:
+        for name in opnames:
+            assert name not in HANDLERS, f"{name} has two handlers"
+            HANDLERS[name] = handler
+        return handler
+
+    return add
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    capture: Capture
+    program: Program
+    globals: dict[str, Any]
+    globals_source: str | None  # a name for the globals in the generated program; None: a library's, assumed constant
+    locals: dict[str, Any]
+    cells: dict[str, Cell] = field(default_factory=dict)
+    stack: list[Any] = field(default_factory=list)
+    index: int = 0
+    parent: Frame | None = None
+    keyword_names: tuple[str, ...] = ()  # of the call being prepared (3.11, 3.12)
+    contexts: list[tuple[int, ErrorState]] = field(default_factory=list)  # entered `with` blocks
+    visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
+    start: int = 0
+
+    # --- the stack
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Any:
+        """The top value, as what it is."""
+        return self.capture.realize(self.stack.pop())
+
+    def pop_raw(self) -> Any:
+        """The top value, possibly still Lazy: enough to pass it on."""
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[Any]:
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    # --- running
+
+    @property
+    def root(self) -> Frame:
+        frame = self
+        while frame.parent is not None:
+            frame = frame.parent
+        return frame
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    def run(self) -> Outcome:
+        """Interpret until the function returns or the graph has to end."""
+        instructions = self.program.instructions
+        capture = self.capture
+        is_root = self.parent is None
+        while True:
+            index = self.index
+            if is_root:
+                capture.builder.location = self.program.location(index)
+                stop = capture.decisions.stops.get(index)
+                if stop is not None:
+                    return self.stop(index, stop)
+            instruction = instructions[index]
+            saved = self.stack.copy()
+            capture.instructions += 1
+            try:
+                if capture.instructions > INSTRUCTION_LIMIT:
+                    raise Decline("the program is too long for one graph")
+                handler = HANDLERS.get(instruction.opname)
+                if handler is None:
+                    raise Decline(f"{instruction.opname} is not captured")
+                result = handler(self, instruction)
+            except Decline as decline:
+                self.stack = saved
+                return self.declined(index, decline)
+            if result is None:
+                self.index = index + 1
+            elif isinstance(result, int):
+                self.index = result
+            else:
+                if isinstance(result, Return) or is_root:
+                    if self.contexts and not isinstance(result, Return):
+                        raise self.give_up(self.contexts[0][0], self.why(index, Decline("data decides inside `with`")))
+                    return result
+                self.stack = saved
+                return self.declined(index, Decline(*describe(result)))
+
+    def declined(self, index: int, decline: Decline) -> Stop:
+        reason = self.why(index, decline)
+        if self.parent is not None:
+            call = self.root.index
+            self.capture.decisions.native_calls[call] = reason
+            raise Restart
+        if self.contexts:
+            raise self.give_up(self.contexts[0][0], reason)
+        return self.stop(index, reason)
+
+    def give_up(self, index: int, reason: Break) -> Restart:
+        """End the graph before `index` in the next attempt."""
+        self.capture.decisions.stops[index] = reason
+        return Restart()
+
+    def stop(self, index: int, reason: Break) -> Stop:
+        return Stop(self.program.entry_of(index), reason)
+
+    def why(self, index: int, decline: Decline) -> Break:
+        callers: list[Location] = []
+        frame = self.parent
+        while frame is not None:
+            callers.insert(0, frame.program.location(frame.index))
+            frame = frame.parent
+        return Break(decline.reason, decline.hint, self.program.location(index), tuple(callers))
+
+    # --- variables
+
+    def load(self, name: str) -> Any:
+        value = self.locals.get(name, UNASSIGNED)
+        if value is UNASSIGNED:
+            raise Decline(f"local variable {name!r} has no value")
+        return value
+
+    # --- jumps
+
+    def jump_back(self, header: int) -> int | Outcome:
+        """A backward jump: the next iteration is captured too, unless the loop is long."""
+        if self.parent is None and header in self.capture.decisions.rolled_loops:
+            return Jump(header)
+        count = self.visits[header] = self.visits.get(header, 0) + 1
+        if count > UNROLL_LIMIT:
+            self.roll(header)
+        return header
+
+    def roll(self, header: int) -> None:
+        """Capture again without unrolling this loop."""
+        if self.parent is not None:
+            raise Decline("a long loop in an inlined function", "It runs as a compiled function of its own.")
+        self.capture.decisions.rolled_loops.add(header)
+        raise Restart
+
+    def follow(self, index: int) -> int:
+        """Where control really goes from `index`: unconditional jumps are taken."""
+        while self.program.instructions[index].opname in ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"):
+            index = self.program.instructions[index].target
+        return index
+
+
+def describe(outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Branch():
+            return "a branch on array data in an inlined function", "It runs as a compiled function of its own."
+        case _:
+            return "a loop over outside data in an inlined function", ""
+
+
+__all__ = ["HANDLERS", "NULL", "Branch", "Frame", "Jump", "NextItem", "Return", "Stop", "handles"]

@@ -1,0 +1,569 @@
+"""Python's operators, subscripts and iteration on traced values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim import indexing
+from npcompile.numpy_shim import operators as array_operators
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.values import (
+    ArrayMethod,
+    Cell,
+    Closure,
+    Constant,
+    Iterator,
+    Lazy,
+    Mapping,
+    Method,
+    Opaque,
+    RangeValue,
+    Sequence,
+    SliceValue,
+    Truth,
+    is_number,
+)
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+
+# Types whose operators run no user code and have no effects: they may be evaluated while capturing.
+PURE_TYPES = (
+    int, float, complex, bool, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis), type,
+    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue),
+)  # fmt: skip
+
+
+def lower(capture: Capture, value: Any) -> Any:
+    """A value as the NumPy shim takes it: Arrays, Dims, Numbers, and plain Python objects holding them."""
+    value = capture.realize(value)
+    match value:
+        case Array() | Dim() | Number():
+            return value
+        case Constant():
+            return value.value
+        case Sequence():
+            return value.kind(lower(capture, v) for v in value.items)
+        case Mapping():
+            return {k: lower(capture, v) for k, v in value.items.items()}
+        case SliceValue():
+            return slice(*(lower(capture, v) for v in (value.start, value.stop, value.step)))
+        case RangeValue():
+            return list(range_items(value))
+        case Opaque():
+            raise Decline(f"an argument of type {type(value.example).__qualname__}")
+        case _:
+            raise Decline(f"a {type(value).__name__} as argument of a NumPy function")
+
+
+def lift(result: Any) -> Any:
+    """What the shim returned, as a value."""
+    if isinstance(result, (Array, Dim, Number)):
+        return result
+    if type(result) in (tuple, list):
+        return Sequence(type(result), [lift(v) for v in result])
+    if isinstance(result, slice):
+        return SliceValue(*(lift(v) for v in (result.start, result.stop, result.step)))
+    return Constant(result)
+
+
+def involves_array(*values: Any) -> bool:
+    return any(isinstance(v, Array) or isinstance(v, Sequence) and involves_array(*v.items) for v in values)
+
+
+# --- binary and unary operators
+
+
+def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Array) or isinstance(right, Array):
+        return lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+    if is_number(left) and is_number(right):
+        return number_binary(capture, symbol, left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.kind is right.kind:
+        return Sequence(left.kind, [*left.items, *right.items])
+    if symbol == "*" and isinstance(left, Sequence) and isinstance(right, (Constant, Dim)):
+        return Sequence(left.kind, left.items * operator.index(plain_number(right)))
+    if symbol == "*" and isinstance(right, Sequence) and isinstance(left, (Constant, Dim)):
+        return Sequence(right.kind, right.items * operator.index(plain_number(left)))
+    return evaluate_pure(capture, BINARY[symbol], left, right)
+
+
+def plain_number(value: Any) -> Any:
+    return value.value if isinstance(value, Constant) else value
+
+
+def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Array):
+        return lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
+    if isinstance(left, Sequence) and left.kind is list and symbol == "+=":
+        if left.source is not None:
+            raise Decline("a list from outside is changed")
+        left.items.extend(iterate(capture, right))
+        return left
+    return binary(capture, symbol.removesuffix("="), left, right)
+
+
+def unary(capture: Capture, symbol: str, x: Any) -> Any:
+    if isinstance(x, Array):
+        return lift(array_operators.UNARY[symbol](capture.builder, x))
+    if isinstance(x, Dim):
+        return -x if symbol == "-" else x if symbol == "+" else -x - 1
+    if isinstance(x, Number) and symbol != "~":
+        return Number(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
+    return evaluate_pure(capture, UNARY[symbol], x)
+
+
+def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    """Arithmetic on Python numbers of which some are traced: a longer expression, computed when called."""
+    a, b = plain_number(left), plain_number(right)
+    if not isinstance(a, (Dim, Number)) and not isinstance(b, (Dim, Number)):
+        return evaluate_pure(capture, BINARY[symbol], left, right)
+    if not isinstance(a, (Number, float, complex)) and not isinstance(b, (Number, float, complex)) and symbol in INTEGER_SYMBOLS:
+        if symbol == "**":
+            return lift(integer_power(a, b))
+        try:
+            return lift(BINARY[symbol](a, b))
+        except ZeroDivisionError as error:
+            raise Decline(str(error)) from None
+    if symbol not in ("+", "-", "*", "/", "//", "%", "**"):
+        raise Decline(f"{symbol} of traced Python integers")
+    if symbol in ("/", "//", "%"):
+        require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
+    if symbol == "**":
+        require_power(capture, a, b)
+    try:
+        value = BINARY[symbol](hint(a), hint(b))
+    except ArithmeticError as error:
+        raise Decline(str(error)) from None
+    return Number(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
+
+
+INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
+
+
+def integer_power(base: Any, exponent: Any) -> Any:
+    exponent = operator.index(exponent)
+    if exponent < 0:
+        raise Decline("a negative power of a traced integer")
+    result: Any = 1
+    for _ in range(exponent):
+        result = result * base
+    return result
+
+
+def require_power(capture: Capture, base: Any, exponent: Any) -> None:
+    """Guard that `base ** exponent` neither overflows nor leaves the real numbers: Python raises there."""
+    power = operator.index(exponent) if isinstance(exponent, Dim) else exponent
+    if isinstance(power, Number) or isinstance(power, complex) or isinstance(hint(base), complex):
+        raise Decline("a power with a traced exponent")
+    largest = 10.0 ** (300 / max(abs(power), 1))
+    in_range = abs(hint(base)) < largest and (power >= 0 or abs(hint(base)) > 1 / largest)
+    is_real = isinstance(power, int) or hint(base) > 0
+    text = number_text(base)
+    condition = f"{1 / largest if power < 0 else 0.0!r} <= abs({text}) < {largest!r}"
+    if not isinstance(power, int):
+        condition += f" and {text} > 0"
+    require(capture, base, condition, in_range and is_real, "a power out of range")
+
+
+def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
+    if not holds:
+        raise Decline(reason)
+    if isinstance(value, (Dim, Number)):
+        capture.guard(condition)
+
+
+def hint(value: Any) -> Any:
+    return value.hint if isinstance(value, (Dim, Number)) else value
+
+
+def number_text(value: Any) -> str:
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float({str(value)!r})"
+    return str(value) if isinstance(value, Dim) else repr(value)
+
+
+def evaluate_pure(capture: Capture, function: Callable[..., Any], *values: Any) -> Any:
+    """Do it now: all operands are constants of types without user code."""
+    operands = [plain(capture, v) for v in values]
+    if not all(isinstance(v, PURE_TYPES) for v in operands):
+        names = ", ".join(type(v).__qualname__ for v in operands)
+        raise Decline(f"{getattr(function, '__name__', function)} of {names}")
+    return evaluate(lambda: function(*operands))
+
+
+def evaluate(thunk: Callable[[], Any]) -> Any:
+    """A constant computed while capturing. What raises is left to the native run, which raises on the user's line."""
+    try:
+        return lift(thunk())
+    except Exception as error:  # any of them: the instruction runs again natively, and raises there
+        raise Decline(f"{type(error).__name__}: {error}") from None
+
+
+def plain(capture: Capture, value: Any) -> Any:
+    """The Python object that a wholly constant value is; Declines for anything traced."""
+    value = capture.realize(value)
+    match value:
+        case Constant():
+            return value.value
+        case Sequence() if value.kind is tuple or value.source is None:
+            return value.kind(plain(capture, v) for v in value.items)
+        case SliceValue():
+            return slice(*(plain(capture, v) for v in (value.start, value.stop, value.step)))
+        case Mapping() if value.source is None:
+            return {k: plain(capture, v) for k, v in value.items.items()}
+        case Dim():
+            return value.__index__()
+        case Number():
+            return value.fix()
+        case RangeValue():
+            return range(plain(capture, value.start), plain(capture, value.stop), value.step)
+        case _:
+            raise Decline(f"{describe(value)} is not a constant")
+
+
+def describe(value: Any) -> str:
+    match value:
+        case Opaque():
+            return f"an object of type {type(value.example).__qualname__}"
+        case Array():
+            return "the value of a NumPy scalar" if not value.meta.boxed else "the value of an array"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+# --- comparisons and truth
+
+
+def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Array) or isinstance(right, Array):
+        return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+    if is_number(left) and is_number(right):
+        return Constant(compare_numbers(capture, symbol, plain_number(left), plain_number(right)))
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol in ("==", "!="):
+        return Constant(equal_sequences(capture, left, right) == (symbol == "=="))
+    if symbol in ("==", "!=") and isinstance(left, (Sequence, Mapping)) != isinstance(right, (Sequence, Mapping)):
+        if any(isinstance(v, Opaque) for v in (left, right)):
+            raise Decline("a comparison with an object from outside")
+        return Constant(symbol == "!=")
+    return evaluate_pure(capture, COMPARE[symbol], left, right)
+
+
+def compare_numbers(capture: Capture, symbol: str, a: Any, b: Any) -> bool:
+    if isinstance(a, Number) or isinstance(b, Number):
+        answer = COMPARE[symbol](hint(a), hint(b))
+        text = f"{number_text(a)} {symbol} {number_text(b)}"
+        capture.guard(text if answer else f"not ({text})")
+        return bool(answer)
+    if any(isinstance(v, (float, complex)) for v in (a, b)):
+        a, b = (v.__index__() if isinstance(v, Dim) else v for v in (a, b))
+    return bool(COMPARE[symbol](a, b))
+
+
+def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
+    if left.kind is not right.kind or len(left.items) != len(right.items):
+        return False
+    for a, b in zip(left.items, right.items):
+        a, b = capture.realize(a), capture.realize(b)
+        result = truth(capture, compare(capture, "==", a, b))
+        if not isinstance(result, Constant):
+            raise Decline("a comparison of sequences that hold arrays")
+        if not result.value:
+            return False
+    return True
+
+
+def truth(capture: Capture, value: Any) -> Constant | Truth:
+    """bool(value): a constant, or a question to array data."""
+    value = capture.realize(value)
+    match value:
+        case Truth():
+            return value
+        case Array():
+            return Truth(value)
+        case Dim():
+            return Constant(bool(value))
+        case Number():
+            return Constant(value.ask(f"bool({value.text})", bool(value.hint)))
+        case Sequence() | Mapping():
+            return Constant(bool(value.items))
+        case RangeValue():
+            return Constant(bool(remaining_range(value)))
+        case Constant() if isinstance(value.value, PURE_TYPES) or callable(value.value):
+            return Constant(bool(value.value))
+        case Closure() | Method() | ArrayMethod():
+            return Constant(True)
+        case _:
+            raise Decline(f"the truth of {describe(value)}")
+
+
+def is_same_object(left: Any, right: Any) -> bool:
+    """`left is right`, where that can be known."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        if isinstance(left.value, (int, float, str, bytes, tuple)) and not isinstance(left.value, bool):
+            if type(left.value) is not type(right.value):
+                return False
+            raise Decline("`is` on numbers or strings")
+        return left.value is right.value
+    if left is right:
+        return True
+    if isinstance(left, Constant) or isinstance(right, Constant):
+        known, other = (left, right) if isinstance(left, Constant) else (right, left)
+        if known.value is None or known.value is Ellipsis or isinstance(known.value, (bool, type, type(np._NoValue))):
+            return isinstance(other, Opaque) and other.example is known.value
+    if isinstance(left, Array) and isinstance(right, Array) and left.meta.boxed and right.meta.boxed:
+        if left.storage is not right.storage:
+            if left.storage.source is None or right.storage.source is None:
+                return False
+        elif left.steps != right.steps or left.steps:
+            return False  # every view operation makes a new object
+    if isinstance(left, (Sequence, Mapping, Closure)) and left.source is None if not isinstance(left, Closure) else False:
+        return False
+    raise Decline("`is` between objects that are not known")
+
+
+def contains(capture: Capture, container: Any, item: Any) -> bool:
+    match container:
+        case Sequence():
+            for member in container.items:
+                member = capture.realize(member)
+                if member is item:
+                    return True
+                same = truth(capture, compare(capture, "==", member, item))
+                if not isinstance(same, Constant):
+                    raise Decline("`in` a sequence that holds arrays")
+                if same.value:
+                    return True
+            return False
+        case Mapping():
+            return constant_key(capture, item) in container.items
+        case RangeValue():
+            return plain(capture, item) in plain(capture, container)
+        case Constant():
+            return bool(evaluate_pure(capture, lambda c, i: i in c, container, item).value)
+        case _:
+            raise Decline(f"`in` {describe(container)}")
+
+
+def constant_key(capture: Capture, key: Any) -> Any:
+    value = plain(capture, key)
+    try:
+        hash(value)
+    except TypeError as error:
+        raise Decline(str(error)) from None
+    return value
+
+
+# --- subscripts
+
+
+def getitem(capture: Capture, container: Any, key: Any) -> Any:
+    match container:
+        case Array():
+            return lift(indexing.getitem(capture.builder, container, lower(capture, key)))
+        case Sequence():
+            return sequence_item(capture, container, key)
+        case Mapping():
+            name = constant_key(capture, key)
+            if name not in container.items:
+                raise Decline(f"KeyError: {name!r}")
+            return container.items[name]
+        case RangeValue():
+            return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
+        case Constant():
+            return evaluate_pure(capture, operator.getitem, container, key)
+        case Opaque() if type(container.example) is dict:
+            raise Decline("an item of a dict with keys that are not plain constants")
+        case _:
+            raise Decline(f"an item of {describe(container)}")
+
+
+def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
+    index = plain(capture, key)
+    if isinstance(index, np.integer):
+        index = int(index)
+    if isinstance(index, slice):
+        return Sequence(container.kind, container.items[index])
+    if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
+        raise Decline(f"index {index!r} of a {container.kind.__name__} of length {len(container.items)}")
+    return container.items[index]
+
+
+def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
+    match container:
+        case Array():
+            indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
+            capture.require_no_overlap()
+        case Sequence() if container.kind is list and container.source is None:
+            index = plain(capture, key)
+            if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
+                raise Decline("list assignment out of range or to a slice")
+            container.items[index] = value
+        case Mapping() if container.source is None:
+            container.items[constant_key(capture, key)] = value
+        case Sequence() | Mapping():
+            raise Decline("a container from outside is changed")
+        case _:
+            raise Decline(f"an item of {describe(container)} is assigned")
+
+
+def delitem(capture: Capture, container: Any, key: Any) -> None:
+    match container:
+        case Sequence() if container.kind is list and container.source is None:
+            index = plain(capture, key)
+            if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
+                raise Decline("list deletion out of range or of a slice")
+            del container.items[index]
+        case Mapping() if container.source is None and constant_key(capture, key) in container.items:
+            del container.items[constant_key(capture, key)]
+        case _:
+            raise Decline(f"an item of {describe(container)} is deleted")
+
+
+# --- iteration
+
+
+def iterator_of(capture: Capture, value: Any) -> Any:
+    match value:
+        case Iterator():
+            return value
+        case Sequence():
+            return Iterator("sequence", [value])
+        case RangeValue():
+            return Iterator("range", [value])
+        case Mapping():
+            return Iterator("sequence", [Sequence(tuple, [Constant(k) for k in value.items])])
+        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset)):
+            return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
+        case Array():
+            return Iterator("sequence", [Sequence(tuple, array_items(capture, value))])
+        case Opaque() if hasattr(type(value.example), "__next__"):
+            return value
+        case _:
+            raise Decline(f"iteration over {describe(value)}")
+
+
+def array_items(capture: Capture, x: Array) -> list[Any]:
+    if not x.ndim:
+        raise Decline("iteration over a 0-D array")
+    if isinstance(x.shape[0], Dim) or x.shape[0] > ITERATED_ROWS:
+        raise Decline("iteration over an array of many rows")
+    return [lift(indexing.getitem(capture.builder, x, k)) for k in range(x.shape[0])]
+
+
+ITERATED_ROWS = 16
+
+
+def next_item(capture: Capture, iterator: Iterator) -> Any | None:
+    """The next item, or None at the end (no value is None)."""
+    k = iterator.position
+    match iterator.kind:
+        case "sequence":
+            items = iterator.parts[0].items
+            if k >= len(items):
+                return None
+            item = items[k]
+        case "reversed":
+            items = iterator.parts[0].items
+            if k >= len(items):
+                return None
+            item = items[-1 - k]
+        case "range":
+            span = iterator.parts[0]
+            current = plain_number(span.start) + k * span.step
+            stop = plain_number(span.stop)
+            if not (current < stop if span.step > 0 else current > stop):
+                return None
+            item = lift(current)
+        case "enumerate":
+            inner = next_item(capture, iterator.parts[0])
+            if inner is None:
+                return None
+            item = Sequence(tuple, [Constant(iterator.start + k), inner])
+        case "zip":
+            items = []
+            for part in iterator.parts:
+                inner = next_item(capture, part)
+                if inner is None:
+                    return None
+                items.append(inner)
+            item = Sequence(tuple, items)
+        case kind:
+            raise Decline(f"iteration over {kind}")
+    iterator.position += 1
+    return item
+
+
+def remaining(iterator: Any) -> int | None:
+    """How many items are left at the sizes of this call, where that is known."""
+    if not isinstance(iterator, Iterator):
+        return None
+    match iterator.kind:
+        case "sequence" | "reversed":
+            return len(iterator.parts[0].items) - iterator.position
+        case "range":
+            return len(remaining_range(iterator.parts[0])) - iterator.position
+        case _:
+            known = [r for p in iterator.parts if (r := remaining(p)) is not None]
+            return min(known, default=None)
+
+
+def remaining_range(span: RangeValue) -> range:
+    return range(hint(plain_number(span.start)), hint(plain_number(span.stop)), span.step)
+
+
+def range_items(span: RangeValue) -> range:
+    return range(operator.index(plain_number(span.start)), operator.index(plain_number(span.stop)), span.step)
+
+
+def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[Any]:
+    """All items of something finite, as values."""
+    if isinstance(value, Sequence):
+        return list(value.items)
+    iterator = iterator_of(capture, value)
+    items: list[Any] = []
+    if not isinstance(iterator, Iterator):
+        raise Decline(f"iteration over {describe(value)}")
+    while at_most is None or len(items) < at_most:
+        item = next_item(capture, iterator)
+        if item is None:
+            break
+        items.append(item)
+        if len(items) > 10_000:
+            raise Decline("a long iteration")
+    return items
+
+
+__all__ = ["Cell", "Lazy", "binary", "compare", "inplace", "unary"]

@@ -1,0 +1,586 @@
+"""Where execution may enter compiled code: Points, the variants compiled for them, and the trampoline between them."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
+from npcompile.backends.eager import compile_eager
+from npcompile.backends.registry import Backend, CompiledGraph
+from npcompile.logs import log
+from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.tracer import instructions
+from npcompile.tracer.analysis import CodeFacts, analyse
+from npcompile.tracer.calls import is_library_code
+from npcompile.tracer.capture import Break, Capture, Decisions, Restart
+from npcompile.tracer.decode import Program, decode
+from npcompile.tracer.emit import Emitter, parameter_name
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
+from npcompile.tracer.instructions import PLAIN_ITERATORS
+from npcompile.tracer.segment import UNBOUND, make_segment
+from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
+
+VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
+ATTEMPT_LIMIT = 100  # decisions of one capture
+_OURS = re.compile(r"^([stv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
+
+assert instructions  # registers the handlers
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked of `compile`."""
+
+    backend: Backend
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    mode: str = "default"
+
+
+class GraphBreakError(RuntimeError):
+    """`fullgraph=True` and the function cannot be captured as one graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is live at an instruction: how a Point's arguments stand for stack and locals."""
+
+    index: int
+    depth: int
+    null_slots: tuple[int, ...]
+    local_names: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Variant:
+    """What was compiled for a Point under one set of guards. Holds no arrays."""
+
+    guards: tuple[str, ...]
+    body: tuple[str, ...]  # lines of the generated program
+    graph: Graph | None
+    compiled: CompiledGraph | None
+    reason: Break | None  # why the graph ended, None when the function returned
+    seconds: dict[str, float]
+
+
+@dataclass(slots=True, eq=False)
+class Point:
+    """An instruction at which compiled code may be entered, and the dispatch between its variants."""
+
+    function: CompiledFunction
+    number: int
+    layout: Layout
+    variants: list[Variant] = field(default_factory=list)
+    seen: dict[str, list[tuple]] = field(default_factory=dict)
+    enter: Callable[..., Any] = None  # type: ignore[assignment]
+    generation: int = 0
+    is_native: bool = False
+    source: str = ""
+
+    @property
+    def is_start(self) -> bool:
+        return self.number == 0
+
+    @property
+    def parameters(self) -> list[str]:
+        if self.is_start:
+            return list(self.function.argument_names)
+        stack = [f"stack_{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
+        slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
+        cells = ["cells"] if self.function.has_cells else []
+        return [*cells, *stack, *(parameter_name(n, slots.get(n, 0)) for n in self.layout.local_names)]
+
+    # --- dispatch
+
+    def render(self) -> None:
+        """Generate the dispatch between the variants, and make it what callers enter."""
+        function = self.function
+        name = f"point_{self.number}"
+        parameters = function.signature if self.is_start else ", ".join(self.parameters)
+        lines = [f"def {function.code.co_name if self.is_start else name}({parameters}):"]
+        for k, variant in enumerate(self.variants):
+            lines.append(f"    # variant {k}")
+            condition = "\n            and ".join(variant.guards) or "True"
+            if is_risky(variant.guards):
+                lines += ["    try:", f"        holds = ({condition})"]
+                lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):", "        holds = False"]
+                lines.append("    if holds:")
+            else:
+                lines.append(f"    if ({condition}):")
+            lines += [f"        {line}" for line in variant.body]
+        miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
+        function.namespace[miss] = self.native if self.is_native else self.miss
+        generation = "" if self.is_native else f"{self.generation}, "
+        lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
+        self.source = "\n".join(lines) + "\n"
+        made = function.execute(self.source, name)
+        if self.is_start:
+            function.entry.__code__ = made.__code__
+            self.enter = function.entry if function.is_forwarded is False else made
+        else:
+            self.enter = made
+
+    def miss(self, generation: int, *state: Any) -> Any:
+        """No variant fits: compile one, or another thread just has."""
+        function = self.function
+        with function.lock:
+            if self.generation == generation:
+                self.generation += 1
+                if len(self.variants) >= VARIANT_LIMIT:
+                    self.is_native = True
+                    self.warn_of_limit(state)
+                else:
+                    self.variants.insert(0, function.capture(self, state))
+                self.render()
+        return self.enter_again(state)
+
+    def enter_again(self, state: tuple[Any, ...]) -> Any:
+        if not self.is_start:
+            return self.enter(*state)
+        positional, keywords = self.function.call_arguments(state)
+        return self.enter(*positional, **keywords)
+
+    def warn_of_limit(self, state: tuple[Any, ...]) -> None:
+        location = self.function.program.location(self.layout.index)
+        changing = self.changing_guards()
+        message = (
+            f"{self.function.code.co_qualname} was compiled {VARIANT_LIMIT} times at {location} and runs natively from now on "
+            f"there for other arguments. What kept changing: {'; '.join(changing) or 'unknown'}."
+        )
+        log("recompiles", message)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+    def changing_guards(self) -> list[str]:
+        """Guards that only one variant has: what made each new one necessary."""
+        if len(self.variants) < 2:
+            return []
+        latest, previous = self.variants[0].guards, set(self.variants[1].guards)
+        return [g for g in latest if g not in previous][:3]
+
+    def native(self, *state: Any) -> Any:
+        """The user's own code from here, uncompiled; its later Points are compiled as before."""
+        function = self.function
+        if self.is_start:
+            positional, keywords = function.call_arguments(state)
+            return function.user(*positional, **keywords)
+        exits = function.exits_from(self.layout.index, self.layout.null_slots)
+        segment = function.segment(self.layout, exits)
+        return segment(*state)
+
+
+def is_risky(guards: tuple[str, ...]) -> bool:
+    """May evaluating the guards raise? Attributes and items of objects that may have changed."""
+    return any("].cell_contents" in g or "[" in g.split(" is ")[0].split(" == ")[0] or "__" in g for g in guards)
+
+
+def drive(hop: tuple[Point | None, Any]) -> Any:
+    """Go from Point to Point until the function returns. The Python stack stays flat."""
+    point, state = hop
+    while point is not None:
+        point, state = point.enter(*state)
+    return state
+
+
+@dataclass(slots=True, eq=False)
+class CompiledFunction:
+    """Everything compiled for one Python function."""
+
+    user: types.FunctionType
+    options: Options
+    entry: types.FunctionType = None  # type: ignore[assignment]
+    code: types.CodeType = field(init=False)
+    program: Program = field(init=False)
+    facts: CodeFacts = field(init=False)
+    points: dict[tuple[int, tuple[int, ...]], Point] = field(default_factory=dict)
+    namespace: dict[str, Any] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    breaks: list[Break] = field(default_factory=list)
+    graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
+    callees: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
+    is_forwarded: bool = False
+    compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
+
+    def __post_init__(self) -> None:
+        self.code = self.user.__code__
+        self.program = decode(self.code)
+        self.facts = analyse(self.code)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Everything as before the first call."""
+        self.namespace.update(G=self.user.__globals__, UNBOUND=UNBOUND, drive=drive, __builtins__=__builtins__)
+        self.namespace["np"] = __import__("numpy")
+        self.start()
+
+    # --- the entry, with the user's signature
+
+    @property
+    def has_cells(self) -> bool:
+        return bool(self.code.co_cellvars or self.code.co_freevars)
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        code = self.code
+        flags = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
+
+    @property
+    def signature(self) -> str:
+        code = self.code
+        names = list(self.argument_names)
+        positional, names = names[: code.co_argcount], names[code.co_argcount :]
+        only, names = names[: code.co_kwonlyargcount], names[code.co_kwonlyargcount :]
+        parts = positional[: code.co_posonlyargcount]
+        parts += ["/"] * bool(parts) + positional[code.co_posonlyargcount :]
+        if code.co_flags & 0x04:
+            parts.append(f"*{names.pop(0)}")
+        elif only:
+            parts.append("*")
+        parts += only
+        if code.co_flags & 0x08:
+            parts.append(f"**{names.pop(0)}")
+        return ", ".join(parts)
+
+    def call_arguments(self, state: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+        """The values of the parameters as arguments of a call with the user's signature."""
+        code = self.code
+        values = list(state)
+        positional, values = values[: code.co_argcount], values[code.co_argcount :]
+        only, values = values[: code.co_kwonlyargcount], values[code.co_kwonlyargcount :]
+        keywords = dict(zip(code.co_varnames[code.co_argcount :], only))
+        if code.co_flags & 0x04:
+            positional += values.pop(0)
+        if code.co_flags & 0x08:
+            keywords |= values.pop(0)
+        return positional, keywords
+
+    def start(self) -> None:
+        """Make the entry: the user's signature, and nothing compiled yet."""
+        layout = Layout(self.facts.start, 0, (), self.argument_names)
+        point = self.points[layout.index, ()] = Point(self, 0, layout)
+        self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
+        made = self.execute(f"def {self.code.co_name if self.code.co_name.isidentifier() else 'entry'}({self.signature}): pass\n", "entry")
+        if self.entry is None:
+            self.entry = types.FunctionType(made.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
+            self.entry.__kwdefaults__ = self.user.__kwdefaults__
+        point.render()
+
+    def forget(self) -> None:
+        """Drop everything compiled; the entry stays the same function."""
+        with self.lock:
+            for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.callees):
+                made.clear()
+            self.prepare()
+
+    def freeze(self) -> None:
+        """Compile nothing new from now on."""
+        with self.lock:
+            for point in self.points.values():
+                point.is_native = True
+                point.generation += 1
+                point.render()
+
+    # --- generated programs
+
+    def name_constant(self, value: Any, prefix: str = "k_") -> str:
+        """A name for an object in the generated programs."""
+        known = self.names.get(id(value))
+        if known is None:
+            label = re.sub(r"\W", "_", getattr(value, "__name__", type(value).__name__))
+            known = self.names[id(value)] = f"{prefix}{label}_{len(self.names)}"
+            self.namespace[known] = value
+        return known
+
+    def execute(self, source: str, name: str) -> types.FunctionType:
+        """Compile generated text; tracebacks and debuggers show its lines."""
+        filename = f"<npcompile {self.code.co_qualname} {name} {id(self):x}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        scope: dict[str, Any] = {}
+        exec(compile(source, filename, "exec"), self.namespace, scope)
+        (made,) = scope.values()
+        return made
+
+    # --- segments and Points
+
+    def point_at(self, index: int, null_slots: tuple[int, ...]) -> Point:
+        point = self.points.get((index, null_slots))
+        if point is None:
+            depth = self.facts.depth[index]
+            assert depth is not None
+            layout = Layout(index, depth, null_slots, self.facts.live_locals(index))
+            point = self.points[index, null_slots] = Point(self, len(self.points), layout)
+            point.render()
+        return point
+
+    def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool:
+        facts = self.facts
+        return facts.enterable[index] and not facts.protected[index] and nulls[index] is not None
+
+    def exits_from(self, index: int, null_slots: tuple[int, ...]) -> dict[int, Point]:
+        """The nearest instructions after `index` where capture can resume."""
+        nulls = self.facts.nulls(index, null_slots)
+        found: dict[int, Point] = {}
+        pending, visited = list(self.facts.successors[index]), {index}
+        while pending:
+            k = pending.pop()
+            if k in visited:
+                continue
+            visited.add(k)
+            entry = self.program.entry_of(k)
+            if entry == k and self.is_point(k, nulls):
+                known = nulls[k]
+                assert known is not None
+                found[k] = self.point_at(k, known)
+            else:
+                pending += self.facts.successors[k]
+        return found
+
+    def segment(self, layout: Layout, exits: dict[int, Point]) -> Callable[..., Any]:
+        return make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits)
+
+    # --- capture
+
+    def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
+        """Compile a variant of `point` for the values in `state`."""
+        began = time.perf_counter()
+        decisions = Decisions()
+        for _ in range(ATTEMPT_LIMIT):
+            capture = Capture(Builder(), decisions, point.seen, self.options.dynamic, self.name_constant)
+            frame = self.frame_at(capture, point, state)
+            try:
+                outcome = frame.run()
+                captured = time.perf_counter()
+                return self.finish(point, capture, frame, outcome, captured - began)
+            except Restart:
+                continue
+        raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
+
+    def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
+        layout, code = point.layout, self.code
+        frame = Frame(capture, self.program, self.user.__globals__, "G", {}, index=layout.index, start=layout.index)
+        values = dict(zip(point.parameters, state))
+        if not point.is_start:
+            frame.stack = [NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)]
+        names = point.parameters[len(point.parameters) - len(layout.local_names) :]
+        for local, name in zip(layout.local_names, names):
+            if local not in self.facts.bound[layout.index]:
+                capture.guard(f"{name} is {'' if values[name] is UNBOUND else 'not '}UNBOUND")
+            if values[name] is not UNBOUND:
+                frame.locals[local] = Lazy(name, values[name])
+        self.place_cells(capture, frame, point, values)
+        assert code is frame.program.code
+        return frame
+
+    def place_cells(self, capture: Capture, frame: Frame, point: Point, values: dict[str, Any]) -> None:
+        code = self.code
+        if point.is_start:
+            for name in code.co_cellvars:
+                frame.cells[name] = Cell(frame.locals.pop(name, None))
+            real = dict(zip(code.co_freevars, self.user.__closure__ or ()))
+            where = {n: f"{self.name_constant(self.user)}.__closure__[{k}]" for k, n in enumerate(code.co_freevars)}
+        else:
+            real = dict(zip((*code.co_cellvars, *code.co_freevars), values.get("cells", ())))
+            where = {n: f"cells[{k}]" for k, n in enumerate(real)}
+        for name, cell in real.items():
+            try:
+                content: Any = Lazy(f"{where[name]}.cell_contents", cell.cell_contents)
+            except ValueError:
+                content = None
+            frame.cells[name] = Cell(content, where[name])
+
+    def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
+        """Compile the graph and generate the program that runs it and goes on."""
+        if self.options.fullgraph and isinstance(outcome, (Stop, Branch)):
+            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {outcome.reason}")
+        emitter = Emitter(capture, self.name_constant)
+        ending = Ending(self, point, capture, frame, emitter)
+        live = ending.live_values(outcome)
+        label = re.sub(r"\W", "_", self.code.co_name)
+        graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
+        compiled, timings = None, {"capture": seconds}
+        if graph is not None:
+            compiled = self.compile_graph(graph, capture, timings)
+            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"))
+        emitter.write_cells(frame.cells.values())
+        ending.emit(outcome)
+        reason = getattr(outcome, "reason", None)
+        if reason is not None:
+            self.breaks.append(reason)
+            log("graph_breaks", str(reason))
+        guards = tuple(capture.builder.env.guards)
+        log("guards", "\n".join(guards))
+        if len(point.variants):
+            log("recompiles", f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}")
+        return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
+
+    def compile_graph(self, graph: Graph, capture: Capture, timings: dict[str, float]) -> CompiledGraph:
+        log("graph_code", str(graph))
+        began = time.perf_counter()
+        examples = [None] * len(graph.inputs)
+        try:
+            made = self.options.backend(graph, examples)
+        except (NoCompiler, CompilerError) as error:
+            warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
+            made = compile_eager(graph, examples)
+        compiled = made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+        timings["compile"] = time.perf_counter() - began
+        log("output_code", compiled.source)
+        self.graphs.append((graph, compiled))
+        return compiled
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=6)
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """How a variant hands over to what comes next."""
+
+    function: CompiledFunction
+    point: Point
+    capture: Capture
+    frame: Frame
+    emitter: Emitter
+
+    def live_values(self, outcome: Outcome) -> list[Any]:
+        """Every value that must be a real object when the variant ends."""
+        frame = self.frame
+        cells = [c for c in frame.cells.values() if c.source is None or c.is_written]
+        match outcome:
+            case Return(value):
+                return [value, *self.escaped_cells()]
+            case Branch(condition, (true, true_stack), (false, false_stack)):
+                return [condition.array, *true_stack, *false_stack, *self.locals_at(true), *self.locals_at(false), *cells]
+            case NextItem():
+                after = self.function.program.after_loop(outcome.index)
+                return [*frame.stack, *self.locals_at(outcome.index + 1), *self.locals_at(after), *cells]
+            case Stop() | Jump():
+                found = [*frame.stack, *self.locals_at(outcome.index), *cells]
+                if isinstance(outcome, Jump) and self.loop_iterator(outcome.index) is not None:
+                    found += self.locals_at(outcome.index + 1) + self.locals_at(self.function.program.after_loop(outcome.index))
+                return found
+
+    def escaped_cells(self) -> list[Any]:
+        return [c.content for c in self.frame.cells.values() if c.source is not None and c.is_written]
+
+    def locals_at(self, index: int) -> list[Any]:
+        return [self.frame.locals.get(n) for n in self.function.facts.live_locals(index) if n in self.frame.locals]
+
+    def state_text(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """The arguments of the Point at `index`."""
+        text = self.emitter.text
+        parts = [self.cells_text()] if self.function.has_cells else []
+        parts += [text(v) for v in stack if v is not NULL]
+        if top is not None:
+            parts.append(top)
+        for name in self.function.facts.live_locals(index):
+            parts.append(text(self.frame.locals[name]) if name in self.frame.locals else "UNBOUND")
+        return f"({''.join(f'{p}, ' for p in parts)})"
+
+    def cells_text(self) -> str:
+        code = self.function.code
+        if not self.point.is_start:
+            return "cells"
+        cells = [self.frame.cells[n] for n in (*code.co_cellvars, *code.co_freevars)]
+        return f"({''.join(f'{self.emitter.text(c)}, ' for c in cells)})"
+
+    def go(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """A return statement that continues at `index`."""
+        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
+        function = self.function
+        entry = function.program.entry_of(index)
+        if not function.is_point(entry, function.facts.nulls(entry, nulls)):
+            return self.run_natively(entry, stack, top)
+        target = function.name_constant(function.point_at(entry, nulls), "point_")
+        hop = f"({target}, {self.state_text(entry, stack, top)})"
+        return f"return drive({hop})" if self.point.is_start else f"return {hop}"
+
+    def run_natively(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """A return statement that runs the user's code from `index` to the next Points."""
+        function = self.function
+        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
+        exits = function.exits_from(index, nulls)
+        layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
+        segment = function.name_constant(function.segment(layout, exits), "segment_")
+        call = f"{segment}(*{self.state_text(index, stack, top)})"
+        return f"return drive({call})" if self.point.is_start else f"return {call}"
+
+    def emit(self, outcome: Outcome) -> None:
+        lines, text = self.emitter.lines, self.emitter.text
+        match outcome:
+            case Return(value):
+                result = text(value)
+                lines.append(f"return {result}" if self.point.is_start else f"return None, {result}")
+            case Stop(index):
+                self.compile_callee(index)
+                lines.append(self.run_natively(index, self.frame.stack))
+            case Jump(index):
+                iterator = self.loop_iterator(index)
+                if iterator is None:
+                    lines.append(self.go(index, self.frame.stack))
+                else:
+                    self.next_item(index, text(iterator))
+            case NextItem(index, iterator):
+                self.next_item(index, text(iterator))
+            case Branch(condition, if_true, if_false):
+                test = f"{'not ' if condition.negated else ''}{text(condition.array)}"
+                self.arm(f"if {test}:", *if_true)
+                lines.append(self.arm_text(*if_false)[-1])
+
+    def loop_iterator(self, index: int) -> Any | None:
+        """The iterator of a `for` loop at `index` when the generated program may ask it for the next item."""
+        if self.function.program.instructions[index].opname != "FOR_ITER":
+            return None
+        value = self.capture.realize(self.frame.stack[-1])
+        if isinstance(value, Iterator) and value.kind in ("range", "sequence"):
+            return value
+        return value if isinstance(value, Opaque) and type(value.example) in PLAIN_ITERATORS else None
+
+    def next_item(self, index: int, iterator: str) -> None:
+        lines = self.emitter.lines
+        after = self.function.program.after_loop(index)
+        lines.append(f"item = next({iterator}, UNBOUND)")
+        exhausted = self.go(after, self.frame.stack[:-1])
+        following = self.go(index + 1, self.frame.stack, top="item")
+        lines += ["if item is UNBOUND:", f"    {exhausted}", following]
+
+    def arm(self, header: str, index: int, stack: list[Any]) -> None:
+        body = self.arm_text(index, stack)
+        self.emitter.lines += [header, *(f"    {line}" for line in body)]
+
+    def arm_text(self, index: int, stack: list[Any]) -> list[str]:
+        return [self.go(index, stack)]
+
+    def compile_callee(self, index: int) -> None:
+        """A Python function that could not be inlined is called through its own compiled entry."""
+        function = self.function
+        calls = [k for k in self.capture.decisions.native_calls if function.program.entry_of(k) == index]
+        if not calls or function.compile_callee is None:
+            return
+        for position, value in enumerate(self.frame.stack):
+            callee = self.capture.realize(value) if isinstance(value, Lazy) else value
+            if isinstance(callee, Constant) and is_user_function(callee.value):
+                compiled = function.callees.get(callee.value)
+                if compiled is None:
+                    compiled = function.callees[callee.value] = function.compile_callee(callee.value, function.options)
+                self.frame.stack[position] = Constant(compiled)
+
+
+def is_user_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and value.__closure__ is None and not is_library_code(value.__globals__)
+

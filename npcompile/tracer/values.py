@@ -1,0 +1,187 @@
+"""What the tracer knows of each value on the stack and in the locals while a function is captured.
+
+Arrays, Dims and Numbers of the tensor core are values as they are. The classes here are for everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as AbstractIterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.number import Number
+
+
+@dataclass(slots=True, eq=False)
+class Lazy:
+    """Something from outside that nothing was asked of yet: passing it on needs no guard."""
+
+    source: str  # the Python expression that gives it in the generated function
+    example: Any  # what it is in this call
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    """A Python object that is the same in every call the variant serves."""
+
+    value: Any
+    source: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """A tuple or list whose length is known."""
+
+    kind: type  # tuple or list
+    items: list[Any]
+    source: str | None = None  # set while it is an unchanged object from outside
+
+
+@dataclass(slots=True, eq=False)
+class Mapping:
+    """A dict whose keys are known constants."""
+
+    items: dict[Any, Any]
+    source: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class SliceValue:
+    start: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(slots=True, eq=False)
+class RangeValue:
+    """range(start, stop, step) with start and stop Constants or Dims, and a constant step."""
+
+    start: Any
+    stop: Any
+    step: int
+
+
+@dataclass(slots=True, eq=False)
+class Iterator:
+    """An iterator made inside the captured program. `position` counts the items already given."""
+
+    kind: str  # "sequence", "range", "enumerate", "zip", "map", "reversed"
+    parts: list[Any]  # what it runs over: a Sequence, a RangeValue, or other Iterators
+    position: int = 0
+    start: int = 0  # of enumerate
+
+
+@dataclass(slots=True, eq=False)
+class Opaque:
+    """An object from outside that is only known by its type and what was read from it."""
+
+    source: str
+    example: Any
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """A variable shared with inner functions. `content` is None while it has no value that is known here."""
+
+    content: Any
+    source: str | None = None  # the real cell, for one that exists outside
+    is_written: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """A function made inside the captured program."""
+
+    code: CodeType
+    globals_source: str
+    globals: dict[str, Any]
+    defaults: Any = None  # Sequence or None
+    kwdefaults: Any = None  # Mapping or None
+    cells: list[Cell] = field(default_factory=list)
+    qualname: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """A function bound to its first argument."""
+
+    owner: Any
+    function: Any  # Constant of a function, or Closure
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class ArrayMethod:
+    """ndarray's method `name`, bound to a traced array."""
+
+    owner: Array
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Truth:
+    """bool(array), not asked yet: the program branches on it, or the graph ends."""
+
+    array: Array
+    negated: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ErrorState:
+    """np.errstate(...), entered while capturing."""
+
+    settings: dict[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class ErrorStateExit:
+    state: ErrorState
+
+
+class _Marker:
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+NULL = _Marker("NULL")  # an empty stack slot of CPython's calling convention
+UNASSIGNED = _Marker("UNASSIGNED")  # a local without a value
+
+
+def is_number(value: Any) -> bool:
+    """A Python int or float, known or traced."""
+    if isinstance(value, Constant):
+        return type(value.value) in (int, float, bool, complex)
+    return isinstance(value, (Dim, Number))
+
+
+def children(value: Any) -> AbstractIterator[Any]:
+    """The values that a value holds."""
+    match value:
+        case Sequence():
+            yield from value.items
+        case Mapping():
+            yield from value.items.values()
+        case SliceValue():
+            yield from (value.start, value.stop, value.step)
+        case RangeValue():
+            yield from (value.start, value.stop)
+        case Iterator():
+            yield from value.parts
+        case Cell():
+            yield value.content
+        case Closure():
+            yield from (value.defaults, value.kwdefaults, *value.cells)
+        case Method():
+            yield from (value.owner, value.function)
+        case ArrayMethod():
+            yield value.owner
+        case Truth():
+            yield value.array
+
+
