@@ -1,0 +1,151 @@
+"""Every elementwise op of the table x every loop of its ufunc x layout: dtype, shape, memory order and values are NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npcompile.tensor_core import OPS
+from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, apply_all, check_meta, numbers
+from tests.shim.harness import same_values
+
+UFUNC_ROWS = [name for name, op in OPS.items() if isinstance(op.numpy, np.ufunc)]
+# A loop of exponents that may be negative raises; a shift by more than the width is undefined in C, not in NumPy.
+NON_NEGATIVE_SECOND = {"power"}
+
+
+def loops(ufunc: np.ufunc) -> list[tuple[np.dtype, ...]]:
+    """Input dtypes of every loop over numbers, each once."""
+    found = []
+    for text in ufunc.types:
+        inputs, outputs = text.split("->")
+        if not set(inputs + outputs) <= set("?bBhHiIlLqQefdFD"):
+            continue
+        dtypes = tuple(np.dtype(c) for c in inputs)
+        resolved = ufunc.resolve_dtypes((*dtypes, None))
+        if dtypes not in found and resolved[:-1] == dtypes:
+            found.append(dtypes)
+    return found
+
+
+@pytest.mark.parametrize("name", UFUNC_ROWS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ufunc_row(backend: str, name: str) -> None:
+    ufunc = OPS[name].numpy
+    rng = np.random.default_rng(7)
+    calls = []
+    for dtypes in loops(ufunc):
+        for layout in LAYOUTS.values():
+            arrays = [numbers(dtype, rng) for dtype in dtypes]
+            if name in NON_NEGATIVE_SECOND and dtypes[1].kind == "i":
+                arrays[1] = np.abs(arrays[1] % 7)
+            calls.append((name, [layout(x) for x in arrays], {}))
+    nodes, results = apply_all(backend, calls)
+    for (_, arrays, _), node, result in zip(calls, nodes, results):
+        with np.errstate(all="ignore"):
+            expected = np.asarray(ufunc(*arrays))
+        check_meta(node, expected, strides=True)
+        assert result.dtype == expected.dtype and result.shape == expected.shape
+        try:
+            same_values(result, expected, ulp=4)
+        except AssertionError as error:
+            raise AssertionError(f"{name}{tuple(x.dtype.name for x in arrays)} strides {arrays[0].strides}: {error}") from None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mixed_layouts_keep_the_memory_order_of_numpy(backend: str) -> None:
+    rng = np.random.default_rng(1)
+    layouts = [layout for name, layout in LAYOUTS.items() if name not in ("empty", "0-D")]
+    calls = [("add", [a(numbers(DTYPES[11], rng)), b(numbers(DTYPES[11], rng))], {}) for a in layouts for b in layouts]
+    nodes, results = apply_all(backend, calls)
+    for (_, (x, y), _), node, result in zip(calls, nodes, results):
+        with np.errstate(all="ignore"):
+            expected = x + y
+        check_meta(node, expected, strides=True)
+        same_values(result, expected, ulp=0)
+        assert result.strides == expected.strides
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("source", DTYPES, ids=str)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_cast(backend: str, source: np.dtype) -> None:
+    rng = np.random.default_rng(2)
+    calls = []
+    for target in DTYPES:
+        # What C does with a float that an integer cannot hold is not defined, in NumPy neither.
+        ordinary = source.kind in "fc" and target.kind in "iu"
+        for layout in LAYOUTS.values():
+            x = numbers(source, rng, ordinary=ordinary)
+            if ordinary and target.kind == "u":
+                x = abs(x).astype(source)
+            calls.append(("cast", [layout(x)], {"dtype": target}))
+    nodes, results = apply_all(backend, calls)
+    for (_, (x,), params), node, result in zip(calls, nodes, results):
+        with np.errstate(all="ignore"):
+            expected = x.astype(params["dtype"])
+        check_meta(node, expected)
+        same_values(result, expected, ulp=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_where(backend: str, dtype: np.dtype) -> None:
+    rng = np.random.default_rng(3)
+    calls = [
+        ("where", [layout(numbers(np.dtype(bool), rng)), layout(numbers(dtype, rng)), layout(numbers(dtype, rng))], {})
+        for layout in LAYOUTS.values()
+    ]
+    nodes, results = apply_all(backend, calls)
+    for (_, arrays, _), node, result in zip(calls, nodes, results):
+        expected = np.where(*arrays)
+        check_meta(node, expected, strides=True)
+        same_values(result, expected, ulp=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("part", ["F", "D"])
+def test_parts_of_complex_numbers(backend: str, part: str) -> None:
+    rng = np.random.default_rng(4)
+    for layout in LAYOUTS.values():
+        z = layout(numbers(np.dtype(part), rng))
+        nodes, (real, imag, joined) = apply_all(
+            backend, [("real", [z], {}), ("imag", [z], {}), ("complex", [z.real, z.imag], {})]
+        )
+        for node, expected, result in zip(nodes, (z.real, z.imag, z), (real, imag, joined)):
+            check_meta(node, expected)
+            same_values(result, expected, ulp=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("source", "target"), ["dl", "Ld", "lL", "fi", "If", "eH", "bB", "?b"])
+def test_bitcast(backend: str, source: str, target: str) -> None:
+    rng = np.random.default_rng(5)
+    calls = [("bitcast", [layout(numbers(np.dtype(source), rng))], {"dtype": np.dtype(target)}) for layout in LAYOUTS.values()]
+    nodes, results = apply_all(backend, calls)
+    for (_, (x,), params), node, result in zip(calls, nodes, results):
+        expected = np.ascontiguousarray(x).reshape(x.shape).view(params["dtype"])
+        check_meta(node, expected)
+        np.testing.assert_array_equal(result.view(np.dtype(source)), np.ascontiguousarray(x).reshape(x.shape))
+
+
+def test_every_elementwise_row_is_tested() -> None:
+    others = {name for name, op in OPS.items() if op.kind == "elementwise"} - set(UFUNC_ROWS)
+    assert others == {"cast", "where", "real", "imag", "complex", "bitcast"}
+
+
+def test_every_ufunc_of_numbers_with_one_output_is_a_row() -> None:
+    ufuncs = {u for u in vars(np).values() if isinstance(u, np.ufunc) and u.nout == 1 and not u.signature}
+    assert {u.__name__ for u in ufuncs if loops(u)} <= set(UFUNC_ROWS)
+
+
+@pytest.mark.parametrize("name", UFUNC_ROWS)
+def test_samples_lie_in_the_domain(name: str) -> None:
+    op = OPS[name]
+    rng = np.random.default_rng(6)
+    for dtypes in loops(op.numpy):
+        if dtypes[0].kind == "f":
+            for arguments in op.samples(dtypes[0], rng):
+                assert len(arguments) == op.numpy.nin
+                with np.errstate(invalid="raise"):
+                    op.numpy(*(x.astype(d) for x, d in zip(arguments, dtypes)))

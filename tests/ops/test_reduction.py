@@ -1,0 +1,120 @@
+"""Reductions and scans of the table x dtype x axes x layout against the ufuncs that they are named for."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from npcompile.tensor_core.ops.reduction import REDUCERS
+from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, SHAPE, apply_all, check_meta, numbers
+from tests.shim.harness import same_values
+
+AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
+DTYPES_OF = {
+    "logical_and": "?",
+    "logical_or": "?",
+    "logical_xor": "?",
+    "bitwise_and": "?bBhHiIlL",
+    "bitwise_or": "?bBhHiIlL",
+    "bitwise_xor": "?bBhHiIlL",
+    "add": "bBhHiIlLefdFD",
+    "multiply": "bBhHiIlLefdFD",
+}
+# Any order of adding is as good as NumPy's: these numbers of ordinary size differ by a few roundings.
+ORDER = {"e": 16, "f": 16, "d": 16, "F": 64, "D": 64}
+
+
+def dtypes_of(reducer: str) -> list[np.dtype]:
+    return [dtype for dtype in DTYPES if dtype.char in DTYPES_OF.get(reducer, "?bBhHiIlLefdFD")]
+
+
+def test_every_reducer_is_the_ufunc_of_its_name() -> None:
+    assert all(ufunc is getattr(np, name) for name, ufunc in REDUCERS.items())
+
+
+@pytest.mark.parametrize("reducer", REDUCERS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reduce(backend: str, reducer: str) -> None:
+    rng = np.random.default_rng(11)
+    rounds = reducer in ("add", "multiply")
+    calls = []
+    for dtype in dtypes_of(reducer):
+        for name, layout in LAYOUTS.items():
+            x = layout(numbers(dtype, rng, ordinary=rounds and dtype.kind in "fc"))
+            if rounds and dtype.kind in "fc":
+                x = abs(x).astype(dtype) if reducer == "add" else layout(np.ones(SHAPE, dtype) * dtype.type(0.5))
+            for axes in AXES if x.ndim else [()]:
+                if name != "empty" or 1 not in axes or REDUCERS[reducer].identity is not None:
+                    calls.append(("reduce", [x], {"reducer": reducer, "axes": axes}))
+    nodes, results = apply_all(backend, calls)
+    for (_, (x,), params), node, result in zip(calls, nodes, results):
+        with np.errstate(all="ignore"):
+            expected = np.asarray(REDUCERS[reducer].reduce(x, axis=params["axes"], dtype=x.dtype))
+        check_meta(node, expected)
+        same_values(result, expected, ulp=ORDER.get(x.dtype.char, 0) if rounds else 0)
+
+
+@pytest.mark.parametrize("reducer", ["add", "multiply"])
+@pytest.mark.parametrize("dtype", ["e", "f", "d", "F", "D"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_special_numbers_spread_through_sums_and_products(backend: str, dtype: str, reducer: str) -> None:
+    x = np.ones((6, 3), dtype)
+    x[0, 0], x[1, 1], x[2, 2], x[3, 2], x[4, 1] = np.nan, np.inf, np.inf, -np.inf, 2
+    real = np.dtype(dtype).kind == "f"
+    calls = [("reduce", [x if real else x.real.copy()], {"reducer": reducer, "axes": axes}) for axes in ((0,), (1,), (0, 1))]
+    calls.append(("reduce", [np.full(3, -0.0, x.real.dtype)], {"reducer": reducer, "axes": (0,)}))
+    calls.append(("reduce", [np.zeros((0, 3), dtype)], {"reducer": reducer, "axes": (0,)}))
+    _, results = apply_all(backend, calls)
+    for (_, (array,), params), result in zip(calls, results):
+        with np.errstate(all="ignore"):
+            same_values(result, np.asarray(REDUCERS[reducer].reduce(array, axis=params["axes"], dtype=array.dtype)), ulp=0)
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sums_are_as_accurate_as_pairwise_ones(backend: str, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((3, 40_001)).astype(dtype)
+    exact = x.astype(np.longdouble).sum(axis=1)
+    _, (total, columns) = apply_all(
+        backend, [("reduce", [x], {"reducer": "add", "axes": (1,)}), ("reduce", [x.T.copy()], {"reducer": "add", "axes": (0,)})]
+    )
+    unit = np.finfo(dtype).eps * np.abs(x).astype(np.longdouble).sum(axis=1)
+    assert (np.abs(total - exact) <= 8 * unit).all(), (np.abs(total - exact) / unit).max()
+    numpy_error = np.abs(x.T.copy().sum(axis=0) - exact).max()
+    assert np.abs(columns - exact).max() <= max(8 * unit.max(), numpy_error)
+
+
+@pytest.mark.parametrize("which", ["max", "min"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arg_reduce(backend: str, which: str) -> None:
+    rng = np.random.default_rng(12)
+    calls = []
+    for dtype in DTYPES:
+        for name, layout in LAYOUTS.items():
+            x = layout(numbers(dtype, rng))
+            calls += [("arg_reduce", [x], {"which": which, "axis": a}) for a in range(x.ndim) if name != "empty" or a != 1]
+    nodes, results = apply_all(backend, calls)
+    for (_, (x,), params), node, result in zip(calls, nodes, results):
+        expected = np.asarray(getattr(np, f"arg{which}")(x, axis=params["axis"]))
+        check_meta(node, expected)
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("reducer", REDUCERS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_scan(backend: str, reducer: str) -> None:
+    rng = np.random.default_rng(13)
+    calls = []
+    for dtype in dtypes_of(reducer):
+        for layout in LAYOUTS.values():
+            x = layout(numbers(dtype, rng))
+            calls += [("scan", [x], {"reducer": reducer, "axis": axis}) for axis in range(x.ndim)]
+    nodes, results = apply_all(backend, calls)
+    for (_, (x,), params), node, result in zip(calls, nodes, results):
+        with np.errstate(all="ignore"):
+            expected = REDUCERS[reducer].accumulate(x, axis=params["axis"], dtype=x.dtype)
+        check_meta(node, expected)
+        same_values(result, expected, ulp=2 if x.dtype.kind == "c" else 0)
