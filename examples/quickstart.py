@@ -108,7 +108,8 @@ def main():
     quick = parser.parse_args().quick
 
     inputs = make_inputs(quick)
-    print(f"{'function':<12} {'first call':>11} {'NumPy':>11} {'npcompile':>11} {'faster':>8}")
+    titles = f"{'first call':>11} {'NumPy':>11} {'npcompile':>11} {'faster':>8} {'graphs':>7} {'breaks':>7} {'kernels':>8}"
+    print(f"{'function':<12} {titles}")
     for function, arguments in inputs.items():
         compiled = npc.compile(function)
         expected = quietly(function, arguments)
@@ -119,7 +120,9 @@ def main():
         assert_same(function.__name__, quietly(compiled, arguments), expected)
         theirs, ours = measure((function, compiled), arguments, 3 if quick else 11)
         figures = f"{first * 1e3:>8.1f} ms {theirs * 1e3:>8.2f} ms {ours * 1e3:>8.2f} ms {theirs / ours:>7.1f}x"
-        print(f"{function.__name__:<12} {figures}", flush=True)
+        seen = quietly(npc.explain(function), arguments)
+        captured = f"{len(seen.graphs):>7} {len(seen.breaks):>7} {len(seen.kernels):>8}"
+        print(f"{function.__name__:<12} {figures} {captured}", flush=True)
 
     print("\nEvery answer has NumPy's type, dtype, shape and values.")
     for function in (expression, chatty):
