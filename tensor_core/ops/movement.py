@@ -38,7 +38,7 @@ def broadcast_to(x: TensorMeta, *, shape):
 
 
 def eager_slice(x, *, start, step, shape):
-    return x[region(start, step, shape)]
+    return x[(*region(start, step, shape), ...)]  # with the ellipsis 0-D stays an array
 
 
 def region(start, step, shape):
