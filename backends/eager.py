@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.backends.registry import CompiledGraph, FloatingPointSignal, register_backend
 from npcompile.tensor_core.graph import Graph, bind, print_graph, run
 from npcompile.tensor_core.meta import TensorMeta
 
@@ -18,8 +18,12 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
     def call(*inputs: Any) -> tuple[Any, ...]:
         symbols = dict(zip(graph.symbols, inputs[len(graph.inputs) :]))
         arrays = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(inputs, graph.inputs)]
-        with np.errstate(all="ignore"):
-            outputs, contents = run(graph, [*arrays, *inputs[len(graph.inputs) :]], lambda op, *xs, **p: op.eager(*xs, **p))
+        reported = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"} if not graph.writes else {}
+        with np.errstate(**{"all": "ignore"} | reported):
+            try:
+                outputs, contents = run(graph, [*arrays, *inputs[len(graph.inputs) :]], lambda op, *xs, **p: op.eager(*xs, **p))
+            except FloatingPointError:
+                raise FloatingPointSignal from None
         results = tuple(give_out(value, meta, symbols) for value, meta in zip(outputs, graph.metas))
         fresh = [np.array(c) for c in contents]  # all are computed before any is written
         for (index, _), value in zip(graph.writes, fresh):

@@ -9,6 +9,13 @@ from typing import Any
 from npcompile.tensor_core.graph import Graph
 
 
+class FloatingPointSignal(Exception):
+    """A graph without writes met a floating-point error that np.errstate does not ignore: nothing has happened yet.
+
+    The caller runs the program again with NumPy, which warns or raises at the right line.
+    """
+
+
 @dataclass(slots=True, eq=False)
 class CompiledGraph:
     """A graph ready to run: `call(*inputs, *symbols)` gives the tuple of outputs and does the writes."""

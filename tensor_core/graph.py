@@ -62,6 +62,7 @@ class Graph:
     symbols: tuple[str, ...] = ()  # names of the symbolic integers, passed after the inputs
     env: ShapeEnv | None = None
     name: str = "graph"
+    checks: frozenset[str] = frozenset()  # floating-point errors to report: np.errstate's categories not ignored
 
     @property
     def results(self) -> tuple[Node, ...]:
@@ -103,6 +104,10 @@ def users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
     return found
 
 
+FLOAT_ERRORS = frozenset(("divide", "over", "under", "invalid"))  # np.errstate's names
+ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction")
+
+
 @dataclass(eq=False, slots=True)
 class Builder:
     """Makes the nodes of one graph: checks them against the op table, and never makes the same one twice."""
@@ -111,6 +116,8 @@ class Builder:
     inputs: list[Node] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)  # the Python expression that gives each input, when called
     location: Location | None = None  # the user's line being captured
+    ignored: frozenset[str] = frozenset()  # np.errstate categories that the program ignores here
+    checks: frozenset[str] = frozenset()  # those that some node was made under without ignoring them
     _made: dict[tuple, Node] = field(default_factory=dict)
 
     def input(self, meta: TensorMeta, argument: str = "") -> Node:
@@ -130,6 +137,8 @@ class Builder:
         if node is None:
             meta = OPS[op].meta(*(n.meta for n in inputs), **params)
             node = self._made[key] = Node(op, inputs, params, meta, self.location)
+            if OPS[op].kind in ARITHMETIC_KINDS and any(n.dtype.kind in "fc" for n in (node, *inputs)):
+                self.checks |= FLOAT_ERRORS - self.ignored
         return node
 
     def constant(self, value: Any, dtype: np.dtype) -> Node:
@@ -146,7 +155,7 @@ class Builder:
     ) -> Graph:
         """The graph of what was built that `outputs` and `writes` need, verified."""
         metas = tuple(n.meta for n in outputs) if metas is None else tuple(metas)
-        graph = Graph(tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name)
+        graph = Graph(tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name, self.checks)
         symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node))
         graph = replace(graph, symbols=tuple(symbols))
         verify(graph)

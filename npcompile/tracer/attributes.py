@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim.attributes import SET_ATTRIBUTES
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
@@ -54,6 +55,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
 
 
 def load_from_array(frame: Frame, x: Array, name: str) -> Any:
+    if name == "base":
+        return base_of(frame, x)
     if name in ATTRIBUTES:
         return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
     if name in METHODS:
@@ -61,6 +64,20 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
     if name == "__array_interface__" or not hasattr(np.ndarray, name):
         raise Decline(f"attribute {name!r} of an array")
     raise Decline(f"ndarray.{name} is not captured")
+
+
+def base_of(frame: Frame, x: Array) -> Any:
+    """The array that owns the memory of `x`, or None."""
+    storage = x.storage
+    if storage.source is None:
+        return Array(storage, (), storage.meta) if x.steps else Constant(None)
+    if not x.meta.boxed:
+        return Constant(None)
+    base = frame.capture.examples[storage.source].base
+    if x.steps and base is None:
+        frame.capture.guard(f"{storage.source}.base is None")
+        return next(a for source, a in frame.capture.by_identity.values() if source == storage.source)
+    return Lazy(f"{storage.source}.base", base)
 
 
 def load_from_number(owner: Any, name: str) -> Any:
@@ -142,6 +159,7 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
         from_table = SET_ATTRIBUTES.get(name)
         if from_table is not None:
             from_table(frame.capture.builder, owner, operators.lower(frame.capture, value))
+            frame.capture.require_no_overlap()
             return
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
 
@@ -154,6 +172,3 @@ def call_getattr(frame: Frame, positional: list[Any], keywords: dict[str, Any]) 
         if not hasattr(holder, name):
             return positional[2]
     return load(frame, positional[0], name)
-
-
-SET_ATTRIBUTES: dict[str, Any] = {}

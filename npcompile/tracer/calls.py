@@ -71,8 +71,9 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call(frame, function, [owner, *positional], keywords)
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
-        case ErrorStateExit():
+        case ErrorStateExit(state):
             frame.contexts.pop()
+            capture.builder.ignored = state.before
             return Constant(None)
         case _:
             raise Decline(f"a call of {operators.describe(callee)}")

@@ -80,12 +80,17 @@ class Emitter:
         arrays = (array for _, array in self.capture.by_identity.values())
         return [a.storage for a in arrays if a.storage.is_written]
 
-    def call_graph(self, graph: Graph, function: str) -> None:
+    def call_graph(self, graph: Graph, function: str, native: str) -> None:
+        """`native` runs the same part of the program with NumPy: for floating-point errors, which it reports."""
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
         results = "".join(f"{name}, " for name in self.storages.values())
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
-        self.lines.append(f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}")
+        call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
+        if graph.checks and not graph.writes:
+            self.lines += ["try:", f"    {call}", "except FloatingPointSignal:", f"    return {native}"]
+        else:
+            self.lines.append(call)
 
     def write_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:

@@ -8,6 +8,7 @@ from typing import Any
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import attributes, calls, operators
@@ -615,6 +616,13 @@ def before_with(frame: Frame, i: Instruction) -> None:
     if not isinstance(manager, ErrorState):
         raise Decline("`with` of an object that is not captured")
     frame.contexts.append((i.index, manager))
+    manager.before = frame.capture.builder.ignored
+    changed = {"all": FLOAT_ERRORS}
+    for name, setting in manager.settings.items():
+        categories = changed.get(name, frozenset((name,)))
+        frame.capture.builder.ignored -= categories
+        if setting == "ignore":
+            frame.capture.builder.ignored |= categories
     frame.stack += [ErrorStateExit(manager), Constant(None)]
 
 

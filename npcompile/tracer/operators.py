@@ -10,6 +10,7 @@ import numpy as np
 
 from npcompile.numpy_shim import indexing
 from npcompile.numpy_shim import operators as array_operators
+from npcompile.numpy_shim.attributes import Flags
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
@@ -60,7 +61,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.
 PURE_TYPES = (
     int, float, complex, bool, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis), type,
-    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue),
+    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), Flags,
 )  # fmt: skip
 
 
@@ -331,27 +332,32 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
 
 def is_same_object(left: Any, right: Any) -> bool:
     """`left is right`, where that can be known."""
-    if isinstance(left, Constant) and isinstance(right, Constant):
-        if isinstance(left.value, (int, float, str, bytes, tuple)) and not isinstance(left.value, bool):
-            if type(left.value) is not type(right.value):
-                return False
-            raise Decline("`is` on numbers or strings")
-        return left.value is right.value
     if left is right:
         return True
-    if isinstance(left, Constant) or isinstance(right, Constant):
-        known, other = (left, right) if isinstance(left, Constant) else (right, left)
-        if known.value is None or known.value is Ellipsis or isinstance(known.value, (bool, type, type(np._NoValue))):
-            return isinstance(other, Opaque) and other.example is known.value
-    if isinstance(left, Array) and isinstance(right, Array) and left.meta.boxed and right.meta.boxed:
-        if left.storage is not right.storage:
+    match left, right:
+        case Constant(), Constant():
+            return is_same_constant(left.value, right.value)
+        case (Constant(known), other) | (other, Constant(known)) if isinstance(known, SINGLETON_TYPES):
+            return isinstance(other, Opaque) and other.example is known
+        case Array(), Array() if left.meta.boxed and right.meta.boxed:
+            if left.storage is right.storage:
+                return left.steps == right.steps == ()  # every view operation makes a new object
             if left.storage.source is None or right.storage.source is None:
                 return False
-        elif left.steps != right.steps or left.steps:
-            return False  # every view operation makes a new object
-    if isinstance(left, (Sequence, Mapping, Closure)) and left.source is None if not isinstance(left, Closure) else False:
-        return False
+        case (Sequence() | Mapping() as made, other) | (other, Sequence() | Mapping() as made) if made.source is None:
+            return False
     raise Decline("`is` between objects that are not known")
+
+
+SINGLETON_TYPES = (type(None), type(Ellipsis), bool, type, type(np._NoValue))
+
+
+def is_same_constant(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if left is not right and isinstance(left, (int, float, complex, str, bytes, tuple)):
+        raise Decline("`is` on equal numbers or strings depends on the interpreter")
+    return left is right
 
 
 def contains(capture: Capture, container: Any, item: Any) -> bool:

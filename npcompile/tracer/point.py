@@ -14,7 +14,7 @@ from typing import Any
 
 from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
-from npcompile.backends.registry import Backend, CompiledGraph
+from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tracer import instructions
@@ -92,7 +92,8 @@ class Point:
     @property
     def parameters(self) -> list[str]:
         if self.is_start:
-            return list(self.function.argument_names)
+            names = self.function.argument_names
+            return [parameter_name(n, k) for k, n in enumerate(names)] if self.function.is_forwarded else list(names)
         stack = [f"stack_{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
         slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
         cells = ["cells"] if self.function.has_cells else []
@@ -104,8 +105,8 @@ class Point:
         """Generate the dispatch between the variants, and make it what callers enter."""
         function = self.function
         name = f"point_{self.number}"
-        parameters = function.signature if self.is_start else ", ".join(self.parameters)
-        lines = [f"def {function.code.co_name if self.is_start else name}({parameters}):"]
+        has_signature = self.is_start and not function.is_forwarded
+        lines = [f"def {name}({function.signature if has_signature else ', '.join(self.parameters)}):"]
         for k, variant in enumerate(self.variants):
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.guards) or "True"
@@ -116,17 +117,18 @@ class Point:
             else:
                 lines.append(f"    if ({condition}):")
             lines += [f"        {line}" for line in variant.body]
+        function.namespace |= {f"native_{self.number}": self.native, f"miss_{self.number}": self.miss}
         miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
-        function.namespace[miss] = self.native if self.is_native else self.miss
         generation = "" if self.is_native else f"{self.generation}, "
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
         self.source = "\n".join(lines) + "\n"
         made = function.execute(self.source, name)
-        if self.is_start:
-            function.entry.__code__ = made.__code__
-            self.enter = function.entry if function.is_forwarded is False else made
-        else:
-            self.enter = made
+        self.enter = made
+        if has_signature:
+            function.set_entry(made)
+            self.enter = lambda *state: call_with(function.entry, *function.call_arguments(state))
+        elif self.is_start:
+            function.namespace["point_start"] = made
 
     def miss(self, generation: int, *state: Any) -> Any:
         """No variant fits: compile one, or another thread just has."""
@@ -140,13 +142,7 @@ class Point:
                 else:
                     self.variants.insert(0, function.capture(self, state))
                 self.render()
-        return self.enter_again(state)
-
-    def enter_again(self, state: tuple[Any, ...]) -> Any:
-        if not self.is_start:
-            return self.enter(*state)
-        positional, keywords = self.function.call_arguments(state)
-        return self.enter(*positional, **keywords)
+        return self.enter(*state)
 
     def warn_of_limit(self, state: tuple[Any, ...]) -> None:
         location = self.function.program.location(self.layout.index)
@@ -169,11 +165,14 @@ class Point:
         """The user's own code from here, uncompiled; its later Points are compiled as before."""
         function = self.function
         if self.is_start:
-            positional, keywords = function.call_arguments(state)
-            return function.user(*positional, **keywords)
+            return call_with(function.user, *function.call_arguments(state))
         exits = function.exits_from(self.layout.index, self.layout.null_slots)
         segment = function.segment(self.layout, exits)
         return segment(*state)
+
+
+def call_with(function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
+    return function(*positional, **keywords)
 
 
 def is_risky(guards: tuple[str, ...]) -> bool:
@@ -217,7 +216,7 @@ class CompiledFunction:
 
     def prepare(self) -> None:
         """Everything as before the first call."""
-        self.namespace.update(G=self.user.__globals__, UNBOUND=UNBOUND, drive=drive, __builtins__=__builtins__)
+        self.namespace.update(G=self.user.__globals__, UNBOUND=UNBOUND, drive=drive, FloatingPointSignal=FloatingPointSignal, __builtins__=__builtins__)
         self.namespace["np"] = __import__("numpy")
         self.start()
 
@@ -268,11 +267,16 @@ class CompiledFunction:
         layout = Layout(self.facts.start, 0, (), self.argument_names)
         point = self.points[layout.index, ()] = Point(self, 0, layout)
         self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
-        made = self.execute(f"def {self.code.co_name if self.code.co_name.isidentifier() else 'entry'}({self.signature}): pass\n", "entry")
+        forwarder = self.execute(f"def entry({self.signature}):\n    return point_start({', '.join(self.argument_names)})\n", "entry")
         if self.entry is None:
-            self.entry = types.FunctionType(made.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
+            self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
             self.entry.__kwdefaults__ = self.user.__kwdefaults__
+        self.set_entry(forwarder)
         point.render()
+
+    def set_entry(self, made: types.FunctionType) -> None:
+        """Give the entry, whose identity the user holds, new code."""
+        self.entry.__code__ = made.__code__.replace(co_name=self.code.co_name, co_qualname=self.code.co_qualname)
 
     def forget(self) -> None:
         """Drop everything compiled; the entry stays the same function."""
@@ -409,7 +413,8 @@ class CompiledFunction:
         compiled, timings = None, {"capture": seconds}
         if graph is not None:
             compiled = self.compile_graph(graph, capture, timings)
-            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"))
+            native = f"native_{point.number}({', '.join(point.parameters)})"
+            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
         emitter.write_cells(frame.cells.values())
         ending.emit(outcome)
         reason = getattr(outcome, "reason", None)

@@ -134,6 +134,7 @@ class ErrorState:
     """np.errstate(...), entered while capturing."""
 
     settings: dict[str, str]
+    before: frozenset[str] = frozenset()  # the categories ignored outside
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,208 @@
+"""What makes a compiled program usable again, and what makes it stale."""
+
+import gc
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+
+
+def graphs_of(compiled) -> int:
+    return len(compiled_function(compiled).graphs)
+
+
+def checked(function, **options):
+    """A compiled function whose every call is compared with the original."""
+    compiled = npc.compile(function, backend="eager", **options)
+
+    def call(*args):
+        got, want = compiled(*args), function(*args)
+        np.testing.assert_array_equal(got, want)
+        assert type(got) is type(want)
+        return got
+
+    return compiled, call
+
+
+def test_sizes_compile_twice_at_most():
+    compiled, call = checked(lambda x: (x * 2 + x.sum())[1:-1])
+    for n in (10, 20, 30, 1000, 7):
+        call(np.arange(float(n)))
+    assert graphs_of(compiled) == 2
+
+
+def test_sizes_zero_and_one_are_special():
+    compiled, call = checked(lambda x, y: x + y)
+    for n in (10, 20, 1, 0, 30):
+        call(np.arange(float(n)), np.arange(float(n)))
+    call(np.arange(1.0), np.arange(5.0))
+    assert graphs_of(compiled) <= 6
+
+
+def test_two_sizes_that_were_equal():
+    compiled, call = checked(lambda x, y: x[:, None] * y)
+    for n, m in ((3, 3), (4, 4), (5, 6), (7, 8)):
+        call(np.arange(float(n)), np.arange(float(m)))
+    assert graphs_of(compiled) <= 3
+
+
+def test_dynamic_true_is_symbolic_at_once():
+    compiled, call = checked(lambda x: x.reshape(-1) * x.size, dynamic=True)
+    for n in (3, 4, 5):
+        call(np.ones((n, 2 * n)))
+    assert graphs_of(compiled) == 1
+
+
+def test_dynamic_false_never_is():
+    compiled, call = checked(lambda x: x + 1, dynamic=False)
+    for n in (3, 4, 5):
+        call(np.ones(n))
+    assert graphs_of(compiled) == 3
+
+
+def test_python_numbers_are_inputs():
+    compiled, call = checked(lambda x, n, h: (x.sum() / len(x), x * n, np.clip(x, 0, n), h * x + n / 2)[1] * h)
+    for n, h in ((2, 0.5), (3, 1.5), (-7, -2.0), (100, 1e300)):
+        call(np.arange(5.0), n, h)
+    assert graphs_of(compiled) == 1
+
+
+def test_kind_of_number_is_guarded():
+    compiled, call = checked(lambda x, n: x * n)
+    x = np.arange(3)
+    for n in (2, 2.0, True, 2j, np.float32(2), np.int8(2)):
+        call(x, n)
+    call(x, 3)
+    assert graphs_of(compiled) == 6
+
+
+def test_dtype_layout_and_rank_are_guarded():
+    compiled, call = checked(lambda x: x[::-1] * 2 + x.T)
+    x = np.arange(9.0).reshape(3, 3)
+    for a in (x, x.T, x[::-1], x.astype(np.float32), x.astype(">f8"), np.asfortranarray(x)):
+        call(a)
+
+
+SCALE = 2.0
+OFFSETS = [1.0, 2.0]
+
+
+def uses_globals(x):
+    return x * SCALE + OFFSETS[0]
+
+
+def test_globals_changed_after_capture():
+    global SCALE
+    compiled, call = checked(uses_globals)
+    x = np.arange(3.0)
+    call(x)
+    SCALE = 5.0
+    call(x)
+    OFFSETS[0] = 9.0
+    call(x)
+    SCALE = np.arange(3.0)
+    call(x)
+
+
+def test_closure_changed_after_capture():
+    k = np.float64(1.0)
+
+    def f(x):
+        return x * k
+
+    compiled, call = checked(f)
+    call(np.ones(2))
+    k = np.float64(3.0)
+    call(np.ones(2))
+    k = "text"
+    with pytest.raises(np._core._exceptions._UFuncNoLoopError) as theirs:
+        f(np.ones(2))
+    with pytest.raises(np._core._exceptions._UFuncNoLoopError) as ours:
+        compiled(np.ones(2))
+    assert str(ours.value) == str(theirs.value)
+
+
+class Settings:
+    rate = 0.5
+
+
+def test_attributes_changed_after_capture():
+    settings = Settings()
+    compiled, call = checked(lambda x, s: x * s.rate)
+    call(np.ones(2), settings)
+    settings.rate = 2.0
+    call(np.ones(2), settings)
+    settings.rate = None
+    with pytest.raises(TypeError):
+        compiled(np.ones(2), settings)
+
+
+def test_limit_warns_once_and_names_the_guard():
+    compiled = npc.compile(lambda x, name: x + len(name), backend="eager")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(20):
+            np.testing.assert_array_equal(compiled(np.zeros(2), "a" * k), np.full(2, k))
+    messages = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
+    assert len(messages) == 1 and "name ==" in messages[0]
+    assert graphs_of(compiled) == 8
+
+
+def test_nothing_unread_is_guarded():
+    compiled = npc.compile(lambda x, unused, also=None: x + 1, backend="eager")
+    for unused in (1, "text", None, [1, 2], np.ones(3), object()):
+        compiled(np.ones(2), unused)
+    assert graphs_of(compiled) == 1
+
+
+def test_arrays_are_not_kept_alive():
+    compiled = npc.compile(lambda x: x * 2, backend="eager")
+    x = np.ones(1000)
+    watched = weakref.ref(x)
+    result = weakref.ref(compiled(x))
+    del x
+    gc.collect()
+    assert watched() is None and result() is None
+
+
+def test_one_compile_while_other_threads_wait():
+    compiled = npc.compile(lambda x: np.sin(x).sum(), backend="eager")
+    barrier = threading.Barrier(16)
+    results = []
+
+    def work(n):
+        barrier.wait()
+        results.append((n, compiled(np.arange(float(n)))))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in [5] * 8 + [6] * 8]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 16
+    for n, value in results:
+        assert value == np.sin(np.arange(float(n))).sum()
+    assert graphs_of(compiled) == 2
+
+
+def test_reset_forgets_and_compiles_again():
+    compiled, call = checked(lambda x: x + 1)
+    call(np.ones(3))
+    npc.reset()
+    assert graphs_of(compiled) == 0
+    call(np.ones(3))
+    assert graphs_of(compiled) == 1
+
+
+def test_run_only_compiles_nothing_new():
+    compiled, call = checked(lambda x: x + 1)
+    call(np.ones(3))
+    npc.run_only(compiled)
+    call(np.ones(3))
+    call(np.ones(3, np.float32))
+    assert graphs_of(compiled) == 1
