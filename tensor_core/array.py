@@ -145,6 +145,19 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
     return x.view("broadcast_to", shape, meta)
 
 
+def broadcast_arrays(arrays: Sequence[Array], shape: Shape) -> list[Array]:
+    """np.broadcast_arrays of arrays that broadcast to `shape`: those that have it as they are, views of the others.
+
+    NumPy lets these views be written, with a warning: their writes decline.
+    """
+    return [
+        x
+        if len(x.shape) == len(shape) and all(map(same, x.shape, shape))
+        else x.view("broadcast_arrays", shape, x.meta.with_(shape=shape, strides=broadcast_strides(x.meta, shape)))
+        for x in arrays
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class AxisSlice:
     """One axis of a normalized basic index: elements start + step * (0 .. length-1)."""
@@ -245,6 +258,44 @@ def index_text(base: str, index: BasicIndex) -> str:
     return f"{base}[{', '.join([*parts, '...'])}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Diagonal:
+    """np.diagonal(x, offset, axis1, axis2), of `length` elements."""
+
+    offset: int
+    axis1: int
+    axis2: int
+    length: Size
+
+
+def diagonal(x: Array, offset: int, axis1: int, axis2: int) -> Array:
+    """np.diagonal(x, offset, axis1, axis2): a read-only view, the diagonal as last axis."""
+    rows, columns = x.shape[axis1], x.shape[axis2]
+    rows, columns = (rows, columns - offset) if offset >= 0 else (rows + offset, columns)
+    length = rows if same(rows, columns) or rows <= columns else columns
+    length = 0 if length < 0 else length
+    rest = [a for a in range(x.ndim) if a not in (axis1, axis2)]
+    shape = (*(x.shape[a] for a in rest), length)
+    strides = (*(x.meta.strides[a] for a in rest), x.meta.strides[axis1] + x.meta.strides[axis2])
+    meta = x.meta.with_(shape=shape, strides=strides, writeable=False)
+    return x.view("diagonal", Diagonal(offset, axis1, axis2, length), meta)
+
+
+def read_diagonal(builder: Builder, node: Node, view: Diagonal) -> Node:
+    """Rows one after the other, the diagonal is every (columns + 1)th element."""
+    rest = [a for a in range(node.meta.ndim) if a not in (view.axis1, view.axis2)]
+    last = permute(builder, node, (*rest, view.axis1, view.axis2))
+    *outer, rows, columns = last.meta.shape
+    start = view.offset if view.offset >= 0 else -view.offset * columns
+    return builder.apply(
+        "slice",
+        reshaped(builder, last, (*outer, rows * columns)),
+        start=(*(0 for _ in outer), 0 if same(view.length, 0) else start),
+        step=(*(1 for _ in outer), columns + 1),
+        shape=(*outer, view.length),
+    )
+
+
 def read_real(part: str) -> Callable[[Builder, Node, Any], Node]:
     return lambda builder, node, _: builder.apply(part, node)
 
@@ -296,6 +347,16 @@ STEPS: dict[str, StepRule] = {
         lambda builder, node, shape: builder.apply("broadcast_to", node, shape=shape),
         no_update,
         lambda base, shape: f"np.broadcast_to({base}, {sizes_text(shape)})",
+    ),
+    "broadcast_arrays": StepRule(
+        lambda builder, node, shape: builder.apply("broadcast_to", node, shape=shape),
+        no_update,
+        lambda base, shape: f"np.broadcast_arrays({base}, np.broadcast_to(0, {sizes_text(shape)}))[0]",
+    ),
+    "diagonal": StepRule(
+        read_diagonal,
+        no_update,
+        lambda base, view: f"np.diagonal({base}, {view.offset}, {view.axis1}, {view.axis2})",
     ),
     "real": StepRule(read_real("real"), update_real, lambda base, _: f"{base}.real"),
     "imag": StepRule(read_real("imag"), update_imag, lambda base, _: f"{base}.imag"),

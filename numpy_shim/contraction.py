@@ -1,0 +1,380 @@
+"""Products of matrices and tensors: dot, matmul, einsum and their kin, as sums of products over shared axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.arguments import (
+    array_of,
+    axes_of,
+    dtype_of,
+    is_sequence,
+    order_of,
+    require_cast,
+    scalar,
+    unbox,
+    write_out,
+)
+from npcompile.numpy_shim.manipulation import by_strides, calls_method, diagonal, ravel
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced
+from npcompile.tensor_core import array as views
+from npcompile.tensor_core.array import Array, cast, fresh, reshaped
+from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    broadcast_strides,
+    contiguous_strides,
+    is_contiguous,
+    keep_order_strides,
+    packed_strides,
+    product,
+)
+
+Labels = tuple[int, ...]
+
+
+def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: Labels) -> Node:
+    """The einsum node for operands whose axes have labels. Axes of length 1 repeat along longer ones of their label.
+
+    A label that is twice in one operand takes its diagonal.
+    """
+    sizes: dict[int, Size] = {}
+    for node, labels in operands:
+        for label, n in zip(labels, node.meta.shape):
+            known = sizes.get(label, 1)
+            if same(known, 1) or (not same(known, n) and known == 1):
+                sizes[label] = n
+            elif not same(known, n) and known != n and n != 1:
+                raise Decline(f"operands could not be broadcast together: an axis is {known} and {n} long")
+    nodes, inputs = [], []
+    for node, labels in operands:
+        repeated = [k for k, (label, n) in enumerate(zip(labels, node.meta.shape)) if not same(n, sizes[label]) and n == 1]
+        if repeated:
+            node = reshaped(builder, node, tuple(n for k, n in enumerate(node.meta.shape) if k not in repeated))
+            labels = tuple(label for k, label in enumerate(labels) if k not in repeated)
+        nodes.append(node)
+        inputs.append(labels)
+    missing = [label for label in output if not any(label in labels for labels in inputs)]
+    kept = tuple(label for label in output if label not in missing)
+    number = {label: k for k, label in enumerate(dict.fromkeys(label for labels in inputs for label in labels))}
+    numbered = tuple(tuple(number[label] for label in labels) for labels in inputs)
+    result = builder.apply("einsum", *nodes, inputs=numbered, output=tuple(number[label] for label in kept))
+    return reshaped(builder, result, tuple(sizes[label] for label in output)) if missing else result
+
+
+def common_dtype(*arrays: Array) -> np.dtype:
+    return np.result_type(*(x.dtype for x in arrays))
+
+
+def product_of(builder: Builder, a: Array, b: Array, a_labels: Labels, b_labels: Labels, output: Labels) -> Array:
+    """A fresh C-ordered array; a scalar when it has no axes."""
+    dtype = common_dtype(a, b)
+    node = contract(builder, [(cast(builder, a.node, dtype), a_labels), (cast(builder, b.node, dtype), b_labels)], output)
+    return unbox(fresh(builder, node, TensorMeta(node.meta.shape, dtype)))
+
+
+def require_equal(n: Size, m: Size) -> None:
+    if not same(n, m) and n != m:
+        raise Decline(f"shapes not aligned: {n} and {m}")
+
+
+# --- dot and its kin
+
+
+def dot_arrays(builder: Builder, a: Array, b: Any, out: Any = None) -> Array:
+    """Sum over the last axis of a and the last but one (or only) axis of b."""
+    b = array_of(builder, b)
+    if not a.ndim or not b.ndim:
+        result = scaled(builder, a, b)
+    else:
+        axis = max(b.ndim - 2, 0)
+        require_equal(a.shape[-1], b.shape[axis])
+        a_labels = tuple(range(a.ndim))
+        b_labels = tuple(a.ndim - 1 if i == axis else a.ndim + i for i in range(b.ndim))
+        result = product_of(builder, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:axis], *b_labels[axis + 1 :]))
+    return result if out is None else into(out, result)
+
+
+def scaled(builder: Builder, a: Array, b: Array) -> Array:
+    """The product with a 0-D operand: a ufunc, but for matrices that BLAS takes."""
+    dtype = common_dtype(a, b)
+    if max(a.ndim, b.ndim) > 2 or dtype.char not in "fdFD":
+        return FUNCTIONS[np.multiply](builder, a, b)
+    shape = a.shape or b.shape
+    factors = [views.expand(builder, cast(builder, x.node, dtype), shape) for x in (a, b)]
+    # axpy adds to zeros: -0.0 becomes 0.0.
+    node = builder.apply("add", builder.apply("multiply", *factors), views.full(builder, shape, 0, dtype))
+    return unbox(fresh(builder, node, TensorMeta(shape, dtype)))
+
+
+def into(out: Any, result: Array) -> Array:
+    """np.dot's out: exactly the array that it would make."""
+    if not isinstance(out, Array) or out.dtype != result.dtype or not is_contiguous(out.meta, "C"):
+        raise Decline("output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)")
+    return write_out(out, result)
+
+
+@implements(np.dot)
+def dot(builder: Builder, a: Any, b: Any, out: Any = None) -> Array:
+    return dot_arrays(builder, array_of(builder, a), b, out)
+
+
+@implements(np.inner)
+def inner(builder: Builder, a: Any, b: Any, /) -> Array:
+    """Sum over the last axes of both."""
+    a, b = array_of(builder, a), array_of(builder, b)
+    if not a.ndim or not b.ndim:
+        return scaled(builder, a, b)
+    require_equal(a.shape[-1], b.shape[-1])
+    a_labels = tuple(range(a.ndim))
+    b_labels = (*range(a.ndim, a.ndim + b.ndim - 1), a.ndim - 1)
+    return product_of(builder, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:-1]))
+
+
+@implements(np.vdot)
+def vdot(builder: Builder, a: Any, b: Any, /) -> Array:
+    a, b = (ravel(builder, array_of(builder, x)) for x in (a, b))
+    require_equal(a.shape[0], b.shape[0])
+    dtype = common_dtype(a, b)
+    first = cast(builder, a.node, dtype)
+    if dtype.kind == "c":
+        first = builder.apply("conjugate", first)
+    node = contract(builder, [(first, (0,)), (cast(builder, b.node, dtype), (0,))], ())
+    return scalar(builder, node)
+
+
+@implements(np.outer)
+def outer(builder: Builder, a: Any, b: Any, out: Any = None) -> Array:
+    column, row = (ravel(builder, array_of(builder, x)) for x in (a, b))
+    column = views.reshape(column, (*column.shape, 1))
+    row = views.reshape(row, (1, *row.shape))
+    return FUNCTIONS[np.multiply](builder, column, row, **({} if out is None else {"out": out}))
+
+
+@implements(np.tensordot)
+def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
+    a, b = array_of(builder, a), array_of(builder, b)
+    first, second = summed_axes(a, b, axes)
+    for i, j in zip(first, second):
+        require_equal(a.shape[i], b.shape[j])
+    a_labels = tuple(range(a.ndim))
+    partner = dict(zip(second, first))
+    b_labels = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
+    output = (*(i for i in a_labels if i not in first), *(label for j, label in enumerate(b_labels) if j not in partner))
+    dtype = common_dtype(a, b)
+    node = contract(builder, [(cast(builder, a.node, dtype), a_labels), (cast(builder, b.node, dtype), b_labels)], output)
+    return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
+
+
+def summed_axes(a: Array, b: Array, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if is_traced(axes):
+        raise Decline("axes that are not constant")
+    if not is_sequence(axes):
+        count = int(axes)
+        if not 0 <= count <= min(a.ndim, b.ndim):
+            raise Decline("shape-mismatch for sum")
+        return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    if len(axes) != 2:
+        raise Decline("axes must be two sequences")
+    first, second = axes_of(axes[0], a.ndim), axes_of(axes[1], b.ndim)
+    if len(first) != len(second):
+        raise Decline("shape-mismatch for sum")
+    return first, second
+
+
+# --- matrix products over broadcast stacks
+
+DEFAULTS = {"casting": "same_kind", "order": "K", "dtype": None, "subok": True, "signature": None, "keepdims": False}
+
+
+def stacked_product(ufunc: np.ufunc, a_core: str, b_core: str) -> None:
+    """Register a gufunc that sums over axis `n` of both; other letters of the cores are axes of the result."""
+
+    def captured(builder: Builder, x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Array:
+        unusual = [k for k, v in keywords.items() if k not in DEFAULTS or v != DEFAULTS[k]]
+        if unusual:
+            raise Decline(f"{ufunc.__name__}({', '.join(unusual)}=)")
+        a, b = array_of(builder, x1), array_of(builder, x2)
+        cores = [core_of(ufunc, a, a_core, "m"), core_of(ufunc, b, b_core, "p")]
+        if a.ndim < len(cores[0]) or b.ndim < len(cores[1]):
+            raise Decline(f"{ufunc.__name__}: Input operand does not have enough dimensions")
+        try:
+            dtype = ufunc.resolve_dtypes((a.dtype, b.dtype, None))[-1]
+        except TypeError as error:
+            raise Decline(str(error)) from None
+        require_equal(*(x.shape[x.ndim - len(core) + core.index("n")] for x, core in zip((a, b), cores)))
+        first = cast(builder, a.node, dtype)
+        if ufunc in CONJUGATES_FIRST and dtype.kind == "c":
+            first = builder.apply("conjugate", first)
+        labels = [labels_of(x, core) for x, core in zip((a, b), cores)]
+        stack = max((label[: len(label) - len(core)] for label, core in zip(labels, cores)), key=len)
+        output = (*stack, *(ord(c) for core in cores for c in core if c != "n"))
+        node = contract(builder, [(first, labels[0]), (cast(builder, b.node, dtype), labels[1])], output)
+        stacks = [(x, x.ndim - len(core)) for x, core in zip((a, b), cores)]
+        result = unbox(fresh(builder, node, stacked_meta(node.meta.shape, dtype, stacks)))
+        return result if out is None else write_out(out[0] if isinstance(out, tuple) else out, result)
+
+    implements(ufunc)(captured)
+
+
+def core_of(ufunc: np.ufunc, x: Array, core: str, optional: str) -> str:
+    """matmul takes a vector for a matrix of one row or column, which the result does not have."""
+    return core.replace(optional, "") if ufunc is np.matmul and x.ndim == 1 else core
+
+
+def stacked_meta(shape: Shape, dtype: np.dtype, stacks: Sequence[tuple[Array, int]]) -> TensorMeta:
+    """Memory order of a gufunc's result: the stack as the operands have it, then the core in C order."""
+    width = max(count for _, count in stacks)
+    stack, core = shape[:width], shape[width:]
+    metas = [TensorMeta(x.shape[:count], dtype, x.meta.strides[:count]) for x, count in stacks if count]
+    metas = [m.with_(shape=stack, strides=broadcast_strides(m, stack)) for m in metas]
+    outer = keep_order_strides(stack, dtype.itemsize * product(core), metas)
+    return TensorMeta(shape, dtype, (*outer, *contiguous_strides(core, dtype.itemsize)))
+
+
+def labels_of(x: Array, core: str) -> Labels:
+    """Stack axes count from the right, below 0; core axes are their letters."""
+    stack = x.ndim - len(core)
+    return (*range(-stack, 0), *map(ord, core))
+
+
+CONJUGATES_FIRST = {getattr(np, name) for name in ("vecdot", "vecmat") if hasattr(np, name)}
+stacked_product(np.matmul, "mn", "np")
+if hasattr(np, "vecdot"):
+    stacked_product(np.vecdot, "n", "n")
+if hasattr(np, "matvec"):
+    stacked_product(np.matvec, "mn", "n")
+    stacked_product(np.vecmat, "n", "np")
+
+
+# --- einsum
+
+
+@implements(np.einsum)
+def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Array:
+    if is_traced(optimize) or optimize is not False:
+        raise Decline("einsum(optimize=)", "without optimize= the compiled program chooses its own order")
+    unknown = set(keywords) - {"dtype", "order", "casting"}
+    if unknown:
+        raise Decline(f"einsum({', '.join(sorted(unknown))}=)")
+    text, values = subscripts_of(operands)
+    arrays = [array_of(builder, v) for v in values]
+    inputs, output = parse_subscripts(text, [x.ndim for x in arrays])
+    dtype = keywords.get("dtype")
+    dtype = common_dtype(*arrays) if dtype is None else dtype_of(dtype)
+    for x in arrays:
+        require_cast(x.dtype, dtype, keywords.get("casting", "safe"))
+    order = order_of(keywords.get("order"), default="K")
+    if len(arrays) == 1 and len(output) == len(set(inputs[0])) and out is None:
+        return rearranged(builder, arrays[0], inputs[0], output, dtype, order)
+    nodes = [(cast(builder, x.node, dtype), labels) for x, labels in zip(arrays, inputs)]
+    node = contract(builder, nodes, output)
+    result = fresh(builder, node, einsum_meta(node.meta.shape, dtype, arrays, inputs, output, order))
+    if out is None:
+        return unbox(result)
+    return write_out(out, result, keywords.get("casting", "safe"))
+
+
+def subscripts_of(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """einsum takes a text and arrays, or arrays and lists of axis numbers by turns."""
+    if not operands:
+        raise Decline("must provide at least an operand")
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), operands[1:]
+    values, lists = operands[0:-1:2] if len(operands) % 2 else operands[0::2], operands[1::2]
+    terms = [list_text(labels) for labels in lists]
+    text = ",".join(terms)
+    return f"{text}->{list_text(operands[-1])}" if len(operands) % 2 else text, values
+
+
+def list_text(labels: Any) -> str:
+    if not is_sequence(labels) or is_traced(labels):
+        raise Decline("subscripts must be lists of integers")
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    if not all(label is Ellipsis or (isinstance(label, int) and 0 <= label < len(letters)) for label in labels):
+        raise Decline("a subscript that is not in 0..51")
+    return "".join("..." if label is Ellipsis else letters[label] for label in labels)
+
+
+def parse_subscripts(text: str, ndims: Sequence[int]) -> tuple[list[Labels], Labels]:
+    """Labels of each operand's axes and of the result's. Axes of an ellipsis count from the right, below 0."""
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ndims):
+        raise Decline("more or fewer operands than subscripts")
+    inputs = [term_labels(term, ndim) for term, ndim in zip(terms, ndims)]
+    widest = min((label for labels in inputs for label in labels if label < 0), default=0)
+    hidden = tuple(range(widest, 0))
+    if arrow:
+        output = term_labels(right, None, hidden)
+        known = {label for labels in inputs for label in labels}
+        if len(set(output)) != len(output) or not set(output) <= known | set(hidden):
+            raise Decline("einsum subscripts string has a wrong output")
+        if hidden and "..." not in right:
+            raise Decline("output has broadcast dimensions that are not in its subscripts")
+        return inputs, output
+    letters = [label for labels in inputs for label in labels if label >= 0]
+    return inputs, (*hidden, *sorted(label for label in set(letters) if letters.count(label) == 1))
+
+
+def term_labels(term: str, ndim: int | None, hidden: Labels = ()) -> Labels:
+    before, ellipsis, after = term.partition("...")
+    letters = before + after
+    if any(not (c.isascii() and c.isalpha()) for c in letters):
+        raise Decline(f"einsum subscripts {term!r}")
+    if ndim is not None:
+        missing = ndim - len(letters)
+        if missing < 0 or (missing and not ellipsis):
+            raise Decline("operand has another number of dimensions than subscripts")
+        hidden = tuple(range(-missing, 0))
+    return (*map(ord, before), *(hidden if ellipsis else ()), *map(ord, after))
+
+
+def rearranged(builder: Builder, x: Array, labels: Labels, output: Labels, dtype: np.dtype, order: str) -> Array:
+    """einsum of one operand without a sum: a view with its axes in another order."""
+    if len(set(labels)) != len(labels):
+        raise Decline("a writeable view of a diagonal", "np.diagonal")
+    if x.dtype != dtype:
+        raise Decline("einsum of one operand to another dtype")
+    return views.transpose(x, [labels.index(label) for label in output])
+
+
+def einsum_meta(
+    shape: Shape, dtype: np.dtype, arrays: Sequence[Array], inputs: Sequence[Labels], output: Labels, order: str
+) -> TensorMeta:
+    """Memory order of the result: with order='K' that of nditer over all labels, summed ones last."""
+    if order == "A":
+        order = "F" if all(is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") for x in arrays) else "C"
+    if order != "K":
+        return TensorMeta(shape, dtype, contiguous_strides(shape, dtype.itemsize, order))
+    summed = dict.fromkeys(label for labels in inputs for label in labels if label not in output)
+    every = (*output, *summed)
+    sizes = {label: n for x, labels in zip(arrays, inputs) for label, n in zip(labels, x.shape)} | dict(zip(output, shape))
+    full = tuple(sizes[label] for label in every)
+    strides = [tuple(label_stride(x, labels, label) for label in every) for x, labels in zip(arrays, inputs)]
+    metas = [TensorMeta(full, dtype, steps) for steps in strides]
+    packed = keep_order_strides(full, dtype.itemsize, metas)
+    outermost_first = [axis for axis in by_strides(packed) if axis < len(output)]
+    return TensorMeta(shape, dtype, packed_strides(shape, dtype.itemsize, outermost_first))
+
+
+def label_stride(x: Array, labels: Labels, label: int) -> Size:
+    """How far a step along a label moves in an operand: not at all when it has no such axis, or one that repeats."""
+    return sum((s for known, n, s in zip(labels, x.shape, x.meta.strides) if known == label and not same(n, 1)), 0)
+
+
+# --- sums along diagonals
+
+
+@calls_method(np.trace)
+def trace(
+    builder: Builder, a: Array, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
+) -> Array:
+    keywords = {name: value for name, value in (("dtype", dtype), ("out", out)) if value is not None}
+    return METHODS["sum"](builder, diagonal(builder, a, offset, axis1, axis2), axis=-1, **keywords)

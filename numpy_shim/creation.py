@@ -1,0 +1,525 @@
+"""New arrays: filled ones, grids, ranges, and arrays made of Python values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.arguments import (
+    array_of,
+    assigned,
+    copied_meta,
+    copy_of,
+    dtype_of,
+    fit,
+    flag,
+    integer,
+    order_of,
+    require_cast,
+    require_fit,
+    scalar,
+    shape_of,
+)
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal
+from npcompile.tensor_core.array import Array, broadcast_arrays, cast, expand, fresh, full, reshape, size_node
+from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous
+from npcompile.tensor_core.number import Number
+
+FLOAT64 = np.dtype(float)
+INT64 = np.dtype(np.int64)
+
+
+def require_cpu(device: Any = None, like: Any = None) -> None:
+    """Arrays are NumPy's own: no other device, no array function of another library."""
+    if device not in (None, "cpu") or like is not None:
+        raise Decline("device= or like=")
+
+
+def filled(builder: Builder, value: Node, meta: TensorMeta) -> Array:
+    return fresh(builder, expand(builder, value, meta.shape), meta)
+
+
+def ordered_meta(shape: Any, dtype: Any, order: Any) -> TensorMeta:
+    sizes, dtype = shape_of(shape), FLOAT64 if dtype is None else dtype_of(dtype)
+    return TensorMeta(sizes, dtype, contiguous_strides(sizes, dtype.itemsize, order_of(order, "CF")))
+
+
+# --- filled
+
+
+@implements(np.zeros, np.empty)
+def zeros(builder: Builder, shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Array:
+    """np.zeros. What np.empty holds is not specified: zeros too."""
+    require_cpu(device, like)
+    meta = ordered_meta(shape, dtype, order)
+    return filled(builder, builder.constant(0, meta.dtype), meta)
+
+
+@implements(np.ones)
+def ones(builder: Builder, shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Array:
+    require_cpu(device, like)
+    meta = ordered_meta(shape, dtype, order)
+    return filled(builder, builder.constant(1, meta.dtype), meta)
+
+
+@implements(np.full)
+def full_(
+    builder: Builder, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None
+) -> Array:
+    require_cpu(device, like)
+    value = array_of(builder, fill_value) if dtype is None else assigned(builder, fill_value, dtype_of(dtype))
+    meta = ordered_meta(shape, value.dtype, order)
+    return filled(builder, fit(builder, value.node, meta.shape), meta)
+
+
+def like_meta(builder: Builder, prototype: Any, dtype: Any, order: Any, subok: Any, shape: Any) -> TensorMeta:
+    """Meta of np.empty_like."""
+    flag(subok)
+    like = array_of(builder, prototype)
+    wanted = None if dtype is None else dtype_of(dtype)
+    return copied_meta(like.meta, order_of(order, default="K"), wanted, None if shape is None else shape_of(shape))
+
+
+@implements(np.zeros_like)
+def zeros_like(
+    builder: Builder, a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, *, device: Any = None
+) -> Array:
+    require_cpu(device)
+    meta = like_meta(builder, a, dtype, order, subok, shape)
+    return filled(builder, builder.constant(0, meta.dtype), meta)
+
+
+@implements(np.empty_like)
+def empty_like(
+    builder: Builder,
+    prototype: Any,
+    dtype: Any = None,
+    order: Any = "K",
+    subok: Any = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
+    return zeros_like(builder, prototype, dtype, order, subok, shape, device=device)
+
+
+@implements(np.ones_like)
+def ones_like(
+    builder: Builder, a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, *, device: Any = None
+) -> Array:
+    require_cpu(device)
+    meta = like_meta(builder, a, dtype, order, subok, shape)
+    return filled(builder, builder.constant(1, meta.dtype), meta)
+
+
+@implements(np.full_like)
+def full_like(
+    builder: Builder,
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: Any = "K",
+    subok: Any = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
+    require_cpu(device)
+    meta = like_meta(builder, a, dtype, order, subok, shape)
+    return filled(builder, fit(builder, assigned(builder, fill_value, meta.dtype).node, meta.shape), meta)
+
+
+# --- from Python values and other arrays
+
+
+@implements(np.array)
+def array(
+    builder: Builder,
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: Any = "K",
+    subok: Any = False,
+    ndmin: Any = 0,
+    ndmax: Any = 0,
+    like: Any = None,
+) -> Array:
+    flag(subok)
+    require_cpu(like=like)
+    if ndmax != 0:
+        raise Decline("ndmax=")
+    return converted(builder, object, dtype, order_of(order, default="K"), copy, integer(ndmin))
+
+
+@implements(np.asarray, np.asanyarray)
+def asarray(
+    builder: Builder, a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
+) -> Array:
+    require_cpu(device, like)
+    return converted(builder, a, dtype, order_of(order, default="K"), copy)
+
+
+@implements(np.ascontiguousarray)
+def ascontiguousarray(builder: Builder, a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    require_cpu(like=like)
+    return converted(builder, a, dtype, "C", None, 1)
+
+
+@implements(np.asfortranarray)
+def asfortranarray(builder: Builder, a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    require_cpu(like=like)
+    return converted(builder, a, dtype, "F", None, 1)
+
+
+@implements(np.copy)
+def copy(builder: Builder, a: Any, order: Any = "K", subok: Any = False) -> Array:
+    flag(subok)
+    return converted(builder, a, None, order_of(order, default="K"), True)
+
+
+def converted(builder: Builder, value: Any, dtype: Any, order: str, copy: Any, ndmin: Size = 0) -> Array:
+    """np.array(value, dtype, copy=copy, order=order, ndmin=ndmin)."""
+    wanted = None if dtype is None else dtype_of(dtype)
+    if isinstance(value, Array) and value.meta.boxed:
+        x = value
+        is_ready = (wanted is None or x.dtype == wanted) and (order in "KA" or is_contiguous(x.meta, order))
+        if copy is not None and flag(copy) or not is_ready:
+            if copy is not None and not flag(copy):
+                raise Decline("Unable to avoid copy while creating an array as requested")
+            x = copy_of(x, order, wanted)
+    else:
+        if copy is not None and not flag(copy):
+            raise Decline("Unable to avoid copy while creating an array as requested")
+        x = new_array(builder, value, wanted)
+        if order == "F":
+            x = fresh(builder, x.node, copied_meta(x.meta, "F"))
+    missing = int(ndmin) - x.ndim
+    return reshape(x, (*(1,) * missing, *x.shape)) if missing > 0 else x
+
+
+def new_array(builder: Builder, value: Any, dtype: np.dtype | None) -> Array:
+    """An array of Python numbers, NumPy scalars and nested sequences of them, arrays among them."""
+    if dtype is None or not is_traced(value):
+        return array_of(builder, native_array(value, dtype) if not is_traced(value) else value)
+    if isinstance(value, (list, tuple)):
+        require_elements(value, dtype)
+        node = array_of(builder, value).node
+        require_cast(node.meta.dtype, dtype)
+        return fresh(builder, cast(builder, node, dtype), TensorMeta(node.meta.shape, dtype))
+    value = assigned(builder, value, dtype)
+    return fresh(builder, value.node, TensorMeta(value.shape, dtype))
+
+
+def native_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Decline(str(error)) from None
+
+
+def require_elements(values: Any, dtype: np.dtype) -> None:
+    """Python integers among the elements must fit the dtype, and floats are not made integers through float64."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            require_elements(value, dtype)
+        elif not isinstance(value, Array):
+            assigned_scalar(value, dtype)
+
+
+def assigned_scalar(value: Any, dtype: np.dtype) -> None:
+    if isinstance(value, Dim):
+        require_fit(value, dtype)
+    elif isinstance(value, Number):
+        if dtype.kind not in "fc" or (value.type is complex and dtype.kind != "c"):
+            raise Decline(f"a Python {value.type.__name__} among elements of {dtype}")
+    elif native_array(value, dtype).dtype != dtype:
+        raise Decline(f"{value!r} among elements of {dtype}")
+
+
+# --- scalar types
+
+
+def scalar_type(kind: type) -> Any:
+    dtype = np.dtype(kind)
+
+    def make(builder: Builder, value: Any = 0, /) -> Any:
+        """A scalar of this type; an array when the value is one."""
+        if not is_traced(value):
+            return native_scalar(kind, value)
+        if isinstance(value, Array) and value.ndim and value.dtype == dtype:
+            return value
+        result = converted(builder, value, dtype, "K", None)
+        return result if result.ndim else scalar(builder, result.node)
+
+    make.__name__ = make.__qualname__ = kind.__name__
+    return make
+
+
+def native_scalar(kind: type, value: Any) -> Any:
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            return kind(value)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise Decline(str(error)) from None
+
+
+SCALAR_TYPES = dict.fromkeys(
+    np.dtype(code).type for code in "?bhilqBHILQefdFD"
+)
+for _kind in SCALAR_TYPES:
+    implements(_kind)(scalar_type(_kind))
+
+
+# --- ranges
+
+
+@implements(np.arange)
+def arange(
+    builder: Builder,
+    start_or_stop: Any = None,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    start: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    like: Any = None,
+) -> Array:
+    require_cpu(device, like)
+    first, last = range_ends(start_or_stop, start, stop)
+    values = [first, last, 1 if step is None else step]
+    wanted = None if dtype is None else dtype_of(dtype)
+    if all(isinstance(v, (int, Dim, np.integer)) and not isinstance(v, bool) for v in values) and (
+        wanted is None or wanted.kind in "iuf"
+    ):
+        return integer_range(builder, *values, wanted)
+    return constant_range(builder, [known(v) for v in values], wanted)
+
+
+def range_ends(start_or_stop: Any, start: Any, stop: Any) -> tuple[Any, Any]:
+    if start is not None:
+        if start_or_stop is not None:
+            raise Decline("start given twice")
+        return start, stop
+    if start_or_stop is None:
+        if stop is None:
+            raise Decline("arange() requires stop to be specified.")
+        return 0, stop
+    return (0, start_or_stop) if stop is None else (start_or_stop, stop)
+
+
+def known(value: Any) -> Any:
+    """A constant; traced Python numbers are fixed by a guard."""
+    if isinstance(value, Array):
+        raise Decline("a range with an end that is array data")
+    return value.fix() if isinstance(value, Number) else int(value) if isinstance(value, Dim) else value
+
+
+def integer_range(builder: Builder, start: Any, stop: Any, step: Any, dtype: np.dtype | None) -> Array:
+    """start + step * i, whose length is an exact integer."""
+    strong = [v.dtype for v in (start, stop, step) if isinstance(v, np.integer)]
+    start, stop, step = (v if isinstance(v, Dim) else int(v) for v in (start, stop, step))
+    dtype = dtype or np.result_type(INT64, *strong)
+    if dtype.kind == "f" and strong:
+        raise Decline("arange of floats from integers")
+    step = int(step)
+    if step == 0:
+        raise Decline("Maximum allowed size exceeded")
+    span = stop - start if step > 0 else start - stop
+    length = (span + abs(step) - 1) // abs(step) if span > 0 else 0
+    last = start + step * (length - 1) if not same(length, 0) else start
+    require_range(start, last, dtype)
+    node = affine(builder, length, start, step)
+    return fresh(builder, cast(builder, node, dtype), TensorMeta((length,), dtype))
+
+
+def require_range(start: Size, last: Size, dtype: np.dtype) -> None:
+    """All values must be exact in the dtype: NumPy computes the others from the first two."""
+    if dtype == INT64:
+        return
+    largest = int(np.iinfo(dtype).max) if dtype.kind in "iu" else 2 ** (np.finfo(dtype).nmant + 1)
+    least = int(np.iinfo(dtype).min) if dtype.kind in "iu" else -largest
+    if not (least <= start and start <= largest and least <= last and last <= largest):
+        raise Decline(f"arange beyond what {dtype} holds exactly")
+
+
+def affine(builder: Builder, length: Size, start: Size, step: Size) -> Node:
+    """start + step * i as int64."""
+    node = builder.apply("index", shape=(length,), axis=0)
+    if not same(step, 1):
+        node = builder.apply("multiply", node, expand(builder, size_node(builder, step), (length,)))
+    if not same(start, 0):
+        node = builder.apply("add", node, expand(builder, size_node(builder, start), (length,)))
+    return node
+
+
+def constant_range(builder: Builder, values: list[Any], dtype: np.dtype | None) -> Array:
+    """A range of constants: what NumPy computes, as arithmetic when it is long."""
+    try:
+        first = np.arange(values[0], values[0] + 2 * values[2], values[2], dtype)[:2]
+        length = math.ceil((values[1] - values[0]) / values[2])
+        if length <= 16 or first.dtype != FLOAT64:
+            result = np.arange(*values, dtype)
+            if result.size > 10_000:
+                raise Decline("a long range of this dtype")
+            return literal(builder, result)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise Decline(str(error)) from None
+    start, second = first
+    step = second - start
+    if start + step != second:
+        raise Decline("a range whose second element is rounded")
+    index = cast(builder, builder.apply("index", shape=(length,), axis=0), FLOAT64)
+    node = builder.apply("multiply", index, full(builder, (length,), step, FLOAT64))
+    node = builder.apply("add", node, full(builder, (length,), start, FLOAT64))
+    return fresh(builder, node, TensorMeta((length,), FLOAT64))
+
+
+@implements(np.linspace)
+def linspace(
+    builder: Builder,
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: Any = True,
+    retstep: Any = False,
+    dtype: Any = None,
+    axis: Any = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """np.linspace between numbers, in the order of NumPy's own arithmetic."""
+    require_cpu(device)
+    first, last = (end_of_linspace(builder, v) for v in (start, stop))
+    num, with_end = integer(num), flag(endpoint)
+    if num < 0 or axis not in (0, -1):
+        raise Decline("linspace of negative length, or along another axis")
+    wanted = FLOAT64 if dtype is None else dtype_of(dtype)
+    require_cast(FLOAT64, wanted)
+    div = num - 1 if with_end else num
+    shape = (num,)
+    delta = builder.apply("subtract", last, first)
+    index = cast(builder, builder.apply("index", shape=shape, axis=0), FLOAT64)
+    if div > 0:
+        require_large_step(start, stop, div)
+        step = builder.apply("divide", delta, cast(builder, size_node(builder, div), FLOAT64))
+    else:
+        step = delta
+    node = builder.apply("multiply", index, expand(builder, step, shape))
+    node = builder.apply("add", node, expand(builder, first, shape))
+    if with_end and num > 1:
+        end = expand(builder, size_node(builder, num - 1), shape)
+        is_last = builder.apply("equal", builder.apply("index", shape=shape, axis=0), end)
+        node = builder.apply("where", is_last, expand(builder, last, shape), node)
+    if wanted.kind in "iu":
+        node = builder.apply("floor", node)
+    result = fresh(builder, cast(builder, node, wanted), TensorMeta(shape, wanted))
+    if not flag(retstep):
+        return result
+    return result, scalar(builder, step) if div > 0 else math.nan
+
+
+def end_of_linspace(builder: Builder, value: Any) -> Node:
+    if isinstance(value, Number) and value.type is complex:
+        raise Decline("linspace of complex numbers")
+    if isinstance(value, (Dim, Number)):
+        return cast(builder, as_array(builder, value).node, FLOAT64)
+    if isinstance(value, (bool, int, float, np.float64, np.int64)):
+        return builder.constant(float(value), FLOAT64)
+    raise Decline("linspace between arrays")
+
+
+def require_large_step(start: Any, stop: Any, div: Size) -> None:
+    """NumPy divides last when a step underflows to 0: not done here, so guard that it does not."""
+    numbers = [v for v in (start, stop) if isinstance(v, (Number, Dim))]
+    texts = [v.text if isinstance(v, Number) else str(v) if isinstance(v, Dim) else repr(float(v)) for v in (start, stop)]
+    env = numbers[0].env if numbers else None
+    hints = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
+    if 0 < abs(hints[1] - hints[0]) < 1e-290:
+        raise Decline("a step that underflows")
+    if env is not None:
+        if "nan" in texts or "inf" in texts or "-inf" in texts:
+            raise Decline("linspace from a number to infinity")
+        env.assume(f"not 0 < abs({texts[1]} - ({texts[0]})) < 1e-290")
+
+
+# --- grids
+
+
+def row_minus_column(builder: Builder, rows: Size, columns: Size, k: Size) -> tuple[Node, Node]:
+    """i + k and j for every element of a matrix."""
+    shape = (rows, columns)
+    i, j = (builder.apply("index", shape=shape, axis=a) for a in (0, 1))
+    return (i if same(k, 0) else builder.apply("add", i, expand(builder, size_node(builder, k), shape))), j
+
+
+@implements(np.eye)
+def eye(
+    builder: Builder,
+    N: Any,
+    M: Any = None,
+    k: Any = 0,
+    dtype: Any = float,
+    order: Any = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Array:
+    require_cpu(device, like)
+    meta = ordered_meta((N, N if M is None else M), dtype, order)
+    i, j = row_minus_column(builder, *meta.shape, integer(k))
+    return fresh(builder, cast(builder, builder.apply("equal", i, j), meta.dtype), meta)
+
+
+@implements(np.identity)
+def identity(builder: Builder, n: Any, dtype: Any = None, *, like: Any = None) -> Array:
+    return eye(builder, n, dtype=dtype, like=like)
+
+
+@implements(np.tri)
+def tri(builder: Builder, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Array:
+    require_cpu(like=like)
+    meta = ordered_meta((N, N if M is None else M), dtype, "C")
+    i, j = row_minus_column(builder, *meta.shape, integer(k))
+    return fresh(builder, cast(builder, builder.apply("greater_equal", i, j), meta.dtype), meta)
+
+
+@implements(np.tril)
+def tril(builder: Builder, m: Any, k: Any = 0) -> Array:
+    return triangle(builder, m, integer(k), keep_lower=True)
+
+
+@implements(np.triu)
+def triu(builder: Builder, m: Any, k: Any = 0) -> Array:
+    return triangle(builder, m, integer(k) - 1, keep_lower=False)
+
+
+def triangle(builder: Builder, m: Any, k: Size, keep_lower: bool) -> Array:
+    x = array_of(builder, m)
+    if not x.ndim:
+        raise Decline("a triangle of a 0-D array")
+    mask = tri(builder, *x.shape[-2:], k=k, dtype=bool)
+    zero = zeros(builder, 1, x.dtype)
+    return FUNCTIONS[np.where](builder, mask, *((x, zero) if keep_lower else (zero, x)))
+
+
+@implements(np.meshgrid)
+def meshgrid(builder: Builder, *xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
+    if indexing not in ("xy", "ij"):
+        raise Decline("Valid values for `indexing` are 'xy' and 'ij'.")
+    ndim = len(xi)
+    swaps = indexing == "xy" and ndim > 1
+    axes = [1 - i if swaps and i < 2 else i for i in range(ndim)]
+    outputs: Any = []
+    for axis, x in zip(axes, xi):
+        vector = array_of(builder, x)
+        length = math.prod(vector.shape)
+        outputs.append(reshape(vector, (*(1,) * axis, length, *(1,) * (ndim - axis - 1))))
+    if not flag(sparse):
+        outputs = tuple(broadcast_arrays(outputs, broadcast_shapes(*(x.shape for x in outputs))))
+    return tuple(copy_of(x, "C") for x in outputs) if flag(copy) else outputs

@@ -1,0 +1,525 @@
+"""The same elements under another shape, order or repetition: views where NumPy gives views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.arguments import (
+    array_of,
+    axes_of,
+    axis_of,
+    copy_of,
+    flag,
+    integer,
+    is_sequence,
+    order_of,
+    same_shape,
+    shape_of,
+    sizes_of,
+    unbox,
+)
+from npcompile.numpy_shim.creation import converted
+from npcompile.numpy_shim.indexing import axis_slice, getitem
+from npcompile.numpy_shim.registry import Captured, as_array, implements
+from npcompile.tensor_core import array as views
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, expand, fresh, permute, size_node
+from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    broadcast_shapes,
+    is_contiguous,
+    keep_order_strides,
+    like_strides,
+    product,
+)
+
+
+def calls_method(*functions: Any) -> Callable[[Captured], Captured]:
+    """Register NumPy functions that call the method of their first argument: for a NumPy scalar 0-D results are scalars."""
+
+    def add(captured: Captured) -> Captured:
+        @wraps(captured)
+        def function(builder: Builder, a: Any, /, *args: Any, **kwargs: Any) -> Any:
+            is_scalar = isinstance(a, np.generic) or (isinstance(a, Array) and not a.meta.boxed)
+            result = captured(builder, array_of(builder, a), *args, **kwargs)
+            return unbox(result) if is_scalar else result
+
+        implements(*functions)(named_first(captured, function))
+        return captured
+
+    return add
+
+
+def named_first(captured: Captured, function: Captured) -> Captured:
+    """Let the first argument be given by name, as NumPy's functions do."""
+    name = captured.__code__.co_varnames[1]  # type: ignore[attr-defined]
+
+    @wraps(captured)
+    def call(builder: Builder, *args: Any, **kwargs: Any) -> Any:
+        return function(builder, *args, **kwargs) if args else function(builder, kwargs.pop(name), **kwargs)
+
+    return call
+
+
+# --- reshape, ravel
+
+
+@calls_method(np.reshape)
+def reshape(builder: Builder, a: Array, shape: Any, order: Any = "C", *, copy: Any = None) -> Array:
+    order = memory_order(a, order)
+    sizes = filled_in(sizes_of(shape), product(a.shape))
+    if copy is not None and flag(copy):
+        a = copy_of(a, order)
+    result = views.reshape(a, sizes, order)
+    if copy is not None and not flag(copy) and result.storage is not a.storage:
+        raise Decline("Unable to avoid creating a copy while reshaping.")
+    return result
+
+
+def memory_order(x: Array, order: Any) -> str:
+    """Order 'A' as the C or F that it means for x."""
+    order = order_of(order, "CFA")
+    if order == "A":
+        return "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
+    return order
+
+
+def filled_in(sizes: Shape, total: Size) -> Shape:
+    """The shape with its -1 replaced. Declines when it does not hold `total` elements."""
+    unknown = [i for i, n in enumerate(sizes) if n < 0]
+    if len(unknown) > 1:
+        raise Decline("can only specify one unknown dimension")
+    if not unknown:
+        if not same(product(sizes), total) and product(sizes) != total:
+            raise Decline(f"cannot reshape array of size {total} into shape {sizes}")
+        return sizes
+    (at,) = unknown
+    known = product([n for i, n in enumerate(sizes) if i != at])
+    if known == 0 or total % known != 0:
+        raise Decline(f"cannot reshape array of size {total} into shape {sizes}")
+    return (*sizes[:at], total // known, *sizes[at + 1 :])
+
+
+@calls_method(np.ravel)
+def ravel(builder: Builder, a: Array, order: Any = "C") -> Array:
+    """A view when the elements lie in that order, else a copy."""
+    order = order_of(order)
+    if order == "A":
+        order = memory_order(a, order)
+    if order == "K":
+        return ravel_as_stored(builder, a)
+    return views.reshape(a, (product(a.shape),), order) if is_contiguous(a.meta, order) else flatten(builder, a, order)
+
+
+def ravel_as_stored(builder: Builder, a: Array) -> Array:
+    """order='K': axes by decreasing stride, a view if the elements then follow each other (PyArray_Ravel)."""
+    for order in "CF":
+        if is_contiguous(a.meta, order):
+            return views.reshape(a, (product(a.shape),), order)
+    turned = views.transpose(a, by_strides(like_strides(a.shape, a.dtype.itemsize, a.meta)))
+    if is_contiguous(turned.meta, "C"):
+        return views.reshape(turned, (product(a.shape),))
+    return flatten(builder, a, "K")
+
+
+def by_strides(packed: Shape) -> list[int]:
+    """Axes from the outermost, for strides without gaps. Sizes of 1 and 0 leave ties, which keep their order."""
+    axes = list(range(len(packed)))
+    for i in axes[1:]:
+        while i and not same(packed[axes[i - 1]], packed[axes[i]]) and packed[axes[i - 1]] < packed[axes[i]]:
+            axes[i - 1], axes[i] = axes[i], axes[i - 1]
+            i -= 1
+    return axes
+
+
+def flatten(builder: Builder, a: Array, order: Any = "C") -> Array:
+    """ndarray.flatten: always a copy."""
+    order = order_of(order)
+    if order == "A":
+        order = memory_order(a, order)
+    axes = list(range(a.ndim))
+    if order == "F":
+        axes = axes[::-1]
+    elif order == "K":
+        axes = by_strides(keep_order_strides(a.shape, a.dtype.itemsize, [a.meta]))
+    shape = (product(a.shape),)
+    return fresh(builder, views.reshaped(builder, permute(builder, a.node, tuple(axes)), shape), TensorMeta(shape, a.dtype))
+
+
+# --- axes
+
+
+@calls_method(np.transpose, *([np.permute_dims] if np.permute_dims is not np.transpose else []))
+def transpose(builder: Builder, a: Array, axes: Any = None) -> Array:
+    if axes is None:
+        return views.transpose(a, range(a.ndim)[::-1])
+    order = axes_of(axes if is_sequence(axes) else sizes_of(axes), a.ndim)
+    if len(order) != a.ndim:
+        raise Decline("axes don't match array")
+    return views.transpose(a, order)
+
+
+@implements(np.matrix_transpose)
+def matrix_transpose(builder: Builder, x: Any) -> Array:
+    x = array_of(builder, x)
+    if x.ndim < 2:
+        raise Decline("Input array must be at least 2-dimensional")
+    return swapaxes(builder, x, -1, -2)
+
+
+@calls_method(np.swapaxes)
+def swapaxes(builder: Builder, a: Array, axis1: Any, axis2: Any) -> Array:
+    order = list(range(a.ndim))
+    first, second = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
+    order[first], order[second] = second, first
+    return views.transpose(a, order)
+
+
+@calls_method(np.moveaxis)
+def moveaxis(builder: Builder, a: Array, source: Any, destination: Any) -> Array:
+    sources, destinations = axes_of(source, a.ndim), axes_of(destination, a.ndim)
+    if len(sources) != len(destinations):
+        raise Decline("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(a.ndim) if axis not in sources]
+    for place, axis in sorted(zip(destinations, sources)):
+        order.insert(place, axis)
+    return views.transpose(a, order)
+
+
+@implements(np.rollaxis)
+def rollaxis(builder: Builder, a: Any, axis: Any, start: Any = 0) -> Array:
+    a = array_of(builder, a)
+    axis, start = axis_of(axis, a.ndim), int(integer(start))
+    start = start + a.ndim if start < 0 else start
+    if not 0 <= start <= a.ndim:
+        raise Decline("start of rollaxis out of bounds")
+    start -= axis < start
+    if axis == start:
+        return getitem(builder, a, Ellipsis)
+    order = [other for other in range(a.ndim) if other != axis]
+    order.insert(start, axis)
+    return views.transpose(a, order)
+
+
+@calls_method(np.squeeze)
+def squeeze(builder: Builder, a: Array, axis: Any = None) -> Array:
+    """A view without axes of length 1."""
+    if axis is None:
+        dropped = tuple(i for i, n in enumerate(a.shape) if n == 1)
+    else:
+        dropped = axes_of(axis, a.ndim) if a.ndim or axis not in (0, -1) else ()
+        if any(a.shape[i] != 1 for i in dropped):
+            raise Decline("cannot select an axis to squeeze out which has size not equal to one")
+    kept = [i for i in range(a.ndim) if i not in dropped]
+    shape, strides = (tuple(s[i] for i in kept) for s in (a.shape, a.meta.strides))
+    return a.view("reshape", shape, a.meta.with_(shape=shape, strides=strides))
+
+
+@implements(np.expand_dims)
+def expand_dims(builder: Builder, a: Any, axis: Any) -> Array:
+    a = array_of(builder, a)
+    added = axis if is_sequence(axis) else (axis,)
+    ndim = a.ndim + len(added)
+    new = axes_of(added, ndim)
+    sizes, steps = iter(a.shape), iter(a.meta.strides)
+    shape = tuple(1 if i in new else next(sizes) for i in range(ndim))
+    strides = tuple(a.dtype.itemsize if i in new else next(steps) for i in range(ndim))
+    return a.view("reshape", shape, a.meta.with_(shape=shape, strides=strides))
+
+
+@implements(np.broadcast_to)
+def broadcast_to(builder: Builder, array: Any, shape: Any, subok: Any = False) -> Array:
+    """A read-only view."""
+    flag(subok)
+    a, shape = array_of(builder, array), shape_of(shape)
+    if len(shape) < a.ndim or not same_shape(broadcast_shapes(a.shape, shape), shape):
+        raise Decline(f"array of shape {a.shape} cannot be broadcast to {shape}")
+    return views.broadcast_to(a, shape)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(builder: Builder, *args: Any, subok: Any = False) -> tuple[Array, ...]:
+    flag(subok)
+    arrays = [array_of(builder, a) for a in args]
+    return tuple(views.broadcast_arrays(arrays, broadcast_shapes(*(a.shape for a in arrays))))
+
+
+@implements(np.broadcast_shapes)
+def shapes_broadcast(builder: Builder, *args: Any) -> Shape:
+    return broadcast_shapes(*map(shape_of, args))
+
+
+def at_least(ndim: int, places: tuple[Any, ...]) -> Captured:
+    """np.atleast_<ndim>d: `places[n]` indexes an array of n dimensions to have enough."""
+
+    def atleast(builder: Builder, *arys: Any) -> Any:
+        arrays = [array_of(builder, a) for a in arys]
+        results = [a if a.ndim >= ndim else with_axes(builder, a, places[a.ndim]) for a in arrays]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return atleast
+
+
+def with_axes(builder: Builder, a: Array, place: Any) -> Array:
+    return views.reshape(a, place) if not a.ndim else getitem(builder, a, place)
+
+
+WHOLE = slice(None)
+atleast_1d = implements(np.atleast_1d)(at_least(1, ((1,),)))
+atleast_2d = implements(np.atleast_2d)(at_least(2, ((1, 1), (None, WHOLE))))
+atleast_3d = implements(np.atleast_3d)(at_least(3, ((1, 1, 1), (None, WHOLE, None), (WHOLE, WHOLE, None))))
+
+
+# --- flips, rolls, repetition
+
+
+@implements(np.flip)
+def flip(builder: Builder, m: Any, axis: Any = None) -> Array:
+    m = as_array(builder, m)
+    axes = range(m.ndim) if axis is None else axes_of(axis, m.ndim)
+    return getitem(builder, m, tuple(slice(None, None, -1) if i in axes else WHOLE for i in range(m.ndim)))
+
+
+@implements(np.flipud)
+def flipud(builder: Builder, m: Any) -> Array:
+    m = array_of(builder, m)
+    if m.ndim < 1:
+        raise Decline("Input must be >= 1-d.")
+    return flip(builder, m, 0)
+
+
+@implements(np.fliplr)
+def fliplr(builder: Builder, m: Any) -> Array:
+    m = array_of(builder, m)
+    if m.ndim < 2:
+        raise Decline("Input must be >= 2-d.")
+    return flip(builder, m, 1)
+
+
+@implements(np.rot90)
+def rot90(builder: Builder, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Array:
+    m = array_of(builder, m)
+    if not is_sequence(axes) or len(axes) != 2:
+        raise Decline("len(axes) must be 2.")
+    first, second = axes_of(tuple(axes), m.ndim)
+    match int(integer(k)) % 4:
+        case 0:
+            return getitem(builder, m, WHOLE)
+        case 2:
+            return flip(builder, flip(builder, m, first), second)
+        case 1:
+            return swapaxes(builder, flip(builder, m, second), first, second)
+        case _:
+            return flip(builder, swapaxes(builder, m, first, second), second)
+
+
+@implements(np.roll)
+def roll(builder: Builder, a: Any, shift: Any, axis: Any = None) -> Array:
+    """Along each axis, the last `shift` elements come first."""
+    a = array_of(builder, a)
+    if axis is None:
+        return views.reshape(roll(builder, ravel(builder, a), shift, 0), a.shape)
+    axes = [axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,))]
+    shifts = list(map(integer, shift if is_sequence(shift) else (shift,)))
+    if len(axes) != len(shifts):
+        if 1 not in (len(axes), len(shifts)):
+            raise Decline("'shift' and 'axis' do not broadcast")
+        axes, shifts = axes * max(1, len(shifts)) if len(axes) == 1 else axes, shifts * len(axes) if len(shifts) == 1 else shifts
+    totals: dict[int, Size] = {}
+    for i, by in zip(axes, shifts):
+        totals[i] = totals.get(i, 0) + by
+    node = a.node
+    for i, by in totals.items():
+        n = a.shape[i]
+        by = rolled_by(by, n)
+        if by != 0:
+            halves = [part(builder, node, i, n - by, by), part(builder, node, i, 0, n - by)]
+            node = builder.apply("concatenate", *halves, axis=i)
+    return fresh(builder, node, TensorMeta(a.shape, a.dtype, like_strides(a.shape, a.dtype.itemsize, a.meta)))
+
+
+def rolled_by(shift: Size, n: Size) -> Size:
+    """shift % n, which is the shift itself where it is inside the axis."""
+    if same(shift, 0) or n == 0:
+        return 0
+    if shift < 0:
+        shift = shift + n
+    return shift if shift >= 0 and shift < n else shift % n
+
+
+def part(builder: Builder, node: Any, axis: int, start: Size, length: Size) -> Any:
+    shape = node.meta.shape
+    return builder.apply(
+        "slice",
+        node,
+        start=tuple(start if i == axis else 0 for i in range(len(shape))),
+        step=(1,) * len(shape),
+        shape=(*shape[:axis], length, *shape[axis + 1 :]),
+    )
+
+
+@calls_method(np.repeat)
+def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
+    """Each element `repeats` times; a different number for each where `repeats` is a constant sequence."""
+    if axis is None:
+        a, axis = ravel(builder, a), 0
+    axis = axis_of(axis, a.ndim)
+    counts = repeat_counts(repeats)
+    if len(counts) != 1:
+        return repeat_each(builder, a, counts, axis)
+    (count,) = counts
+    if count < 0:
+        raise Decline("repeats may not contain negative values.")
+    before, n, after = a.shape[:axis], a.shape[axis], a.shape[axis + 1 :]
+    node = views.reshaped(builder, a.node, (*before, n, 1, *after))
+    node = expand(builder, node, (*before, n, count, *after))
+    shape = (*before, n * count, *after)
+    return fresh(builder, views.reshaped(builder, node, shape), TensorMeta(shape, a.dtype))
+
+
+def repeat_counts(repeats: Any) -> tuple[Size, ...]:
+    if isinstance(repeats, Array):
+        raise Decline("repeats that are array data decide the size of the result")
+    if isinstance(repeats, np.ndarray):
+        if repeats.dtype.kind not in "iub":
+            raise Decline("repeats must be integers")
+        return tuple(int(r) for r in repeats.ravel()) if repeats.ndim < 2 else ()
+    return tuple(map(integer, repeats if is_sequence(repeats) else (repeats,)))
+
+
+def repeat_each(builder: Builder, a: Array, counts: tuple[Size, ...], axis: int) -> Array:
+    if a.shape[axis] != len(counts) or any(c < 0 for c in counts):
+        raise Decline("operands could not be broadcast together")
+    positions = np.repeat(np.arange(len(counts)), [int(c) for c in counts])
+    chosen = getitem(builder, a, (*(WHOLE,) * axis, positions))
+    return fresh(builder, chosen.node, TensorMeta(chosen.shape, a.dtype))
+
+
+@implements(np.tile)
+def tile(builder: Builder, A: Any, reps: Any) -> Array:
+    reps = tuple(map(integer, reps)) if is_sequence(reps) else (integer(reps),)
+    if any(r < 0 for r in reps):
+        raise Decline("negative repetitions")
+    if all(r == 1 for r in reps):
+        return converted(builder, A, None, "K", True if isinstance(A, Array) else None, len(reps))
+    a = array_of(builder, A)
+    ndim = max(len(reps), a.ndim)
+    sizes = (*(1,) * (ndim - a.ndim), *a.shape)
+    reps = (*(1,) * (ndim - len(reps)), *reps)
+    node = views.reshaped(builder, a.node, tuple(n for size in sizes for n in (1, size)))
+    node = expand(builder, node, tuple(n for pair in zip(reps, sizes) for n in pair))
+    shape = tuple(r * n for r, n in zip(reps, sizes))
+    return fresh(builder, views.reshaped(builder, node, shape), TensorMeta(shape, a.dtype))
+
+
+# --- diagonals
+
+
+@implements(np.diagonal)
+def diagonal(builder: Builder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Array:
+    """A read-only view."""
+    a = array_of(builder, a)
+    if a.ndim < 2:
+        raise Decline("diag requires an array of at least two dimensions")
+    first, second = axes_of((axis1, axis2), a.ndim)
+    return views.diagonal(a, int(integer(offset)), first, second)
+
+
+@implements(np.diag)
+def diag(builder: Builder, v: Any, k: Any = 0) -> Array:
+    """The diagonal of a matrix as a view, or the matrix that has a vector as its diagonal."""
+    v = array_of(builder, v)
+    if v.ndim == 2:
+        return diagonal(builder, v, k)
+    if v.ndim != 1:
+        raise Decline("Input must be 1- or 2-d.")
+    k = int(integer(k))
+    n = v.shape[0] + abs(k)
+    node = v.node
+    if k:
+        node = builder.apply("concatenate", node, expand(builder, builder.constant(0, v.dtype), (abs(k),)), axis=0)
+    # Element (i, i + k) is v[i] for k >= 0, and v[i + k] otherwise: v runs along the shorter side.
+    node = views.reshaped(builder, node, (n, 1) if k >= 0 else (1, n))
+    i, j = (builder.apply("index", shape=(n, n), axis=axis) for axis in (0, 1))
+    if k:
+        i = builder.apply("add", i, expand(builder, size_node(builder, k), (n, n)))
+    zero = expand(builder, builder.constant(0, v.dtype), (n, n))
+    node = builder.apply("where", builder.apply("equal", i, j), expand(builder, node, (n, n)), zero)
+    return fresh(builder, node, TensorMeta((n, n), v.dtype))
+
+
+# --- splits
+
+
+@implements(np.split)
+def split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
+    """Views of equal parts, or of the parts between the given positions."""
+    a = splittable(ary)
+    i = axis_of(axis, a.ndim)
+    if is_positions(indices_or_sections):
+        return between(a, indices_or_sections, i)
+    sections = int(integer(indices_or_sections))
+    if sections <= 0 or a.shape[i] % sections != 0:
+        raise Decline("array split does not result in an equal division")
+    length = a.shape[i] // sections
+    return [section(a, i, AxisSlice(length * number, 1, length)) for number in range(sections)]
+
+
+@implements(np.array_split)
+def array_split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
+    a = splittable(ary)
+    i = axis_of(axis, a.ndim)
+    if is_positions(indices_or_sections):
+        return between(a, indices_or_sections, i)
+    sections = int(integer(indices_or_sections))
+    if sections <= 0:
+        raise Decline("number sections must be larger than 0.")
+    length, longer = a.shape[i] // sections, int(a.shape[i] % sections)
+    starts = [length * number + min(number, longer) for number in range(sections)]
+    return [section(a, i, AxisSlice(start, 1, length + (number < longer))) for number, start in enumerate(starts)]
+
+
+def splittable(value: Any) -> Array:
+    if not isinstance(value, Array):
+        raise Decline("splitting what is not an array")
+    if not value.ndim:
+        raise Decline("splitting a 0-D array")
+    return value
+
+
+def is_positions(value: Any) -> bool:
+    if isinstance(value, Array):
+        raise Decline("positions to split at are array data")
+    return is_sequence(value) or isinstance(value, np.ndarray) and value.ndim == 1
+
+
+def between(a: Array, positions: Any, axis: int) -> list[Array]:
+    ends = [0, *map(integer, positions), a.shape[axis]]
+    return [section(a, axis, axis_slice(slice(start, stop), a.shape[axis])) for start, stop in pairwise(ends)]
+
+
+def section(a: Array, axis: int, along: AxisSlice) -> Array:
+    return basic_index(a, BasicIndex(tuple(along if i == axis else AxisSlice(0, 1, n) for i, n in enumerate(a.shape))))
+
+
+def split_along(axis: int, least: int) -> Captured:
+    def along(builder: Builder, ary: Any, indices_or_sections: Any) -> list[Array]:
+        a = splittable(ary)
+        if a.ndim < least:
+            raise Decline(f"splitting an array of {a.ndim} dimensions along axis {axis}")
+        return split(builder, a, indices_or_sections, min(axis, a.ndim - 1))
+
+    return along
+
+
+hsplit = implements(np.hsplit)(split_along(1, 1))
+vsplit = implements(np.vsplit)(split_along(0, 2))
+dsplit = implements(np.dsplit)(split_along(2, 3))

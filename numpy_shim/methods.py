@@ -1,0 +1,283 @@
+"""ndarray methods, on arrays and on NumPy scalars, and the functions that only call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim import contraction, indexing, manipulation
+from npcompile.numpy_shim.arguments import (
+    array_of,
+    assigned,
+    boxed,
+    copied_meta,
+    copy_of,
+    dtype_of,
+    fit,
+    flag,
+    integer,
+    order_of,
+    require_cast,
+    same_shape,
+    unbox,
+    write_out,
+)
+from npcompile.numpy_shim.manipulation import calls_method
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
+
+
+def method(*names: str) -> Callable[[Captured], Captured]:
+    """Register ndarray methods. On a NumPy scalar they work on its 0-D array, and 0-D results are scalars again."""
+
+    def add(captured: Captured) -> Captured:
+        @wraps(captured)
+        def call(builder: Builder, x: Array, /, *args: Any, **kwargs: Any) -> Any:
+            result = captured(builder, boxed(x), *args, **kwargs)
+            return result if x.meta.boxed else unbox(result)
+
+        for name in names:
+            assert name not in METHODS, f"ndarray.{name} has two captured forms"
+            METHODS[name] = call
+        return captured
+
+    return add
+
+
+def shape_arguments(args: tuple[Any, ...]) -> Any:
+    """Methods take a shape or axes as one tuple, or one after the other."""
+    return args[0] if len(args) == 1 else args
+
+
+# --- shape
+
+
+@method("reshape")
+def reshape(builder: Builder, x: Array, *shape: Any, order: Any = "C", copy: Any = None) -> Array:
+    if not shape:
+        raise Decline("reshape without a shape")
+    return manipulation.reshape(builder, x, shape_arguments(shape), order, copy=copy)
+
+
+@method("transpose")
+def transpose(builder: Builder, x: Array, *axes: Any) -> Array:
+    return manipulation.transpose(builder, x, shape_arguments(axes) if axes else None)
+
+
+method("ravel")(manipulation.ravel)
+method("flatten")(manipulation.flatten)
+method("swapaxes")(manipulation.swapaxes)
+method("squeeze")(manipulation.squeeze)
+method("repeat")(manipulation.repeat)
+method("diagonal")(manipulation.diagonal)
+
+
+# --- copies, casts, contents
+
+
+@method("astype")
+def astype(
+    builder: Builder, x: Array, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True
+) -> Array:
+    flag(subok)
+    wanted, order = dtype_of(dtype), order_of(order, default="K")
+    require_cast(x.dtype, wanted, casting)
+    layouts = {"K": "", "A": "CF"}.get(order, order)
+    is_ready = x.dtype == wanted and (not layouts or any(is_contiguous(x.meta, layout) for layout in layouts))
+    return x if is_ready and not flag(copy) else copy_of(x, order, wanted)
+
+
+@implements(np.astype)
+def function_astype(builder: Builder, x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Array:
+    if not isinstance(x, Array) or not x.meta.boxed or device not in (None, "cpu"):
+        raise Decline("np.astype of what is not an array")
+    return astype(builder, x, dtype, copy=copy)
+
+
+@method("copy")
+def copy(builder: Builder, x: Array, order: Any = "C") -> Array:
+    return copy_of(x, order_of(order))
+
+
+@method("view")
+def view(builder: Builder, x: Array, dtype: Any = None, type: Any = None) -> Array:
+    if type is not None:
+        raise Decline("view(type=)")
+    if dtype is None:
+        return Array(x.storage, x.steps, x.meta)
+    wanted = dtype_of(dtype)
+    if wanted == x.dtype:
+        return Array(x.storage, x.steps, x.meta)
+    if wanted.itemsize != x.dtype.itemsize or wanted.kind == "b":
+        raise Decline("a view with another item size")
+    return x.view("bitcast", wanted, x.meta.with_(dtype=wanted, strides=x.meta.strides))
+
+
+@method("fill")
+def fill(builder: Builder, x: Array, value: Any) -> None:
+    source = assigned(builder, value, x.dtype)
+    if source.ndim:
+        raise Decline("fill with an array")
+    x.write(expand(builder, source.node, x.shape))
+
+
+@method("conj", "conjugate")
+def conj(builder: Builder, x: Array) -> Array:
+    """The array itself when it is real."""
+    return FUNCTIONS[np.conjugate](builder, x) if x.dtype.kind == "c" else x
+
+
+# --- elements
+
+
+def take(builder: Builder, a: Array, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Array:
+    """Elements at positions along an axis, as a fresh C-contiguous array."""
+    if axis is None:
+        a, axis = manipulation.ravel(builder, a), 0
+    axis = manipulation.axis_of(axis, a.ndim)
+    positions = position_node(builder, indices)
+    node = in_bounds(builder, positions, a.shape[axis], mode)
+    order = (axis, *(i for i in range(a.ndim) if i != axis))
+    gathered = builder.apply("gather", manipulation.permute(builder, a.node, order), node)
+    width = node.meta.ndim
+    back = (*range(width, width + axis), *range(width), *range(width + axis, gathered.meta.ndim))
+    result = manipulation.permute(builder, gathered, back)
+    taken = fresh(builder, result, TensorMeta(result.meta.shape, a.dtype))
+    if out is None:
+        return unbox(taken)
+    if isinstance(out, Array) and out.dtype != a.dtype:
+        raise Decline("take into another dtype")
+    return write_out(out, taken)
+
+
+def position_node(builder: Builder, indices: Any) -> Node:
+    positions = as_array(builder, indices)
+    if positions.dtype.kind not in "iub":
+        raise Decline("indices must be integers")
+    return cast(builder, positions.node, indexing.INTP)
+
+
+def in_bounds(builder: Builder, positions: Node, n: Any, mode: Any) -> Node:
+    """Positions that np.take's mode makes of others: wrapped around, clipped, or left to raise IndexError."""
+    if mode == "raise":
+        return positions
+    if mode not in ("wrap", "clip") or n == 0:
+        raise Decline(f"mode {mode!r}")
+    size = expand(builder, manipulation.size_node(builder, n), positions.meta.shape)
+    if mode == "wrap":
+        return builder.apply("remainder", positions, size)
+    zero, one = (full(builder, positions.meta.shape, v, indexing.INTP) for v in (0, 1))
+    return builder.apply("minimum", builder.apply("maximum", positions, zero), builder.apply("subtract", size, one))
+
+
+calls_method(np.take)(take)
+method("take")(take)
+
+
+@method("put")
+def put(builder: Builder, a: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
+    """a.flat[indices] = values, repeated as often as needed."""
+    positions = position_node(builder, indices)
+    source = assigned(builder, values, a.dtype)
+    count = manipulation.product(positions.meta.shape)
+    flat = views_of(builder, a)
+    positions = in_bounds(builder, manipulation.views.reshaped(builder, positions, (count,)), flat.meta.shape[0], mode)
+    value = manipulation.views.reshaped(builder, source.node, (manipulation.product(source.shape),))
+    if value.meta.shape[0] != 1 and value.meta.shape[0] != count:
+        raise Decline("as many values as positions, or one")
+    value = fit(builder, value, (count,))
+    node = builder.apply("scatter", flat, value, positions, mode="set")
+    a.write(manipulation.views.reshaped(builder, node, a.shape))
+
+
+def views_of(builder: Builder, a: Array) -> Node:
+    return manipulation.views.reshaped(builder, a.node, (manipulation.product(a.shape),))
+
+
+@implements(np.put)
+def function_put(builder: Builder, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+    if not isinstance(a, Array):
+        raise Decline("np.put into what is not an array")
+    put(builder, a, ind, v, mode)
+
+
+@implements(np.copyto)
+def copyto(builder: Builder, dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """dst[where] = src."""
+    if not isinstance(dst, Array) or not dst.meta.boxed:
+        raise Decline("copyto into what is not an array")
+    if isinstance(src, Array):
+        require_cast(src.dtype, dst.dtype, casting)
+    elif casting not in ("same_kind", "unsafe") or not np.can_cast(np.asarray(src).dtype, dst.dtype, casting):
+        raise Decline("copyto of a constant of another kind")
+    source = fit(builder, assigned(builder, src, dst.dtype).node, dst.shape)
+    if where is not True:
+        mask = array_of(builder, where)
+        if mask.dtype.kind != "b":
+            raise Decline("a mask that is not boolean")
+        source = builder.apply("where", fit(builder, mask.node, dst.shape), source, dst.node)
+    dst.write(source)
+
+
+@implements(np.putmask)
+def putmask(builder: Builder, a: Any, /, mask: Any, values: Any) -> None:
+    """a.flat[i] = values.flat[i] where mask.flat[i]; repeated values only when there is one."""
+    if not isinstance(a, Array) or not a.meta.boxed:
+        raise Decline("putmask into what is not an array")
+    condition, source = array_of(builder, mask), assigned(builder, values, a.dtype)
+    if condition.dtype.kind != "b" or not same_shape(condition.shape, a.shape):
+        raise Decline("a mask of another dtype or shape")
+    if source.ndim and not same_shape(source.shape, a.shape):
+        raise Decline("putmask that repeats values")
+    a.write(builder.apply("where", condition.node, expand(builder, source.node, a.shape), a.node))
+
+
+# --- rounding
+
+
+@method("round")
+def round_(builder: Builder, x: Array, decimals: Any = 0, out: Any = None) -> Array:
+    """NumPy's own arithmetic: rint(x * 10**decimals) / 10**decimals."""
+    places = int(integer(decimals))
+    if out is not None:
+        raise Decline("round(out=)")
+    if x.dtype.kind in "iu" and places >= 0:
+        return unbox(copy_of(x, "K"))
+    if x.dtype.kind == "b" and places:
+        raise Decline("rounding booleans")
+    if x.dtype.kind == "c":
+        parts = [rounded(builder, builder.apply(part, x.node), places) for part in ("real", "imag")]
+        return unbox(fresh(builder, builder.apply("complex", *parts), copied_meta(x.meta, "K")))
+    if not places:
+        return FUNCTIONS[np.rint](builder, x)
+    order = "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
+    meta = TensorMeta(x.shape, x.dtype, contiguous_strides(x.shape, x.dtype.itemsize, order))
+    node = x.node if x.dtype.kind == "f" else cast(builder, x.node, np.dtype(float))
+    return unbox(fresh(builder, cast(builder, rounded(builder, node, places), x.dtype), meta))
+
+
+def rounded(builder: Builder, node: Node, places: int) -> Node:
+    if not places:
+        return builder.apply("rint", node)
+    power = node.meta.dtype.type(10.0 ** abs(places))
+    if not np.isfinite(power):
+        raise Decline(f"rounding to {places} decimals")
+    factor = full(builder, node.meta.shape, power, node.meta.dtype)
+    scale, unscale = ("multiply", "divide") if places > 0 else ("divide", "multiply")
+    return builder.apply(unscale, builder.apply("rint", builder.apply(scale, node, factor)), factor)
+
+
+calls_method(np.round)(round_)
+if np.around is not np.round:
+    calls_method(np.around)(round_)
+
+
+# --- products
+
+method("dot")(contraction.dot_arrays)
+method("trace")(contraction.trace)
