@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def simplify(graph: Graph) -> Graph:
     result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
     # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
     env.guards = guards
-    return result
+    return replace(result, checks=graph.checks)
 
 
 @dataclass(frozen=True, slots=True)

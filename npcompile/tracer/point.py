@@ -17,6 +17,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.tensor_core.simplify import simplify
 from npcompile.tracer import instructions
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.calls import is_library_code
@@ -412,6 +413,7 @@ class CompiledFunction:
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
         if graph is not None:
+            graph = simplify(graph)
             compiled = self.compile_graph(graph, capture, timings)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
