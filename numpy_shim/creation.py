@@ -191,7 +191,8 @@ def converted(builder: Builder, value: Any, dtype: Any, order: str, copy: Any, n
         if copy is not None and flag(copy) or not is_ready:
             if copy is not None and not flag(copy):
                 raise Decline("Unable to avoid copy while creating an array as requested")
-            x = copy_of(x, order, wanted)
+            is_cast = wanted is not None and wanted != x.dtype
+            x = copy_of(x, "K" if order == "A" and is_cast else order, wanted)  # as PyArray_FromArray has it
     else:
         if copy is not None and not flag(copy):
             raise Decline("Unable to avoid copy while creating an array as requested")

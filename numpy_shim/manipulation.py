@@ -327,6 +327,8 @@ def roll(builder: Builder, a: Any, shift: Any, axis: Any = None) -> Array:
     a = array_of(builder, a)
     if axis is None:
         return views.reshape(roll(builder, ravel(builder, a), shift, 0), a.shape)
+    if not a.ndim:
+        raise Decline("rolling a 0-D array along axes")
     axes = [axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,))]
     shifts = list(map(integer, shift if is_sequence(shift) else (shift,)))
     if len(axes) != len(shifts):
@@ -369,9 +371,7 @@ def part(builder: Builder, node: Any, axis: int, start: Size, length: Size) -> A
 @calls_method(np.repeat)
 def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
     """Each element `repeats` times; a different number for each where `repeats` is a constant sequence."""
-    if axis is None:
-        a, axis = ravel(builder, a), 0
-    axis = axis_of(axis, a.ndim)
+    a, axis = along(builder, a, axis)
     counts = repeat_counts(repeats)
     if len(counts) != 1:
         return repeat_each(builder, a, counts, axis)
@@ -383,6 +383,13 @@ def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
     node = expand(builder, node, (*before, n, count, *after))
     shape = (*before, n * count, *after)
     return fresh(builder, views.reshaped(builder, node, shape), TensorMeta(shape, a.dtype))
+
+
+def along(builder: Builder, a: Array, axis: Any) -> tuple[Array, int]:
+    """The array and axis that are meant: without an axis the elements in C order; a 0-D array has one element."""
+    if axis is None or (not a.ndim and axis in (0, -1)):
+        return ravel(builder, a), 0
+    return a, axis_of(axis, a.ndim)
 
 
 def repeat_counts(repeats: Any) -> tuple[Size, ...]:

@@ -137,9 +137,7 @@ def conj(builder: Builder, x: Array) -> Array:
 
 def take(builder: Builder, a: Array, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Array:
     """Elements at positions along an axis, as a fresh C-contiguous array."""
-    if axis is None:
-        a, axis = manipulation.ravel(builder, a), 0
-    axis = manipulation.axis_of(axis, a.ndim)
+    a, axis = manipulation.along(builder, a, axis)
     positions = position_node(builder, indices)
     node = in_bounds(builder, positions, a.shape[axis], mode)
     order = (axis, *(i for i in range(a.ndim) if i != axis))

@@ -221,6 +221,8 @@ def reshape_strides(meta: TensorMeta, shape: Shape, order: str = "C") -> Shape |
     itemsize = meta.dtype.itemsize
     if any(n == 0 for n in meta.shape):
         return contiguous_strides(shape, itemsize, order)
+    if is_contiguous(meta, order):
+        return contiguous_strides(shape, itemsize, order)
     old = [(n, s) for n, s in zip(meta.shape, meta.strides) if not (isinstance(n, int) and n == 1)]
     new = list(shape)
     strides: list[Size] = [0] * len(new)
