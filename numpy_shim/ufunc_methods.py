@@ -10,9 +10,11 @@ import numpy as np
 from npcompile.numpy_shim.registry import Captured, as_array
 from npcompile.numpy_shim.ufuncs import (
     Dtypes,
+    NoValue,
     Operand,
     as_dtype,
     call_ufunc,
+    cast_quietly,
     is_captured,
     is_target,
     operand,
@@ -36,8 +38,6 @@ from npcompile.tensor_core.meta import (
 )
 from npcompile.tensor_core.ops.reduction import REDUCERS
 
-NoValue = np._NoValue
-
 
 def reduce(
     builder: Builder,
@@ -60,8 +60,10 @@ def reduce(
     kept = tuple(n for a, n in enumerate(array.shape) if a not in axes)
     shape = tuple(1 if a in axes else n for a, n in enumerate(array.shape)) if keepdims else kept
     start = read_initial(builder, ufunc, initial, loop[-1])
+    if ufunc is np.multiply and loop[0].kind == "c" and (mask is not None or start is not None):
+        raise Decline("the order of complex products decides the signs of zeros")
 
-    value = cast(builder, array.node, loop[0])
+    value = cast_quietly(builder, array.node, loop[0])
     if mask is not None:
         value = mask_out(builder, ufunc, value, mask, start)
     value = combine(builder, ufunc, value, axes, start, kept)
@@ -69,7 +71,7 @@ def reduce(
     if isinstance(out, Array):
         if len(shape) != out.ndim or not all(same(n, m) or n == m for n, m in zip(shape, out.shape)):
             raise Decline(f"output parameter for reduction operation {ufunc.__name__} has the wrong shape")
-        return store(out, cast(builder, value, out.dtype))
+        return store(out, cast_quietly(builder, value, out.dtype))
     meta = reduced_meta(shape, loop[-1], array, axes, keepdims, mask)
     return fresh(builder, value, meta, boxed=bool(shape) or out is ...)
 
@@ -147,7 +149,7 @@ def read_initial(builder: Builder, ufunc: np.ufunc, initial: Any, dtype: np.dtyp
     if given.shape:
         raise Decline("setting an array element with a sequence.")
     if given.is_weak:
-        fits = np.result_type(np.empty(0, dtype), given.type(0)) == dtype  # type: ignore[operator]
+        fits = dtype.kind == "b" and given.type is int or np.result_type(dtype, given.type(0)) == dtype  # type: ignore[operator]
         require_range(given.value, dtype)
     else:
         fits = np.can_cast(given.type, dtype, "same_kind")  # type: ignore[arg-type]
@@ -213,11 +215,11 @@ def accumulate(builder: Builder, ufunc: np.ufunc, array: Any, axis: Any = 0, dty
     axis = normalize_axis(read_axis(axis), array.ndim)
     out = read_out(out)
     loop = reduction_loop(ufunc, array, dtype, out)
-    value = builder.apply("scan", cast(builder, array.node, loop[0]), reducer=ufunc.__name__, axis=axis)
+    value = builder.apply("scan", cast_quietly(builder, array.node, loop[0]), reducer=ufunc.__name__, axis=axis)
     if isinstance(out, Array):
         if out.ndim != array.ndim or not all(same(n, m) or n == m for n, m in zip(array.shape, out.shape)):
             raise Decline("provided out is the wrong size for the accumulation.")
-        return store(out, cast(builder, value, out.dtype))
+        return store(out, cast_quietly(builder, value, out.dtype))
     strides = keep_order_strides(array.shape, loop[-1].itemsize, [array.meta])
     return fresh(builder, value, TensorMeta(array.shape, loop[-1], strides))
 

@@ -19,6 +19,7 @@ from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
 
+NoValue = np._NoValue
 Weak = int | float | complex | Dim | Number
 Dtypes = tuple[np.dtype, ...]
 
@@ -54,7 +55,7 @@ class Operand:
         """The operand as the loop reads it. Declines where NumPy raises OverflowError."""
         match self.value:
             case Array():
-                return cast(builder, self.value.node, dtype)
+                return cast_quietly(builder, self.value.node, dtype)
             case Dim():
                 require_range(self.value, dtype)
                 return cast(builder, size_node(builder, self.value), dtype)
@@ -74,6 +75,13 @@ def operand(builder: Builder, value: Any) -> Operand:
     raise Decline(f"a {type(value).__name__} as the operand of a ufunc runs as NumPy")
 
 
+def cast_quietly(builder: Builder, node: Node, dtype: np.dtype) -> Node:
+    """A cast that NumPy does without a word."""
+    if node.dtype.kind == "c" and dtype.kind not in "cb":
+        raise Decline("casting complex to real discards the imaginary part, with a warning")
+    return cast(builder, node, dtype)
+
+
 def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> Node:
     with np.errstate(all="ignore"):
         try:
@@ -84,11 +92,12 @@ def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> 
 
 def is_in_range(value: Any, dtype: np.dtype) -> bool:
     """Does the integer loop `dtype` hold this weak number? A question about a Dim is guarded."""
-    if dtype.kind not in "iu" or not isinstance(value, (int, Dim)):
+    if dtype.kind not in "biu" or not isinstance(value, (int, Dim)):
         return True
-    limits = np.iinfo(dtype)
-    # Symbols are int64 by construction.
-    return (dtype == np.int64 and isinstance(value, Dim)) or bool(limits.min <= value) and bool(value <= limits.max)
+    limits = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
+    if isinstance(value, Dim) and limits.bits == 64:  # symbols are int64
+        return limits.kind == "i" or bool(value >= 0)
+    return bool(limits.min <= value) and bool(value <= limits.max)
 
 
 def require_range(value: Any, dtype: np.dtype) -> None:
@@ -119,12 +128,14 @@ def resolve(
 def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tuple[Any, ...] | None:
     """The `dtype=` and `signature=` keywords as the tuple that `resolve_dtypes` takes."""
     given = [s for s in (signature, sig) if s is not None]
-    if dtype is not None:
+    if dtype is not NoValue and given:
+        raise Decline("cannot specify both 'signature' and 'dtype'")
+    if dtype is not None and dtype is not NoValue:
         given.append((*(None,) * ufunc.nin, *(as_dtype(dtype),) * ufunc.nout))
     if not given:
         return None
     if len(given) > 1:
-        raise Decline("dtype, signature and sig exclude each other")
+        raise Decline("cannot specify both 'sig' and 'signature'")
     (only,) = given
     if isinstance(only, str):
         inputs, arrow, outputs = only.partition("->")
@@ -166,7 +177,7 @@ def call_ufunc(
     where: Any = True,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: Any = NoValue,
     signature: Any = None,
     sig: Any = None,
     subok: Any = True,
@@ -183,7 +194,7 @@ def call_ufunc(
     target = outs[0]
     if isinstance(target, Array):
         shape = require_output(target, shape, loop[-1], casting)
-        value = cast(builder, apply_loop(builder, ufunc, operands, loop, shape), target.dtype)
+        value = cast_quietly(builder, apply_loop(builder, ufunc, operands, loop, shape), target.dtype)
         return store(target, value, mask)
     if mask is not None:
         raise Decline("without out, where= leaves elements uninitialised")
@@ -272,7 +283,7 @@ MIRRORED = {np.less: np.greater, np.less_equal: np.greater_equal, np.greater: np
 def compare_out_of_range(ufunc: np.ufunc, operands: Sequence[Operand], dtype: np.dtype) -> bool | None:
     """The answer for every element when one operand is a Python integer out of range, else None."""
     left, right = operands
-    if left.is_weak == right.is_weak:
+    if left.is_weak == right.is_weak or np.bool_ in (left.type, right.type):
         return None
     if left.is_weak:
         return compare_out_of_range(MIRRORED.get(ufunc, ufunc), (right, left), dtype)
@@ -282,6 +293,8 @@ def compare_out_of_range(ufunc: np.ufunc, operands: Sequence[Operand], dtype: np
 
 
 def expand_clip(builder: Builder, x: Node, low: Node, high: Node) -> Node:
+    if x.dtype.kind == "c":
+        raise Decline("np.clip of complex numbers keeps NaN in bounds differently from np.maximum and np.minimum")
     return builder.apply("minimum", builder.apply("maximum", x, low), high)
 
 

@@ -20,6 +20,7 @@ from npcompile.tensor_core.meta import (
     TensorMeta,
     broadcast_strides,
     contiguous_strides,
+    is_contiguous,
     keep_order_strides,
     reshape_strides,
 )
@@ -401,13 +402,9 @@ def size_node(builder: Builder, size: Size) -> Node:
 def result_meta(shape: Shape, dtype: np.dtype, operands: Sequence[Array], order: str = "K") -> TensorMeta:
     """Meta of a fresh result: memory order as NumPy's for `order` and these operands, which broadcast to `shape`."""
     if order == "A":
-        from_fortran = operands and all(_is_fortran(x.meta) for x in operands)
+        from_fortran = operands and all(is_contiguous(x.meta, "F") for x in operands)
         order = "F" if from_fortran else "C"
     if order in "CF":
         return TensorMeta(shape, dtype, contiguous_strides(shape, dtype.itemsize, order))
     metas = [x.meta.with_(shape=shape, strides=broadcast_strides(x.meta, shape)) for x in operands if x.ndim]
     return TensorMeta(shape, dtype, keep_order_strides(shape, dtype.itemsize, metas))
-
-
-def _is_fortran(meta: TensorMeta) -> bool:
-    return meta.strides == contiguous_strides(meta.shape, meta.dtype.itemsize, "F")
