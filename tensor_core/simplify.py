@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
-from npcompile.tensor_core.graph import Builder, Graph, Node
+from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -33,6 +33,7 @@ def simplify(graph: Graph) -> Graph:
             new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **node.params)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
+    result = replace(result, checks=graph.checks)
     # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
     env.guards = guards
     return replace(result, checks=graph.checks)
