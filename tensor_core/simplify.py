@@ -33,10 +33,14 @@ def simplify(graph: Graph) -> Graph:
             new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **node.params)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
-    result = replace(result, checks=graph.checks)
     # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
     env.guards = guards
-    return replace(result, checks=graph.checks)
+    return replace(result, checks=graph.checks if any(map(may_report, result.nodes)) else frozenset())
+
+
+def may_report(node: Node) -> bool:
+    """Can it set a floating-point flag?"""
+    return OPS[node.op].kind in ARITHMETIC_KINDS and any(n.dtype.kind in "fc" for n in (node, *node.inputs))
 
 
 @dataclass(frozen=True, slots=True)
