@@ -11,6 +11,7 @@ from npcompile.numpy_shim.arguments import (
     array_of,
     axes_of,
     dtype_of,
+    integer,
     is_sequence,
     order_of,
     require_cast,
@@ -44,6 +45,7 @@ def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: 
 
     A label that is twice in one operand takes its diagonal.
     """
+    operands = [diagonals(builder, node, labels) for node, labels in operands]
     sizes: dict[int, Size] = {}
     for node, labels in operands:
         for label, n in zip(labels, node.meta.shape):
@@ -66,6 +68,19 @@ def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: 
     numbered = tuple(tuple(number[label] for label in labels) for labels in inputs)
     result = builder.apply("einsum", *nodes, inputs=numbered, output=tuple(number[label] for label in kept))
     return reshaped(builder, result, tuple(sizes[label] for label in output)) if missing else result
+
+
+def diagonals(builder: Builder, node: Node, labels: Labels) -> tuple[Node, Labels]:
+    """The operand with every label once."""
+    for label in labels:
+        if labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            require_equal(node.meta.shape[first], node.meta.shape[second])
+            node = views.read_diagonal(builder, node, views.Diagonal(0, first, second, node.meta.shape[first]))
+            rest = tuple(other for axis, other in enumerate(labels) if axis not in (first, second))
+            return diagonals(builder, node, (*rest, label))
+    return node, labels
 
 
 def common_dtype(*arrays: Array) -> np.dtype:
@@ -108,8 +123,9 @@ def scaled(builder: Builder, a: Array, b: Array) -> Array:
         return FUNCTIONS[np.multiply](builder, a, b)
     shape = a.shape or b.shape
     factors = [views.expand(builder, cast(builder, x.node, dtype), shape) for x in (a, b)]
-    # axpy adds to zeros: -0.0 becomes 0.0.
-    node = builder.apply("add", builder.apply("multiply", *factors), views.full(builder, shape, 0, dtype))
+    node = builder.apply("multiply", *factors)
+    if any(n != 1 for n in shape):  # axpy adds to zeros: -0.0 becomes 0.0
+        node = builder.apply("add", node, views.full(builder, shape, 0, dtype))
     return unbox(fresh(builder, node, TensorMeta(shape, dtype)))
 
 
@@ -176,8 +192,8 @@ def summed_axes(a: Array, b: Array, axes: Any) -> tuple[tuple[int, ...], tuple[i
     if is_traced(axes):
         raise Decline("axes that are not constant")
     if not is_sequence(axes):
-        count = int(axes)
-        if not 0 <= count <= min(a.ndim, b.ndim):
+        count = max(int(integer(axes)), 0)
+        if count > min(a.ndim, b.ndim):
             raise Decline("shape-mismatch for sum")
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
@@ -342,7 +358,7 @@ def rearranged(builder: Builder, x: Array, labels: Labels, output: Labels, dtype
         raise Decline("a writeable view of a diagonal", "np.diagonal")
     if x.dtype != dtype:
         raise Decline("einsum of one operand to another dtype")
-    return views.transpose(x, [labels.index(label) for label in output])
+    return unbox(views.transpose(x, [labels.index(label) for label in output]))
 
 
 def einsum_meta(
@@ -350,7 +366,7 @@ def einsum_meta(
 ) -> TensorMeta:
     """Memory order of the result: with order='K' that of nditer over all labels, summed ones last."""
     if order == "A":
-        order = "F" if all(is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") for x in arrays) else "C"
+        order = "F" if all(is_contiguous(x.meta, "F") for x in arrays) else "C"
     if order != "K":
         return TensorMeta(shape, dtype, contiguous_strides(shape, dtype.itemsize, order))
     summed = dict.fromkeys(label for labels in inputs for label in labels if label not in output)

@@ -269,9 +269,7 @@ def native_scalar(kind: type, value: Any) -> Any:
         raise Decline(str(error)) from None
 
 
-SCALAR_TYPES = dict.fromkeys(
-    np.dtype(code).type for code in "?bhilqBHILQefdFD"
-)
+SCALAR_TYPES = dict.fromkeys(np.dtype(code).type for code in "?bhilqBHILQefdFD")
 for _kind in SCALAR_TYPES:
     implements(_kind)(scalar_type(_kind))
 

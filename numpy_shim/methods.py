@@ -26,8 +26,9 @@ from npcompile.numpy_shim.arguments import (
     write_out,
 )
 from npcompile.numpy_shim.manipulation import calls_method
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full
+from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
 
@@ -139,6 +140,8 @@ def take(builder: Builder, a: Array, indices: Any, axis: Any = None, out: Any = 
     """Elements at positions along an axis, as a fresh C-contiguous array."""
     a, axis = manipulation.along(builder, a, axis)
     positions = position_node(builder, indices)
+    if any(same(n, 0) for i, n in enumerate(a.shape) if i != axis):
+        raise Decline("take from an empty array does not check positions")
     node = in_bounds(builder, positions, a.shape[axis], mode)
     order = (axis, *(i for i in range(a.ndim) if i != axis))
     gathered = builder.apply("gather", manipulation.permute(builder, a.node, order), node)
@@ -154,7 +157,7 @@ def take(builder: Builder, a: Array, indices: Any, axis: Any = None, out: Any = 
 
 
 def position_node(builder: Builder, indices: Any) -> Node:
-    positions = as_array(builder, indices)
+    positions = as_array(builder, indices if is_traced(indices) else indexing.constant_index(indices))
     if positions.dtype.kind not in "iub":
         raise Decline("indices must be integers")
     return cast(builder, positions.node, indexing.INTP)
@@ -216,9 +219,9 @@ def copyto(builder: Builder, dst: Any, src: Any, casting: Any = "same_kind", whe
     source = fit(builder, assigned(builder, src, dst.dtype).node, dst.shape)
     if where is not True:
         mask = array_of(builder, where)
-        if mask.dtype.kind != "b":
-            raise Decline("a mask that is not boolean")
-        source = builder.apply("where", fit(builder, mask.node, dst.shape), source, dst.node)
+        if mask.dtype.kind != "b" or mask.ndim > dst.ndim:
+            raise Decline("a mask that is not boolean, or has more dimensions")
+        source = builder.apply("where", expand(builder, mask.node, dst.shape), source, dst.node)
     dst.write(source)
 
 

@@ -215,8 +215,7 @@ def update_index(builder: Builder, base: Node, value: Node, index: BasicIndex) -
 def is_whole(index: BasicIndex, shape: Shape) -> bool:
     """Does the index keep every element at its place?"""
     return all(
-        isinstance(a, AxisSlice) and same(a.start, 0) and same(a.step, 1) and same(a.length, n)
-        for a, n in zip(index.axes, shape)
+        isinstance(a, AxisSlice) and same(a.start, 0) and same(a.step, 1) and same(a.length, n) for a, n in zip(index.axes, shape)
     )
 
 

@@ -77,7 +77,7 @@ def copy(value: Any) -> Any:
         root = value
         while isinstance(root.base, np.ndarray):
             root = root.base
-        memory = root.copy(order="K")
+        memory = root.copy(order="K").ravel(order="K")
         offset = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
         new = np.ndarray(value.shape, value.dtype, memory, offset, value.strides) if value.size else value.copy()
         new.flags.writeable = value.flags.writeable

@@ -114,7 +114,9 @@ def test_array_of_array(layout: str, dtype: Any, order: str, copy: Any, ndmin: i
 )
 @pytest.mark.parametrize("dtype", [None, "f4", "f8", "i8", "c16"])
 def test_array_of_sequence(value: Any, dtype: Any) -> None:
-    is_narrowed = dtype in ("i8",) and np.asarray(value).dtype.kind == "f" or np.iscomplexobj(value) and dtype in ("f4", "f8", "i8")
+    is_narrowed = (
+        dtype in ("i8",) and np.asarray(value).dtype.kind == "f" or np.iscomplexobj(value) and dtype in ("f4", "f8", "i8")
+    )
     if not (np.iscomplexobj(value) and dtype in ("f4", "f8", "i8")):
         check(np.array, value, dtype, must_capture=not is_narrowed)
         check(np.asarray, value, dtype, "F", must_capture=not is_narrowed)
@@ -125,7 +127,9 @@ def test_ragged_sequence_declines() -> None:
     assert not check(np.array, [VECTOR, 1.0], must_capture=False)
 
 
-@pytest.mark.parametrize("kind", [np.bool, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize(
+    "kind", [np.bool, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex128]
+)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_scalar_type(kind: Any, layout: str) -> None:
     x = LAYOUTS[layout]
@@ -190,11 +194,15 @@ def test_symbolic_linspace() -> None:
         if n > 1:
             compare(run(np.linspace, 0, 1, dim("n", 7), values={"n": n}), np.linspace(0, 1, n), ulp=0)
         compare(run(np.linspace, number("a", 0.5), 2.0, 11, values={"a": a}), np.linspace(a, 2.0, 11), ulp=0)
-        compare(run(np.linspace, -1, number("a", 0.5), 11, False, True, values={"a": a}), np.linspace(-1, a, 11, False, True), ulp=0)
+        compare(
+            run(np.linspace, -1, number("a", 0.5), 11, False, True, values={"a": a}), np.linspace(-1, a, 11, False, True), ulp=0
+        )
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 5)), st.integers(-6, 6), st.sampled_from([float, "i4", bool]), orders)
+@given(
+    st.integers(0, 5), st.one_of(st.none(), st.integers(0, 5)), st.integers(-6, 6), st.sampled_from([float, "i4", bool]), orders
+)
 def test_grids(n: int, m: Any, k: int, dtype: Any, order: Any) -> None:
     assert check(np.eye, n, m, k, dtype, order or "C")
     assert check(np.tri, n, m, k, dtype)

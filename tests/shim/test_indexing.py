@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from npcompile.numpy_shim.indexing import getitem, setitem
 from npcompile.tensor_core import Array, Decline
+from npcompile.tensor_core.graph import bind
 from tests.shim.harness import Capture, compare, compare_aliasing, copy
 
 
@@ -152,7 +153,20 @@ def test_mask_of_later_axes() -> None:
 @pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "f4", "f8", "c8", "c16"])
 def test_assigned_dtype(dtype: str) -> None:
     x = np.zeros((2, 3), dtype)
-    for value in (True, 3, -1, 300, 2.5, 1e60, 1 + 2j, np.uint8(200), np.float32(2.5), np.arange(3.0), np.arange(3) + 1j, [1, 2, 3]):
+    for value in (
+        True,
+        3,
+        -1,
+        300,
+        2.5,
+        1e60,
+        1 + 2j,
+        np.uint8(200),
+        np.float32(2.5),
+        np.arange(3.0),
+        np.arange(3) + 1j,
+        [1, 2, 3],
+    ):
         is_complex_to_real = np.iscomplexobj(value) and x.dtype.kind not in "cb"
         if is_complex_to_real:
             assert not check_set_declines(x, value)
@@ -188,13 +202,13 @@ def test_views_see_writes() -> None:
     compare(result, (row, column, column_values))
 
 
-def symbolic(n: int, at_least: int | None = None) -> tuple[Capture, Array, Any]:
+def symbolic(n: int, at_least: int | None = None) -> tuple[Capture, Array]:
     """A vector of symbolic length, whose value at capture is n."""
     capture = Capture()
     (x,) = capture.wrap([np.arange(float(n))])
     size = capture.builder.env.symbol("n", n, at_least)
     x.meta = x.meta.with_(shape=(size,))
-    return capture, x, size
+    return capture, x
 
 
 @pytest.mark.parametrize(
@@ -214,14 +228,12 @@ def symbolic(n: int, at_least: int | None = None) -> tuple[Capture, Array, Any]:
     ],
 )
 def test_symbolic_size_asks_little(key: Any, guards: list[str]) -> None:
-    capture, x, size = symbolic(10, at_least=2)
+    capture, x = symbolic(10, at_least=2)
     result = getitem(capture.builder, x, key)
     assert len(capture.builder.env.guards) == len(guards), list(capture.builder.env.guards)
     for n in (10, 7, 5 if guards else 2):
         values = {"n": n}
         if all(eval(g, {}, values) for g in capture.builder.env.guards) and not isinstance(key, int):
-            from npcompile.tensor_core.graph import bind
-
             assert bind(result.shape, values) == np.arange(n)[key].shape
 
 

@@ -36,7 +36,19 @@ def test_reshape(layout: str, shape: tuple[int, ...], order: str, copy: Any) -> 
 @pytest.mark.parametrize("order", "CFA")
 def test_reshape_to_factors(layout: str, order: str) -> None:
     x = LAYOUTS[layout]
-    for shape in (-1, (x.size,), (2, -1), (-1, 2), (3, -1), (2, 2, -1), (2, 3, -1), (1, -1, 1), x.shape, x.shape[::-1], (*x.shape, 1)):
+    for shape in (
+        -1,
+        (x.size,),
+        (2, -1),
+        (-1, 2),
+        (3, -1),
+        (2, 2, -1),
+        (2, 3, -1),
+        (1, -1, 1),
+        x.shape,
+        x.shape[::-1],
+        (*x.shape, 1),
+    ):
         agrees(np.reshape, x, shape, order)
         agrees("reshape", x, shape, order=order)
     agrees("reshape", x, 2, -1)

@@ -1,0 +1,188 @@
+"""ndarray methods and attributes, on arrays and on NumPy scalars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npcompile.numpy_shim.attributes import FLAG_ITEMS, SET_ATTRIBUTES
+from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
+from npcompile.tensor_core import Decline
+from tests.shim.harness import Capture, check, compare, copy
+from tests.shim.layouts import CUBE, LAYOUTS, MATRIX, VECTOR
+
+layouts = st.sampled_from(sorted(LAYOUTS))
+every_layout = pytest.mark.parametrize("layout", sorted(LAYOUTS))
+many = settings(max_examples=300, deadline=None, derandomize=True)
+dtypes = st.sampled_from(["?", "i1", "u2", "i8", "f2", "f4", "f8", "c8", "c16"])
+
+
+def agrees(function: Any, *args: Any, **keywords: Any) -> None:
+    """What NumPy accepts is captured, and exact."""
+    with np.errstate(all="ignore"):
+        check(function, *args, **keywords)
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "ndim", "size", "itemsize", "nbytes", "T", "mT", "real", "imag"])
+@every_layout
+def test_attribute(name: str, layout: str) -> None:
+    if not (name == "mT" and np.ndim(LAYOUTS[layout]) < 2):
+        agrees(name, LAYOUTS[layout])
+
+
+@every_layout
+def test_strides(layout: str) -> None:
+    x = LAYOUTS[layout]
+    capture = Capture()
+    (array,) = capture.wrap([x])
+    if x.size:
+        assert ATTRIBUTES["strides"](capture.builder, array) == x.strides
+
+
+@pytest.mark.parametrize("function", [np.shape, np.ndim, np.size, np.real, np.imag])
+@every_layout
+def test_attribute_function(function: Any, layout: str) -> None:
+    agrees(function, LAYOUTS[layout])
+    agrees(function, [[1, 2], [3, 4]])
+    agrees(function, 2.5)
+
+
+@every_layout
+def test_flags(layout: str) -> None:
+    x = LAYOUTS[layout]
+    capture = Capture()
+    (array,) = capture.wrap([x])
+    ours, theirs = ATTRIBUTES["flags"](capture.builder, array), x.flags
+    for item, name in FLAG_ITEMS.items():
+        if name not in ("owndata", "aligned"):
+            assert ours[item] == theirs[item], item
+            if hasattr(theirs, name):
+                assert getattr(ours, name) == getattr(theirs, name)
+    with pytest.raises(Decline):
+        ours["no such flag"]
+
+
+@pytest.mark.parametrize("value", [2, 2.5, np.float32(3), np.arange(4.0), np.ones((3, 1)), 1 + 2j])
+@pytest.mark.parametrize("name", sorted(SET_ATTRIBUTES))
+def test_set_attribute(name: str, value: Any) -> None:
+    for x in (MATRIX, MATRIX + 1j * MATRIX[::-1], MATRIX.astype("c8").T[::-1].T):
+        ours, theirs = copy(x), copy(x)
+        capture = Capture()
+        array, traced = capture.wrap([ours, value])
+        if (name == "imag" and x.dtype.kind != "c") or isinstance(value, complex):
+            with pytest.raises(Decline):
+                SET_ATTRIBUTES[name](capture.builder, array, traced)
+            continue
+        SET_ATTRIBUTES[name](capture.builder, array, traced)
+        capture.run(())
+        setattr(theirs, name, value)
+        compare(ours, theirs)
+
+
+@many
+@given(layouts, dtypes, st.sampled_from("CFAK"), st.sampled_from(["no", "equiv", "safe", "same_kind", "unsafe"]), st.booleans())
+def test_astype(layout: str, dtype: str, order: str, casting: str, copy: bool) -> None:
+    x = LAYOUTS[layout]
+    if not (np.iscomplexobj(x) and np.dtype(dtype).kind not in "bc"):
+        agrees("astype", x, dtype, order, casting, copy=copy)
+        agrees("astype", x, np.dtype(dtype))
+
+
+@every_layout
+@pytest.mark.parametrize("order", "CFAK")
+def test_copy(layout: str, order: str) -> None:
+    agrees("copy", LAYOUTS[layout], order)
+    agrees("copy", LAYOUTS[layout])
+
+
+@every_layout
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f8", "f4", "i1"])
+def test_view(layout: str, dtype: str) -> None:
+    x = LAYOUTS[layout]
+    same_size = x.dtype.itemsize == np.dtype(dtype).itemsize
+    if x.flags.c_contiguous or same_size:
+        check("view", x, dtype, must_capture=same_size)
+    agrees("view", x)
+
+
+@pytest.mark.parametrize("value", [3, -1.5, True, np.float32(2.5), np.array(4), 300, np.nan, np.arange(2)])
+@every_layout
+def test_fill(layout: str, value: Any) -> None:
+    with np.errstate(all="ignore"):
+        check("fill", LAYOUTS[layout], value, must_capture=LAYOUTS[layout].dtype.kind == "f")
+
+
+@every_layout
+def test_conj(layout: str) -> None:
+    agrees("conj", LAYOUTS[layout])
+    agrees("conjugate", LAYOUTS[layout])
+
+
+@every_layout
+@pytest.mark.parametrize("decimals", [0, 1, 3, -1, -2])
+def test_round(layout: str, decimals: int) -> None:
+    x = LAYOUTS[layout]
+    for scale in (1, 0.37, 123.456):
+        value = (x * scale).astype(x.dtype) if np.ndim(x) else x
+        with np.errstate(all="ignore"):
+            check(np.round, value, decimals, must_capture=x.dtype.kind != "b", ulp=0)
+            check("round", value, decimals, must_capture=x.dtype.kind != "b", ulp=0)
+
+
+positions = st.one_of(st.integers(-6, 5), st.lists(st.integers(-6, 5), max_size=4), st.just(np.array([[0, 1], [-1, 0]])))
+
+
+@many
+@given(layouts, positions, st.one_of(st.none(), st.integers(-2, 2)), st.sampled_from(["raise", "wrap", "clip"]))
+def test_take(layout: str, indices: Any, axis: Any, mode: str) -> None:
+    x = LAYOUTS[layout]
+    try:
+        expected = np.take(x, indices, axis, mode=mode)
+    except (IndexError, ValueError, TypeError):
+        return
+    if not x.size:
+        check(np.take, x, indices, axis, mode=mode, must_capture=False)
+        return
+    assert check(np.take, x, indices, axis, mode=mode)
+    assert check("take", x, indices, axis=axis, mode=mode)
+    if isinstance(expected, np.ndarray):
+        assert check(np.take, x, indices, axis, np.zeros_like(expected), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+@pytest.mark.parametrize("indices", [0, -1, [1, 0, 1], [], [[0, 2]]])
+@pytest.mark.parametrize("values", [7, [5, 6, 7], 2.5, [1.5]])
+def test_put(indices: Any, values: Any, mode: str) -> None:
+    for x in (CUBE, MATRIX.T, VECTOR[::-1], LAYOUTS["ints"], LAYOUTS["read-only"]):
+        fits = np.size(values) == 1 or np.size(values) == np.size(indices)
+        check(np.put, x, np.array(indices, int), values, mode, must_capture=fits)
+        check("put", x, np.array(indices, int), values, mode, must_capture=fits)
+
+
+@many
+@given(layouts, layouts, st.sampled_from(["same_kind", "unsafe", "safe"]), st.one_of(st.just(True), layouts))
+def test_copyto(first: str, second: str, casting: str, mask: Any) -> None:
+    a, b = LAYOUTS[first], LAYOUTS[second]
+    where = True if mask is True else LAYOUTS[mask] > 0
+    discards = np.iscomplexobj(b) and not np.iscomplexobj(a)
+    with np.errstate(all="ignore"):
+        if isinstance(a, np.ndarray) and not (discards and casting == "unsafe"):
+            check(np.copyto, a, b, casting, where)
+
+
+@every_layout
+def test_putmask(layout: str) -> None:
+    x = LAYOUTS[layout]
+    if isinstance(x, np.ndarray):
+        check(np.putmask, x, x.real > 0, 1)
+        check(np.putmask, x, x.real > 0, x[::-1] if x.ndim else x)
+        check(np.putmask, x, x.real > 0, [1, 2], must_capture=x.size == 2)
+
+
+def test_methods_of_nothing() -> None:
+    for name in ("item", "tolist", "tobytes", "sort", "nonzero", "resize"):
+        assert name not in METHODS, f"ndarray.{name} gives Python values, or changes more than contents"
