@@ -71,6 +71,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call(frame, function, [owner, *positional], keywords)
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
+        case Opaque() if isinstance(callee.example, types.FunctionType):
+            return call_function(frame, callee.example, positional, keywords, callee.source)
         case ErrorStateExit(state):
             frame.contexts.pop()
             capture.builder.ignored = state.before
@@ -113,9 +115,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if isinstance(inner, types.FunctionType):
             return inline(frame, inner, positional, keywords)
     if isinstance(function, types.FunctionType):
-        if getattr(function, "__npcompile_break__", None):
-            raise Decline(*function.__npcompile_break__)
-        return inline(frame, getattr(function, "__npcompile_original__", function), positional, keywords)
+        return call_function(frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), operators.PURE_TYPES) and isinstance(function, types.BuiltinMethodType):
         return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, types.MethodDescriptorType) and function.__objclass__ is np.ndarray and positional:
@@ -125,6 +125,16 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if isinstance(function, types.MethodType):
         return call(frame, Constant(function.__func__), [Constant(function.__self__), *positional], keywords)
     raise Decline(f"{name} is not captured", "It runs natively; the graph resumes after it.")
+
+
+def call_function(
+    frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: str | None = None
+) -> Any:
+    if hasattr(function, "__npcompile_break__"):
+        raise Decline(*function.__npcompile_break__)
+    if hasattr(function, "__npcompile_original__"):
+        return inline(frame, function.__npcompile_original__, positional, keywords)
+    return inline(frame, function, positional, keywords, source)
 
 
 def is_hashable(function: Any) -> bool:
@@ -149,8 +159,12 @@ def evaluate_call(frame: Frame, function: Any, positional: Arguments, keywords: 
 # --- inlining Python functions
 
 
-def inline(frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords) -> Any:
+def inline(
+    frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: str | None = None
+) -> Any:
+    """Run a Python function's instructions as part of the captured program. `source` gives it, when it is no constant."""
     capture = frame.capture
+    source = source or capture.name_constant(function)
     code = function.__code__
     root = frame.root
     if function.__globals__ is root.globals:
@@ -159,33 +173,14 @@ def inline(frame: Frame, function: types.FunctionType, positional: Arguments, ke
         globals_source = None
     else:
         globals_source = capture.name_constant(function.__globals__)
-    defaults = [Constant(d) if is_atomic(d) else default_value(capture, function, f"__defaults__[{k}]", d)
+    defaults = [Constant(d) if is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
                 for k, d in enumerate(function.__defaults__ or ())]  # fmt: skip
     named = {
-        k: Constant(d) if is_atomic(d) else default_value(capture, function, f"__kwdefaults__[{k!r}]", d)
+        k: Constant(d) if is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
         for k, d in (function.__kwdefaults__ or {}).items()
     }
-    cells: list[Cell] = []
-    for k, cell in enumerate(function.__closure__ or ()):
-        source = f"{capture.name_constant(function)}.__closure__[{k}]"
-        cells.append(outside_cell(capture, source, cell))
+    cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
     return run_inlined(frame, code, function.__globals__, globals_source, defaults, named, cells, positional, keywords)
-
-
-def outside_cell(capture: Any, source: str, cell: Any) -> Cell:
-    """A cell that exists outside: the same Cell for the same source, so that writes are seen by all its readers."""
-    known = capture.realized.get(source)
-    if known is None:
-        try:
-            content: Any = Lazy(f"{source}.cell_contents", cell.cell_contents)
-        except ValueError:
-            content = None
-        known = capture.realized[source] = Cell(content, source)
-    return known
-
-
-def default_value(capture: Any, function: types.FunctionType, part: str, value: Any) -> Lazy:
-    return Lazy(f"{capture.name_constant(function)}.{part}", value)
 
 
 def is_atomic(value: Any) -> bool:

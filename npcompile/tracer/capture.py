@@ -16,12 +16,13 @@ from npcompile.tensor_core.graph import Builder, Location
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.values import (
+    Cell,
     Constant,
     Lazy,
     Mapping,
     Method,
     Opaque,
-    Sequence,
+    OutsideSequence,
     SliceValue,
 )
 
@@ -87,6 +88,7 @@ class Capture:
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
+    cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
     instructions: int = 0
 
     # --- guards
@@ -124,6 +126,10 @@ class Capture:
         if kind is float or kind is complex:
             self.guard(f"type({source}) is {kind.__name__}")
             return Number(self.builder.env, source, x)
+        if kind is types.FunctionType and not source.startswith("G["):
+            # A function made anew for each call is the same program, with cells and defaults of its own.
+            self.guard(f"type({source}) is {self.name_constant(kind)} and {source}.__code__ is {self.name_constant(x.__code__)}")
+            return Opaque(source, x)
         if isinstance(x, ATOMIC_TYPES):
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
@@ -131,8 +137,8 @@ class Capture:
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
         if kind in (tuple, list):
-            self.guard(f"type({source}) is {kind.__name__} and len({source}) == {len(x)}")
-            return Sequence(kind, [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)], source)
+            self.guard(f"type({source}) is {kind.__name__}")
+            return OutsideSequence(kind, source, lambda: self._items(source, x))
         if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
             self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
             return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
@@ -145,6 +151,26 @@ class Capture:
             return Method(Lazy(f"{source}.__self__", x.__self__), function, x.__func__.__name__)
         self.guard(f"type({source}) is {self.name_constant(kind)}")
         return Opaque(source, x)
+
+    def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:
+        self.guard(f"len({source}) == {len(x)}")
+        return [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)]
+
+    def cell(self, source: str, real: types.CellType) -> Cell:
+        """A cell that exists outside: one Cell for one real cell, so that all its readers see its writes."""
+        known = self.cells.get(id(real))
+        if known is not None:
+            if known.source != source:
+                self.guard(f"{source} is {known.source}")
+            return known
+        for other in self.cells.values():
+            self.guard(f"{source} is not {other.source}")
+        try:
+            content: Any = Lazy(f"{source}.cell_contents", real.cell_contents)
+        except ValueError:
+            content = None
+        self.cells[id(real)] = Cell(content, source)
+        return self.cells[id(real)]
 
     def _bind(self, source: str) -> str:
         """A symbol whose value the generated program takes from `source` when it checks the guards."""

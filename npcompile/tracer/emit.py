@@ -14,6 +14,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.op import OPS
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
@@ -87,8 +88,11 @@ class Emitter:
         results = "".join(f"{name}, " for name in self.storages.values())
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
-        if graph.checks and not graph.writes:
-            self.lines += ["try:", f"    {call}", "except FloatingPointSignal:", f"    return {native}"]
+        errors = ["FloatingPointSignal"] * bool(graph.checks)
+        errors += sorted({e.__name__ for node in graph.nodes for e in OPS[node.op].raises})
+        if errors and not graph.writes:
+            # Nothing has happened yet: NumPy runs the same part, and reports at the user's line.
+            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", f"    return {native}"]
         else:
             self.lines.append(call)
 

@@ -31,7 +31,7 @@ from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
 ATTEMPT_LIMIT = 100  # decisions of one capture
-_OURS = re.compile(r"^([stv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
+_OURS = re.compile(r"^(holds|FloatingPointSignal|np|[stv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
 
 assert instructions  # registers the handlers
 
@@ -111,12 +111,9 @@ class Point:
         for k, variant in enumerate(self.variants):
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.guards) or "True"
-            if is_risky(variant.guards):
-                lines += ["    try:", f"        holds = ({condition})"]
-                lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):", "        holds = False"]
-                lines.append("    if holds:")
-            else:
-                lines.append(f"    if ({condition}):")
+            lines += ["    try:", f"        holds = ({condition})"]
+            lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):  # an attribute or item is gone"]
+            lines += ["        holds = False", "    if holds:"]
             lines += [f"        {line}" for line in variant.body]
         function.namespace |= {f"native_{self.number}": self.native, f"miss_{self.number}": self.miss}
         miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
@@ -174,11 +171,6 @@ class Point:
 
 def call_with(function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
     return function(*positional, **keywords)
-
-
-def is_risky(guards: tuple[str, ...]) -> bool:
-    """May evaluating the guards raise? Attributes and items of objects that may have changed."""
-    return any("].cell_contents" in g or "[" in g.split(" is ")[0].split(" == ")[0] or "__" in g for g in guards)
 
 
 def drive(hop: tuple[Point | None, Any]) -> Any:
@@ -334,19 +326,19 @@ class CompiledFunction:
         """The nearest instructions after `index` where capture can resume."""
         nulls = self.facts.nulls(index, null_slots)
         found: dict[int, Point] = {}
-        pending, visited = list(self.facts.successors[index]), {index}
+        pending, visited = [index], set()
         while pending:
             k = pending.pop()
             if k in visited:
                 continue
             visited.add(k)
-            entry = self.program.entry_of(k)
-            if entry == k and self.is_point(k, nulls):
+            if k != index and self.program.entry_of(k) == k and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
                 found[k] = self.point_at(k, known)
             else:
-                pending += self.facts.successors[k]
+                handler = self.facts.instructions[k].handler
+                pending += [*self.facts.successors[k], *([handler.target] if handler else [])]
         return found
 
     def segment(self, layout: Layout, exits: dict[int, Point]) -> Callable[..., Any]:
@@ -396,11 +388,7 @@ class CompiledFunction:
             real = dict(zip((*code.co_cellvars, *code.co_freevars), values.get("cells", ())))
             where = {n: f"cells[{k}]" for k, n in enumerate(real)}
         for name, cell in real.items():
-            try:
-                content: Any = Lazy(f"{where[name]}.cell_contents", cell.cell_contents)
-            except ValueError:
-                content = None
-            frame.cells[name] = Cell(content, where[name])
+            frame.cells[name] = capture.cell(where[name], cell)
 
     def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
         """Compile the graph and generate the program that runs it and goes on."""
@@ -417,7 +405,7 @@ class CompiledFunction:
             compiled = self.compile_graph(graph, capture, timings)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
-        emitter.write_cells(frame.cells.values())
+        emitter.write_cells(capture.cells.values())
         ending.emit(outcome)
         reason = getattr(outcome, "reason", None)
         if reason is not None:
@@ -467,7 +455,7 @@ class Ending:
     def live_values(self, outcome: Outcome) -> list[Any]:
         """Every value that must be a real object when the variant ends."""
         frame = self.frame
-        cells = [c for c in frame.cells.values() if c.source is None or c.is_written]
+        cells = [c for c in frame.cells.values() if c.source is None] + self.escaped_cells()
         match outcome:
             case Return(value):
                 return [value, *self.escaped_cells()]
@@ -483,7 +471,7 @@ class Ending:
                 return found
 
     def escaped_cells(self) -> list[Any]:
-        return [c.content for c in self.frame.cells.values() if c.source is not None and c.is_written]
+        return [c.content for c in self.capture.cells.values() if c.is_written]
 
     def locals_at(self, index: int) -> list[Any]:
         return [self.frame.locals.get(n) for n in self.function.facts.live_locals(index) if n in self.frame.locals]

@@ -5,6 +5,7 @@ Arrays, Dims and Numbers of the tensor core are values as they are. The classes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterator as AbstractIterator
 from dataclasses import dataclass, field
 from types import CodeType
@@ -38,6 +39,21 @@ class Sequence:
     kind: type  # tuple or list
     items: list[Any]
     source: str | None = None  # set while it is an unchanged object from outside
+
+
+class OutsideSequence(Sequence):
+    """A tuple or list from outside. Its length is guarded when its items are first looked at."""
+
+    __slots__ = ("_load",)
+
+    def __init__(self, kind: type, source: str, load: Callable[[], list[Any]]):
+        self.kind, self.source, self._load = kind, source, load
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "items":
+            raise AttributeError(name)
+        self.items = self._load()
+        return self.items
 
 
 @dataclass(slots=True, eq=False)
