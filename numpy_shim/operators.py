@@ -26,6 +26,14 @@ def require_numpy(left: Any, right: Any) -> None:
         raise Decline("complex takes np.float64 for a float: the result is a Python complex")
 
 
+def order(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
+    """<, <=, > and >=. NumPy's complex scalars compare as if NaN were a number, unlike its arrays."""
+    is_complex = any(isinstance(v, Array) and v.dtype.kind == "c" or is_python_complex(v) for v in (left, right))
+    if is_complex and not any(isinstance(v, (list, tuple)) or isinstance(v, Array) and v.meta.boxed for v in (left, right)):
+        raise Decline("complex scalars are ordered as NumPy's scalars are")
+    return binary(ufunc, builder, left, right)
+
+
 def is_scalar(value: Any) -> bool:
     return isinstance(value, Array) and not value.meta.boxed
 
@@ -119,14 +127,8 @@ ARITHMETIC: dict[str, np.ufunc] = {
     "<<": np.left_shift,
     ">>": np.right_shift,
 }
-RELATIONS: dict[str, np.ufunc] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
+EQUALITY: dict[str, np.ufunc] = {"==": np.equal, "!=": np.not_equal}
+ORDER: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 # Python's symbol -> captured form (builder, left, right) or (builder, value). At least one operand is an Array.
 BINARY: dict[str, Captured] = {symbol: partial(binary, ufunc) for symbol, ufunc in ARITHMETIC.items()} | {
@@ -140,7 +142,9 @@ INPLACE: dict[str, Captured] = {f"{symbol}=": partial(in_place, ufunc) for symbo
     "**=": in_place_power,
     "@=": in_place_matmul,
 }
-COMPARE: dict[str, Captured] = {symbol: partial(binary, ufunc) for symbol, ufunc in RELATIONS.items()}
+COMPARE: dict[str, Captured] = {symbol: partial(binary, ufunc) for symbol, ufunc in EQUALITY.items()} | {
+    symbol: partial(order, ufunc) for symbol, ufunc in ORDER.items()
+}
 UNARY: dict[str, Captured] = {
     "-": partial(unary, np.negative),
     "+": partial(unary, np.positive),

@@ -21,9 +21,10 @@ from npcompile.numpy_shim.ufunc_methods import (
 )
 from npcompile.numpy_shim.ufuncs import call_ufunc, store
 from npcompile.tensor_core.array import Array, broadcast_to, cast, fresh, reshape, result_meta, size_node
-from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, TensorMeta, product
+from npcompile.tensor_core.number import Number
 
 FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, (np.float16, np.float32, np.float64))
 INTP = np.dtype(np.intp)
@@ -182,6 +183,7 @@ def mean(
     keepdims, where, out = default(keepdims, False), default(where, True), read_out(out)
     narrow = dtype is None and array.dtype == FLOAT16
     total = reduce(builder, np.add, array, axis, mean_dtype(array, dtype), out, keepdims, NoValue, where)
+    require_elements(builder, array, axis, where, 0)
     divisor = count(builder, array, axis, where, keepdims)
     if out is None and narrow:
         return as_type(divide_unsafe(builder, total, divisor), FLOAT16)
@@ -203,6 +205,19 @@ def count(builder: Builder, array: Array, axis: Any, where: Any, keepdims: bool)
         return fresh(builder, size_node(builder, product(sizes)), boxed=False)
     mask = broadcast_to(source_array(builder, where), array.shape)
     return reduce(builder, np.add, mask, axis, np.intp, None, keepdims)
+
+
+def require_elements(builder: Builder, array: Array, axis: Any, where: Any, ddof: Any) -> None:
+    """Decline where NumPy may warn of means of nothing other than by the floating-point error of the division."""
+    if where is not True:
+        if {"invalid", "divide"} & builder.ignored:
+            raise Decline("an empty mean warns even where floating-point errors are ignored")
+        return
+    size = product([array.shape[a] for a in read_axes(axis, array.ndim)])
+    if isinstance(ddof, (Array, Number)) or isinstance(size, Dim) and not isinstance(ddof, (int, Dim)):
+        raise Decline("computed degrees of freedom run as NumPy")
+    if not isinstance(ddof, (int, float, Dim)) or bool(size <= ddof):
+        raise Decline("a mean of too few elements warns")
 
 
 def divide_unsafe(builder: Builder, total: Array, divisor: Array, out: Any = None) -> Array:
@@ -240,6 +255,7 @@ def var(
     ddof = read_correction(ddof, correction)
     if dtype is None and array.dtype.kind in "biu":
         dtype = FLOAT64
+    require_elements(builder, array, axis, where, ddof)
     divisor = count(builder, array, axis, where, keepdims=False)
     center = mean
     if center is None:
