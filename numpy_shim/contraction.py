@@ -19,7 +19,7 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
-from npcompile.numpy_shim.manipulation import by_strides, calls_method, diagonal, ravel
+from npcompile.numpy_shim.manipulation import calls_method, diagonal, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
@@ -30,6 +30,7 @@ from npcompile.tensor_core.meta import (
     Shape,
     TensorMeta,
     broadcast_strides,
+    by_strides,
     contiguous_strides,
     is_contiguous,
     keep_order_strides,

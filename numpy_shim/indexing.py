@@ -13,7 +13,16 @@ from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes, contiguous_strides, like_strides
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    broadcast_shapes,
+    broadcast_strides,
+    contiguous_strides,
+    keep_order_strides,
+    like_strides,
+)
 
 INTP = np.dtype(np.intp)
 
@@ -67,13 +76,14 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     view = basic_index(boxed(x), selection.index)
     if not selection.lookups:
         return scalar(builder, view.node) if selection.is_scalar else view
-    node = looked_up(builder, view, selection)
+    axes, positions, order = looked_up_axes(builder, selection)
+    node = builder.apply("gather", permute(builder, view.node, axes_first(axes, view.ndim)), *positions)
     if selection.is_scalar:
         return scalar(builder, node)
     rest = rest_of(view, selection)
     if selection.is_copy:
         return fresh(builder, node, copied_meta(rest, "K"))
-    return fresh(builder, *place(builder, node, rest, selection.target))
+    return fresh(builder, *place(builder, node, rest, order, selection.target))
 
 
 def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
@@ -110,6 +120,8 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
     for item in items:
         width = width_of(item)
         sizes = x.shape[len(axes) : len(axes) + width]
+        if item is Ellipsis:
+            continue
         if item is None:
             new_axes.append(kept)
             kept += 1
@@ -125,20 +137,16 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
             axes.append(position_of(item, sizes[0]))
     arrays = [lookup.item for lookup in lookups]
     is_integer = all(isinstance(a, Positions) and a.is_integer for a in arrays)  # no advanced index
-    is_scalar = is_integer and not any(item is None or isinstance(item, slice) for item in items) and not has_ellipsis(keys)
+    is_scalar = is_integer and not any(map(is_basic, items))
     is_copy = is_integer and any(isinstance(a, Positions) and not a.is_scalar for a in arrays)
     if arrays and is_integer and not (is_scalar or is_copy or for_write):
         raise Decline("a view at a position that is array data", "copy the part, or index with a Python integer")
     return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy)
 
 
-def has_ellipsis(keys: Sequence[Any]) -> bool:
-    return any(k is Ellipsis for k in keys)
-
-
 def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> Any:
     """One item of a key: None, Ellipsis, slice, integer, Positions or Mask."""
-    if item is None or item is Ellipsis or isinstance(item, slice):
+    if is_basic(item):
         return item
     if isinstance(item, (bool, np.bool)):
         raise Decline("a boolean as index")
@@ -172,26 +180,34 @@ def width_of(item: Any) -> int:
         return item.array.ndim
     if isinstance(item, Positions):
         return len(item.arrays)
-    return 0 if item is None else 1
+    return 0 if item is None or item is Ellipsis else 1
 
 
 def expand_ellipsis(items: list[Any], ndim: int) -> list[Any]:
-    """Whole slices for the ellipsis, which stands at the end when there is none."""
+    """Whole slices after the ellipsis, which stands at the end when there is none."""
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(places) > 1:
         raise Decline("an index can only have a single ellipsis ('...')")
-    missing = ndim - sum(width_of(item) for item in items if item is not Ellipsis)
+    missing = ndim - sum(map(width_of, items))
     if missing < 0:
         raise Decline(f"too many indices for array: array is {ndim}-dimensional")
-    at = places[0] if places else len(items)
-    return [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+    at = places[0] + 1 if places else len(items)
+    return [*items[:at], *[slice(None)] * missing, *items[at:]]
 
 
 def target_of(items: Sequence[Any]) -> int:
-    """Result position of looked-up axes: where their items stand if together (integers count too), else first."""
-    places = [i for i, item in enumerate(items) if item is not None and not isinstance(item, slice)]
+    """Result position of looked-up axes: where their items stand if together (integers count too), else first.
+
+    An ellipsis separates them even where it stands for no axis.
+    """
+    places = [i for i, item in enumerate(items) if not is_basic(item)]
     is_together = bool(places) and places[-1] - places[0] + 1 == len(places)
-    return places[0] if is_together else 0
+    return sum(item is not Ellipsis for item in items[: places[0]]) if is_together else 0
+
+
+def is_basic(item: Any) -> bool:
+    """Is it neither an array nor an integer?"""
+    return item is None or item is Ellipsis or isinstance(item, slice)
 
 
 def check_item(item: Mask | Positions, sizes: Shape) -> None:
@@ -256,28 +272,26 @@ def within(low: Size, high: Size, least: Size, most: Size) -> tuple[Size, Size]:
 # --- lookups: gathers, scatters and masks
 
 
-def looked_up_axes(builder: Builder, view: Array, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...]]:
-    """The axes that index arrays stand for, and the arrays as int64 nodes broadcast to one shape."""
-    axes, nodes = [], []
+def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...], Shape]:
+    """The axes that index arrays stand for, the arrays as int64 nodes broadcast to one shape, and their memory order."""
+    axes: list[int] = []
+    arrays: list[Array | np.ndarray] = []
     for lookup in selection.lookups:
         assert isinstance(lookup.item, Positions)
         for axis, array in enumerate(lookup.item.arrays, lookup.axis):
             axes.append(axis)
-            nodes.append(cast(builder, as_array(builder, array).node, INTP))
-    shape = broadcast_shapes(*(n.meta.shape for n in nodes))
-    if any(same(n, 0) for n in shape) and not all(any(same(n, 0) for n in node.meta.shape) for node in nodes):
+            arrays.append(array)
+    shape = broadcast_shapes(*(a.shape for a in arrays))
+    if any(same(n, 0) for n in shape) and not all(any(same(n, 0) for n in a.shape) for a in arrays):
         raise Decline("index arrays that repeat no times are still checked")
-    return tuple(axes), tuple(expand(builder, n, shape) for n in nodes)
+    nodes = tuple(expand(builder, cast(builder, as_array(builder, a).node, INTP), shape) for a in arrays)
+    metas = [a.meta if isinstance(a, Array) else TensorMeta(a.shape, a.dtype, a.strides) for a in arrays if a.ndim]
+    order = keep_order_strides(shape, INTP.itemsize, [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in metas])
+    return tuple(axes), nodes, order
 
 
 def axes_first(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return (*axes, *(a for a in range(ndim) if a not in axes))
-
-
-def looked_up(builder: Builder, view: Array, selection: Selection) -> Node:
-    """Elements at the positions: axes of the index arrays, then the others."""
-    axes, positions = looked_up_axes(builder, view, selection)
-    return builder.apply("gather", permute(builder, view.node, axes_first(axes, view.ndim)), *positions)
 
 
 def rest_of(view: Array, selection: Selection) -> TensorMeta:
@@ -287,17 +301,20 @@ def rest_of(view: Array, selection: Selection) -> TensorMeta:
     return TensorMeta(shape, view.dtype, strides)
 
 
-def place(builder: Builder, node: Node, rest: TensorMeta, target: int) -> tuple[Node, TensorMeta]:
+def place(builder: Builder, node: Node, rest: TensorMeta, order: Shape, target: int) -> tuple[Node, TensorMeta]:
     """Move the looked-up axes, which come first, to `target`.
 
-    In memory they stay first, and the others keep the order that they had (numpy/_core/src/multiarray/mapping.c,
-    PyArray_MapIterNew).
+    In memory they stay first, in C order, and the others keep the order that they had. Without others the looked-up
+    axes are as the index arrays are (numpy/_core/src/multiarray/mapping.c, PyArray_MapIterNew).
     """
     width = node.meta.ndim - rest.ndim
+    itemsize = rest.dtype.itemsize
+    outer = contiguous_strides(node.meta.shape[:width], itemsize * rest.size)
+    if same(rest.size, 1):
+        outer = tuple(s // INTP.itemsize * itemsize for s in order)
     axes = placed_axes(node.meta.ndim, width, target)
-    inner = like_strides(rest.shape, rest.dtype.itemsize, rest)
-    outer = contiguous_strides(node.meta.shape[:width], rest.dtype.itemsize * rest.size)
-    shape, strides = (tuple(s[a] for a in axes) for s in (node.meta.shape, outer + inner))
+    strides = outer + like_strides(rest.shape, itemsize, rest)
+    shape, strides = (tuple(s[a] for a in axes) for s in (node.meta.shape, strides))
     return permute(builder, node, axes), TensorMeta(shape, rest.dtype, strides)
 
 
@@ -312,7 +329,7 @@ def inverse(axes: Sequence[int]) -> tuple[int, ...]:
 
 def write_looked_up(builder: Builder, view: Array, selection: Selection, source: Array) -> None:
     """view[positions] = source; where positions repeat, the last write wins."""
-    axes, positions = looked_up_axes(builder, view, selection)
+    axes, positions, _ = looked_up_axes(builder, selection)
     order = axes_first(axes, view.ndim)
     base = permute(builder, view.node, order)
     looked_up_shape = positions[0].meta.shape

@@ -35,6 +35,7 @@ from npcompile.tensor_core.meta import (
     Shape,
     TensorMeta,
     broadcast_shapes,
+    by_strides,
     is_contiguous,
     keep_order_strides,
     like_strides,
@@ -128,16 +129,6 @@ def ravel_as_stored(builder: Builder, a: Array) -> Array:
     if is_contiguous(turned.meta, "C"):
         return views.reshape(turned, (product(a.shape),))
     return flatten(builder, a, "K")
-
-
-def by_strides(packed: Shape) -> list[int]:
-    """Axes from the outermost, for strides without gaps. Sizes of 1 and 0 leave ties, which keep their order."""
-    axes = list(range(len(packed)))
-    for i in axes[1:]:
-        while i and not same(packed[axes[i - 1]], packed[axes[i]]) and packed[axes[i - 1]] < packed[axes[i]]:
-            axes[i - 1], axes[i] = axes[i], axes[i - 1]
-            i -= 1
-    return axes
 
 
 def flatten(builder: Builder, a: Array, order: Any = "C") -> Array:

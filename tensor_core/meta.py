@@ -146,6 +146,16 @@ def packed_strides(shape: Shape, itemsize: int, outermost_first: Sequence[int]) 
     return tuple(strides)
 
 
+def by_strides(packed: Shape) -> tuple[int, ...]:
+    """Axes from the outermost, for strides without gaps. Sizes of 1 and 0 leave ties, which keep their order."""
+    axes = list(range(len(packed)))
+    for i in axes[1:]:
+        while i and not same(packed[axes[i - 1]], packed[axes[i]]) and packed[axes[i - 1]] < packed[axes[i]]:
+            axes[i - 1], axes[i] = axes[i], axes[i - 1]
+            i -= 1
+    return tuple(axes)
+
+
 def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMeta]) -> Shape:
     """Strides of a fresh result with order='K': axes sorted as the operands' are (nditer's rule).
 
