@@ -1,0 +1,101 @@
+"""Random programs: what NumPy does, compiled code does. docs/fuzzing.md tells how to run it for long."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+import npcompile as npc
+from tests.fuzz import programs
+from tests.fuzz.programs import Program, define, draw_program
+from tests.shim.harness import compare_aliasing, flatten
+from tests.tracer.harness import BACKENDS, Outcome, compare_any, run
+
+EXAMPLES = int(os.environ.get("NPCOMPILE_FUZZ_EXAMPLES", "0"))
+SEED = os.environ.get("NPCOMPILE_FUZZ_SEED")
+DEFAULT_EXAMPLES = {"eager": 400, "cpu": 60}
+LOOSE = {2: 2e-2, 4: 1e-4, 8: 1e-9}  # of inexact programs: error of each float size, against the largest value
+
+
+def check_program(program: Program, backend: str) -> None:
+    """The program by NumPy and compiled, in each round with other arguments of other sizes."""
+    filename = f"<fuzz {abs(hash(program)):x}>"
+    user = define(program.source, "program", filename)
+    make = define(program.arguments_source, "arguments", f"{filename[:-1]} arguments>")
+    compiled = npc.compile(user, backend=backend, dynamic=program.dynamic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for round, sizes in enumerate(program.sizes):
+            try:
+                theirs_arguments, ours_arguments = (make(*sizes, round) for _ in range(2))
+            except (IndexError, ValueError):
+                continue
+            theirs, their_prints = observed(user, user, theirs_arguments)
+            ours, our_prints = observed(compiled, user, ours_arguments)
+            same_outcome(ours, theirs, program.is_exact)
+            assert len(our_prints) == len(their_prints)
+            compare_values(our_prints, their_prints, program.is_exact)
+
+
+def observed(function: Any, user: Any, arguments: list[Any]) -> tuple[Outcome, list[Any]]:
+    programs.printed.clear()
+    outcome = run(function, user, arguments)
+    return outcome, list(programs.printed)
+
+
+def same_outcome(ours: Outcome, theirs: Outcome, is_exact: bool) -> None:
+    if theirs.error is not None:
+        assert ours.error is not None, f"{theirs.error!r} is not raised; the result is {ours.value!r}"
+        assert (type(ours.error), str(ours.error)) == (type(theirs.error), str(theirs.error)), (ours.error, theirs.error)
+        assert ours.line == theirs.line, f"raised from line {ours.line}, not {theirs.line}"
+    elif ours.error is not None:
+        raise ours.error
+    compare_values(ours.value, theirs.value, is_exact)
+    compare_values(ours.arguments, theirs.arguments, is_exact)
+    compare_aliasing(ours.value, theirs.value, flatten(*ours.arguments), flatten(*theirs.arguments))
+
+
+def compare_values(ours: Any, theirs: Any, is_exact: bool) -> None:
+    if is_exact:
+        compare_any(ours, theirs, ulp=2)
+        return
+    our_arrays, their_arrays = flatten(ours), flatten(theirs)
+    assert len(our_arrays) == len(their_arrays)
+    scale = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in map(np.asarray, their_arrays) if x.dtype.kind in "fc"), default=0.0)
+    for a, b in zip(our_arrays, their_arrays):
+        assert (type(a), a.dtype, a.shape) == (type(b), b.dtype, b.shape)
+        kept = [k for k, n in enumerate(b.shape) if n > 1 and b.size]
+        assert [a.strides[k] for k in kept] == [b.strides[k] for k in kept]
+        if b.dtype.kind not in "fc":
+            np.testing.assert_array_equal(a, b)
+        else:
+            loose = LOOSE[np.asarray(b).real.dtype.itemsize] if scale < 1e30 else np.inf
+            close = np.isclose(a, b, rtol=loose, atol=loose * scale, equal_nan=True) | ~np.isfinite(b) | ~np.isfinite(a)
+            assert close.all(), (a, b)
+
+
+@st.composite
+def random_programs(draw: Any) -> Program:
+    return draw_program(draw)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_programs(backend: str) -> None:
+    @settings(
+        max_examples=EXAMPLES or DEFAULT_EXAMPLES[backend],
+        derandomize=SEED is None,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(random_programs())
+    def agrees(program: Program) -> None:
+        check_program(program, backend)
+
+    (agrees if SEED is None else seed(int(SEED))(agrees))()
