@@ -43,6 +43,7 @@ def cache_environment(folder: str) -> dict[str, str]:
 def in_new_process(*arguments: str, cache: str) -> str:
     """What a fresh interpreter prints. CalledProcessError shows what it said instead."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | cache_environment(cache)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode beside it
     done = subprocess.run(
         [sys.executable, *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=300
     )
