@@ -329,7 +329,9 @@ def inverse(axes: Sequence[int]) -> tuple[int, ...]:
 
 def write_looked_up(builder: Builder, view: Array, selection: Selection, source: Array) -> None:
     """view[positions] = source; where positions repeat, the last write wins."""
-    axes, positions, _ = looked_up_axes(builder, selection)
+    axes, positions, strides = looked_up_axes(builder, selection)
+    if not all(map(same, strides, contiguous_strides(positions[0].meta.shape, INTP.itemsize))):
+        raise Decline("index arrays that are not in C order: which of repeated positions is written last")
     order = axes_first(axes, view.ndim)
     base = permute(builder, view.node, order)
     looked_up_shape = positions[0].meta.shape
