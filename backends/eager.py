@@ -40,7 +40,8 @@ def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
         return value[()]
     strides = bind(meta.strides, symbols)
     axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
-    out = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else np.empty((), value.dtype)
+    prototype = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else value
+    out = np.empty_like(prototype, order="K")  # owns its memory, in the order of the prototype
     out[...] = value
     return out
 

@@ -137,8 +137,8 @@ ACCESSES: Final[dict[str, tuple[str, ...]]] = {
     "STORE_FAST_STORE_FAST": ("write", "write"),
 }
 
-# dis counts the arguments of a call as gone after PRECALL. They are still there.
-EFFECTS: Final = {"PRECALL": lambda arg: 0, "CALL": lambda arg: -arg - 1}
+# dis counts the arguments of a call as gone after PRECALL, where they still are, and not the generator left for POP_TOP.
+EFFECTS: Final = {"PRECALL": lambda arg: 0, "CALL": lambda arg: -arg - 1, "RETURN_GENERATOR": lambda arg: 1}
 
 # Instructions whose result takes the place of a NULL, or that push one among other values.
 CONSUMES: Final = {
@@ -152,7 +152,7 @@ CONSUMES: Final = {
 ASKS_FOR_NULL: Final = {  # opcode: (does this argument ask for a NULL, is it then certainly one)
     "LOAD_GLOBAL": (lambda arg: arg & 1, True),
     "LOAD_METHOD": (lambda arg: True, False),
-    "LOAD_ATTR": (lambda arg: arg & 1 and "LOAD_METHOD" not in dis.opmap, False),
+    "LOAD_ATTR": (lambda arg: arg & 1 and dis.opmap.get("LOAD_METHOD", 256) > 255, False),
     "LOAD_SUPER_ATTR": (lambda arg: arg & 1, False),
 }
 

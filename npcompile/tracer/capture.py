@@ -33,6 +33,7 @@ SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: pro
 ATOMIC_TYPES = (
     type,
     types.ModuleType,
+    types.CodeType,
     types.FunctionType,
     types.BuiltinFunctionType,
     types.MethodWrapperType,
@@ -61,6 +62,7 @@ class Decisions:
     native_calls: dict[int, Break] = field(default_factory=dict)  # instruction of the outermost frame -> why
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
+    halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Capture:
         if kind is float or kind is complex:
             self.guard(f"type({source}) is {kind.__name__}")
             return Number(self.builder.env, source, x)
+        if kind is types.CellType:
+            return self.cell(source, x)
         if kind is types.FunctionType and not source.startswith("G["):
             # A function made anew for each call is the same program, with cells and defaults of its own.
             self.guard(f"type({source}) is {self.name_constant(kind)} and {source}.__code__ is {self.name_constant(x.__code__)}")

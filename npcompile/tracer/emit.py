@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+import numpy as np
+
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
-from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
@@ -24,6 +26,7 @@ from npcompile.tracer.values import (
     Cell,
     Closure,
     Constant,
+    ErrorState,
     Iterator,
     Lazy,
     Mapping,
@@ -70,11 +73,24 @@ class Emitter:
                 pending.extend(children(value))
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
-        if not storages and not writes:
+        nodes = [s.node for s in storages]
+        unused = self.unused_that_may_raise([*nodes, *(node for _, node in writes)])
+        if not storages and not writes and not unused:
             return None
-        graph = self.capture.builder.finish([s.node for s in storages], [s.meta for s in storages], writes, name)
-        self.storages = {id(s): f"t{k}" for k, s in enumerate(storages)}
+        metas = [*(s.meta for s in storages), *(n.meta for n in unused)]
+        graph = self.capture.builder.finish([*nodes, *unused], metas, writes, name)
+        self.storages = {id(s): f"t{k}" for k, s in enumerate(storages)} | {id(n): f"unused_{k}" for k, n in enumerate(unused)}
         return graph
+
+    def unused_that_may_raise(self, results: list[Node]) -> list[Node]:
+        """Nodes that nothing uses and that raise for some data: NumPy would."""
+        used = set(topological(results))
+        unused: dict[Node, None] = {}
+        for node in reversed(self.capture.builder.made):
+            if OPS[node.op].raises and node not in used:
+                unused[node] = None
+                used.update(topological([node]))
+        return list(unused)
 
     def written(self) -> list[Storage]:
         """Outside arrays that the program has changed."""
@@ -88,9 +104,9 @@ class Emitter:
         results = "".join(f"{name}, " for name in self.storages.values())
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
-        errors = ["FloatingPointSignal"] * bool(graph.checks)
+        errors = ["FloatingPointSignal"] * (bool(graph.checks) and not graph.writes)
         errors += sorted({e.__name__ for node in graph.nodes for e in OPS[node.op].raises})
-        if errors and not graph.writes:
+        if errors:
             # Nothing has happened yet: NumPy runs the same part, and reports at the user's line.
             self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", f"    return {native}"]
         else:
@@ -140,6 +156,9 @@ class Emitter:
                 return f"{self.text(value.owner)}.{value.name}"
             case Method():
                 return f"{self.text(value.owner)}.{value.name}"
+            case ErrorState():
+                settings = ", ".join(f"{k}={v!r}" for k, v in value.settings.items())
+                return f"{self.name_constant(np.errstate)}({settings})"
             case Cell():
                 return value.source or self.variable(value, self.new_cell(value))
             case Closure():
@@ -182,7 +201,7 @@ class Emitter:
                 span = iterator.parts[0]
                 start = plain_number(span.start) + k * span.step
                 return f"iter(range({start}, {self.text(span.stop)}, {span.step}))"
-            case "sequence":
+            case "sequence" | "array":
                 return f"{self.name_constant(iterator_at)}({self.text(iterator.parts[0])}, {k})"
             case "reversed":
                 return f"{self.name_constant(reversed_at)}({self.text(iterator.parts[0])}, {k})"
@@ -212,7 +231,7 @@ def is_unchanged(value: Any) -> bool:
 
 
 def iterator_at(items: Any, position: int) -> Any:
-    """An iterator over a list or tuple that has given `position` items already."""
+    """An iterator over a list, tuple or array that has given `position` items already."""
     iterator = iter(items)
     iterator.__setstate__(position)
     return iterator

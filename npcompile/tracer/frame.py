@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
@@ -54,6 +54,8 @@ class NextItem:
     index: int  # of the FOR_ITER
     iterator: Any
 
+
+HALF_MADE = ("SET_FUNCTION_ATTRIBUTE",)  # a function without its cells is on the stack: nothing may end there
 
 Outcome = Return | Stop | Branch | Jump | NextItem
 Handler = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
@@ -131,10 +133,16 @@ class Frame:
             if is_root:
                 capture.builder.location = self.program.location(index)
                 stop = capture.decisions.stops.get(index)
-                if stop is not None:
+                if stop is not None and instructions[index].opname not in HALF_MADE:
+                    if self.contexts:
+                        raise self.give_up(self.contexts[0][0], stop)
                     return self.stop(index, stop)
+                halt = capture.decisions.halt
+                if halt is not None and halt[0] == capture.instructions:
+                    return self.stop(index, halt[1])
             instruction = instructions[index]
             saved = self.stack.copy()
+            began = capture.instructions
             capture.instructions += 1
             try:
                 if capture.instructions > INSTRUCTION_LIMIT:
@@ -145,7 +153,7 @@ class Frame:
                 result = handler(self, instruction)
             except Decline as decline:
                 self.stack = saved
-                return self.declined(index, decline)
+                self.declined(index, decline, began)
             if result is None:
                 self.index = index + 1
             elif isinstance(result, int):
@@ -156,9 +164,10 @@ class Frame:
                         raise self.give_up(self.contexts[0][0], self.why(index, Decline("data decides inside `with`")))
                     return result
                 self.stack = saved
-                return self.declined(index, Decline(*describe(result)))
+                self.declined(index, Decline(*describe(result)), began)
 
-    def declined(self, index: int, decline: Decline) -> Stop:
+    def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
+        """End the graph before the instruction. What it did before it declined is undone by capturing again."""
         reason = self.why(index, decline)
         if self.parent is not None:
             call = self.root.index
@@ -166,7 +175,8 @@ class Frame:
             raise Restart
         if self.contexts:
             raise self.give_up(self.contexts[0][0], reason)
-        return self.stop(index, reason)
+        self.capture.decisions.halt = began, reason
+        raise Restart
 
     def give_up(self, index: int, reason: Break) -> Restart:
         """End the graph before `index` in the next attempt."""

@@ -280,22 +280,30 @@ def build_slice(frame: Frame, i: Instruction) -> None:
     frame.push(SliceValue(*parts, *[Constant(None)] * (3 - i.arg)))
 
 
+def under_construction(frame: Frame, position: int) -> Any:
+    """The list or dict that is being built, `position` deep in the stack."""
+    container = frame.capture.realize(frame.stack[-position])
+    if not isinstance(container, (Sequence, Mapping)) or container.source is not None:
+        raise Decline("a container that was begun before the graph")
+    return container
+
+
 @handles("LIST_APPEND")
 def list_append(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
-    frame.stack[-i.arg].items.append(value)
+    under_construction(frame, i.arg).items.append(value)
 
 
 @handles("LIST_EXTEND")
 def list_extend(frame: Frame, i: Instruction) -> None:
     items = operators.iterate(frame.capture, frame.pop())
-    frame.stack[-i.arg].items.extend(items)
+    under_construction(frame, i.arg).items.extend(items)
 
 
 @handles("MAP_ADD")
 def map_add(frame: Frame, i: Instruction) -> None:
     value, key = frame.pop_raw(), frame.pop()
-    frame.stack[-i.arg].items[operators.constant_key(frame.capture, key)] = value
+    under_construction(frame, i.arg).items[operators.constant_key(frame.capture, key)] = value
 
 
 @handles("DICT_UPDATE", "DICT_MERGE")
@@ -303,7 +311,7 @@ def dict_update(frame: Frame, i: Instruction) -> None:
     source = frame.pop()
     if not isinstance(source, Mapping):
         raise Decline("** of an object that is not a plain dict")
-    target = frame.stack[-i.arg]
+    target = under_construction(frame, i.arg)
     if i.opname == "DICT_MERGE" and target.items.keys() & source.items.keys():
         raise Decline("multiple values for a keyword argument")
     target.items.update(source.items)
@@ -455,21 +463,23 @@ def make_function(frame: Frame, i: Instruction) -> None:
     closure = Closure(code, frame.globals_source or "", frame.globals, qualname=code.co_qualname)
     for flag, slot in ((8, "closure"), (4, "annotations"), (2, "kwdefaults"), (1, "defaults")):
         if MAKE_FUNCTION_HAS_FLAGS and i.arg & flag:
-            set_function_part(closure, slot, frame.pop_raw())
+            set_function_part(frame, closure, slot, frame.pop())
     frame.push(closure)
 
 
 @handles("SET_FUNCTION_ATTRIBUTE")
 def set_function_attribute(frame: Frame, i: Instruction) -> None:
-    closure, part = frame.pop_raw(), frame.pop_raw()
-    set_function_part(closure, {1: "defaults", 2: "kwdefaults", 4: "annotations", 8: "closure"}[i.arg], part)
+    closure, part = frame.pop(), frame.pop()
+    if not isinstance(closure, Closure):
+        raise Decline("a part of a function from outside is set")
+    set_function_part(frame, closure, {1: "defaults", 2: "kwdefaults", 4: "annotations", 8: "closure"}[i.arg], part)
     frame.push(closure)
 
 
-def set_function_part(closure: Closure, slot: str, part: Any) -> None:
+def set_function_part(frame: Frame, closure: Closure, slot: str, part: Any) -> None:
     match slot:
         case "closure":
-            closure.cells = list(part.items)
+            closure.cells = [frame.capture.realize(cell) for cell in part.items]
         case "defaults":
             closure.defaults = part
         case "kwdefaults":

@@ -125,7 +125,9 @@ def plain_number(value: Any) -> Any:
 
 def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array):
-        return lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
+        result = lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
+        capture.require_no_overlap()
+        return result
     if isinstance(left, Sequence) and left.kind is list and symbol == "+=":
         if left.source is not None:
             raise Decline("a list from outside is changed")
@@ -474,19 +476,19 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset)):
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Array():
-            return Iterator("sequence", [Sequence(tuple, array_items(capture, value))])
+            return Iterator("array", [iterable(value)])
         case Opaque() if hasattr(type(value.example), "__next__"):
             return value
         case _:
             raise Decline(f"iteration over {describe(value)}")
 
 
-def array_items(capture: Capture, x: Array) -> list[Any]:
+def iterable(x: Array) -> Array:
     if not x.ndim:
         raise Decline("iteration over a 0-D array")
     if isinstance(x.shape[0], Dim) or x.shape[0] > ITERATED_ROWS:
         raise Decline("iteration over an array of many rows")
-    return [lift(indexing.getitem(capture.builder, x, k)) for k in range(x.shape[0])]
+    return x
 
 
 ITERATED_ROWS = 16
@@ -501,6 +503,11 @@ def next_item(capture: Capture, iterator: Iterator) -> Any | None:
             if k >= len(items):
                 return None
             item = items[k]
+        case "array":
+            x = iterator.parts[0]
+            if k >= x.shape[0]:
+                return None
+            item = lift(indexing.getitem(capture.builder, x, k))  # when asked for: the array may have changed
         case "reversed":
             items = iterator.parts[0].items
             if k >= len(items):
@@ -541,6 +548,8 @@ def remaining(iterator: Any) -> int | None:
             return len(iterator.parts[0].items) - iterator.position
         case "range":
             return len(remaining_range(iterator.parts[0])) - iterator.position
+        case "array":
+            return iterator.parts[0].shape[0] - iterator.position
         case _:
             known = [r for p in iterator.parts if (r := remaining(p)) is not None]
             return min(known, default=None)

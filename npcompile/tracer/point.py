@@ -198,6 +198,7 @@ class CompiledFunction:
     breaks: list[Break] = field(default_factory=list)
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
     callees: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
+    stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     is_forwarded: bool = False
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
 
@@ -349,7 +350,7 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
-        decisions = Decisions()
+        decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, self.options.dynamic, self.name_constant)
             frame = self.frame_at(capture, point, state)
@@ -542,7 +543,7 @@ class Ending:
         if self.function.program.instructions[index].opname != "FOR_ITER":
             return None
         value = self.capture.realize(self.frame.stack[-1])
-        if isinstance(value, Iterator) and value.kind in ("range", "sequence"):
+        if isinstance(value, Iterator) and value.kind in ("range", "sequence", "array"):
             return value
         return value if isinstance(value, Opaque) and type(value.example) in PLAIN_ITERATORS else None
 

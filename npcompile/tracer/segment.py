@@ -132,7 +132,8 @@ class Body:
         depth = self.facts.depth[index]
         assert depth is not None
         slots = range(depth)
-        items: list[Any] = [Instr("POP_TOP") if k in null_slots else Instr("STORE_FAST", f".stack{k}") for k in reversed(slots)]
+        # Storing a NULL leaves the local without a value; POP_TOP would follow the pointer.
+        items: list[Any] = [Instr("STORE_FAST", f".stack{k}") for k in reversed(slots)]
         names = self.facts.live_locals(index)
         for name in names:
             if name not in self.facts.bound[index]:

@@ -84,8 +84,8 @@ class RangeValue:
 class Iterator:
     """An iterator made inside the captured program. `position` counts the items already given."""
 
-    kind: str  # "sequence", "range", "enumerate", "zip", "map", "reversed"
-    parts: list[Any]  # what it runs over: a Sequence, a RangeValue, or other Iterators
+    kind: str  # "sequence", "array", "range", "enumerate", "zip", "map", "reversed"
+    parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators
     position: int = 0
     start: int = 0  # of enumerate
 

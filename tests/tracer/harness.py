@@ -29,6 +29,19 @@ class Outcome:
     arguments: list[Any]
 
 
+@dataclass
+class Sample:
+    """A user function and the inputs of its test."""
+
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...]
+
+    def arguments(self, round: int) -> list[Any]:
+        names = list(inspect.signature(self.function).parameters)
+        given = [i(round) if isinstance(i, types.FunctionType) else i for i in self.inputs]
+        return given + [default_input(n, round) for n in names[len(given) :]]
+
+
 def default_input(name: str, round: int) -> np.ndarray:
     """What a parameter gets when the test says nothing: float64 (4, 3), other numbers for each name and round."""
     rng = np.random.default_rng([round, *name.encode()])
@@ -48,10 +61,8 @@ def check(
         @pytest.mark.parametrize("backend", BACKENDS)
         def test(backend: str) -> None:
             compiled = npc.compile(function, backend=backend, **options)
-            names = list(inspect.signature(function).parameters)
             for round in range(rounds):
-                given = [i(round) if isinstance(i, types.FunctionType) else i for i in inputs]
-                given += [default_input(n, round) for n in names[len(given) :]]
+                given = Sample(function, inputs).arguments(round)
                 theirs = run(function, function, clone(given))
                 ours = run(compiled, function, clone(given))
                 same_outcome(ours, theirs, ulp)
@@ -62,7 +73,7 @@ def check(
                 assert known is not None and len(known.breaks) == breaks, describe(known)
 
         test.__name__, test.__doc__ = function.__name__, function.__doc__
-        test.user_function = function  # type: ignore[attr-defined]
+        test.sample = Sample(function, inputs)  # type: ignore[attr-defined]
         return test
 
     return decorate
