@@ -137,7 +137,7 @@ def reset() -> None:
 
 def disable(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a function to be called as it is, never captured or compiled. Usable as a decorator."""
-    original = getattr(function, "__npcompile_original__", function)
+    original: Any = getattr(function, "__npcompile_original__", function)
     original.__npcompile_break__ = (f"{original.__qualname__} is marked with npcompile.disable", "")
     original.__npcompile_disabled__ = True
     return original

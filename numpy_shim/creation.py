@@ -296,7 +296,7 @@ def arange(
     if all(isinstance(v, (int, Dim, np.integer)) and not isinstance(v, bool) for v in values) and (
         wanted is None or wanted.kind in "iuf"
     ):
-        return integer_range(builder, *values, wanted)
+        return integer_range(builder, first, last, values[2], wanted)
     return constant_range(builder, [known(v) for v in values], wanted)
 
 
@@ -471,7 +471,8 @@ def eye(
 ) -> Array:
     require_cpu(device, like)
     meta = ordered_meta((N, N if M is None else M), dtype, order)
-    i, j = row_minus_column(builder, *meta.shape, integer(k))
+    rows, columns = meta.shape
+    i, j = row_minus_column(builder, rows, columns, integer(k))
     return fresh(builder, cast(builder, builder.apply("equal", i, j), meta.dtype), meta)
 
 
@@ -484,7 +485,8 @@ def identity(builder: Builder, n: Any, dtype: Any = None, *, like: Any = None) -
 def tri(builder: Builder, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Array:
     require_cpu(like=like)
     meta = ordered_meta((N, N if M is None else M), dtype, "C")
-    i, j = row_minus_column(builder, *meta.shape, integer(k))
+    rows, columns = meta.shape
+    i, j = row_minus_column(builder, rows, columns, integer(k))
     return fresh(builder, cast(builder, builder.apply("greater_equal", i, j), meta.dtype), meta)
 
 

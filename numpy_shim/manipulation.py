@@ -140,7 +140,7 @@ def flatten(builder: Builder, a: Array, order: Any = "C") -> Array:
     if order == "F":
         axes = axes[::-1]
     elif order == "K":
-        axes = by_strides(keep_order_strides(a.shape, a.dtype.itemsize, [a.meta]))
+        axes = list(by_strides(keep_order_strides(a.shape, a.dtype.itemsize, [a.meta])))
     shape = (product(a.shape),)
     return fresh(builder, views.reshaped(builder, permute(builder, a.node, tuple(axes)), shape), TensorMeta(shape, a.dtype))
 

@@ -236,8 +236,9 @@ def outer(builder: Builder, ufunc: np.ufunc, a: Any, b: Any, /, **keywords: Any)
 
 def at(builder: Builder, ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     """ufunc.at(a, indices, b) for integer array indices: repeated places combine."""
-    if not is_target(a) or b is None or ufunc.nin != 2 or REDUCERS.get(ufunc.__name__) is not ufunc:
-        raise Decline(f"such a {ufunc.__name__}.at runs as NumPy")
+    name = ufunc.__name__
+    if not is_target(a) or b is None or ufunc.nin != 2 or REDUCERS.get(name) is not ufunc:
+        raise Decline(f"such a {name}.at runs as NumPy")
     places = [as_array(builder, i) for i in (indices if isinstance(indices, tuple) else (indices,))]
     if not places or len(places) > a.ndim or any(p.dtype.kind not in "iu" for p in places):
         raise Decline("ufunc.at with other indices than arrays of integers runs as NumPy")
@@ -251,7 +252,7 @@ def at(builder: Builder, ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /
     int64 = np.dtype(np.int64)
     index_nodes = [expand(builder, cast(builder, p.node, int64), lead) for p in places]
     value = expand(builder, values.node(builder, a.dtype), shape)
-    a.write(builder.apply("scatter", a.node, value, *index_nodes, mode=ufunc.__name__))
+    a.write(builder.apply("scatter", a.node, value, *index_nodes, mode=name))
 
 
 def require_values(values: Operand, shape: Shape) -> None:

@@ -8,7 +8,7 @@ import opcode as opcode_tables
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 Positions = tuple[int | None, int | None, int | None, int | None]
@@ -210,7 +210,7 @@ def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]
 
 def cache_entries(name: str) -> int:
     """How many CACHE words follow an instruction: a list by opcode up to 3.12, then a table by name."""
-    table = opcode_tables._inline_cache_entries
+    table: Any = vars(opcode_tables)["_inline_cache_entries"]
     return table.get(name, 0) if isinstance(table, dict) else table[dis.opmap[name]]
 
 
@@ -231,8 +231,8 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
     instructions = []
     for index, (_, word, opcode, arg) in enumerate(raw):
         name = dis.opname[opcode]
-        target = index_at[jump_offset(name, word, arg)] if opcode in jumps else None
-        instructions.append(described(index, name, opcode, arg, target, handlers.get(word), positions[word]))
+        jump = index_at[jump_offset(name, word, arg)] if opcode in jumps else None
+        instructions.append(described(index, name, opcode, arg, jump, handlers.get(word), positions[word]))
     return tuple(instructions)
 
 
@@ -251,6 +251,7 @@ def described(
         consumes = kinds.count("write")
     else:
         consumes = CONSUMES[name](arg) if name in CONSUMES else max(0, -effect, -jump_effect)
+    pushes_null: tuple[bool, int] | None
     if name == "PUSH_NULL":
         pushes_null = (True, 0)
     else:

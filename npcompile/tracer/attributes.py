@@ -27,7 +27,7 @@ from npcompile.tracer.values import (
 
 # Modules whose attributes are assumed never to change.
 FIXED_MODULES = ("numpy", "scipy", "math", "cmath", "operator", "itertools", "functools", "builtins")
-CONTAINER_METHODS = {
+CONTAINER_METHODS: dict[type, tuple[str, ...]] = {
     list: ("append", "extend", "pop", "insert", "reverse", "copy", "index", "count"),
     tuple: ("index", "count"),
     dict: ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy"),
@@ -124,7 +124,8 @@ def is_library(module: str | None) -> bool:
 
 def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     """Python's attribute lookup for an object without a __getattribute__ of its own, run without running user code."""
-    x, cls = owner.example, type(owner.example)
+    x: Any = owner.example
+    cls: Any = type(x)
     if cls.__getattribute__ is not object.__getattribute__ or isinstance(x, np.ndarray):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
     on_class = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), _missing)

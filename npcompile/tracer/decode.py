@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 from npcompile.tensor_core.graph import Location
 
@@ -17,7 +18,7 @@ class Instruction:
     index: int  # position among the instructions, prefixes and caches left out
     opname: str
     arg: int
-    argval: object
+    argval: Any
     argrepr: str
     line: int
     target: int  # index of the jump target, -1 where there is none
@@ -35,8 +36,10 @@ class Program:
 
     def entry_of(self, index: int) -> int:
         """Where execution can enter to run the instruction at `index`: before the prefixes of a call."""
-        while index and self.instructions[index].opname in ("CALL", "PRECALL") and (
-            self.instructions[index - 1].opname in _CALL_PREFIX
+        while (
+            index
+            and self.instructions[index].opname in ("CALL", "PRECALL")
+            and (self.instructions[index - 1].opname in _CALL_PREFIX)
         ):
             index -= 1
         return index
@@ -49,8 +52,6 @@ class Program:
             if self.instructions[target].opname == "POP_TOP" and dis.stack_effect(dis.opmap["END_FOR"]) == -1:
                 target += 1
         return target
-
-
 
 
 def decode(code: CodeType) -> Program:

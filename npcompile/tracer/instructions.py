@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.array import Array
@@ -335,7 +336,7 @@ def unpack_ex(frame: Frame, i: Instruction) -> None:
     frame.stack += reversed([*items[:before], middle, *items[len(items) - after :]])
 
 
-CONVERSIONS = {1: str, 2: repr, 3: ascii}
+CONVERSIONS: dict[int, Callable[[Any], str]] = {1: str, 2: repr, 3: ascii}
 
 
 @handles("FORMAT_VALUE")
@@ -581,7 +582,7 @@ def get_iter(frame: Frame, i: Instruction) -> None:
 
 
 # Iterators whose __next__ is C code without user code in it: the generated program may call it.
-PLAIN_ITERATORS = (type(iter(range(0))), type(iter(())), type(iter([])), type(iter({})))
+PLAIN_ITERATORS: tuple[type, ...] = (type(iter(range(0))), type(iter(())), type(iter([])), type(iter({})))
 
 
 @handles("FOR_ITER")
