@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import heapq
+import inspect
 import opcode as opcode_tables
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -95,6 +96,9 @@ class CodeFacts:
             return (None,) * len(self.instructions)
         states = flow(self, entry, start._replace(null=mask_of(null_slots), unknown=0))
         return tuple(null_slots_of(states.get(index)) for index in range(len(self.instructions)))
+
+    def describe(self, code: CodeType, index: int) -> str:
+        return f"instruction {index}, {self.instructions[index].name}, of {code.co_qualname}"
 
     def live_locals(self, index: int) -> tuple[str, ...]:
         """The locals to hand over when execution is left before `index`, in the order of the code's variables."""
@@ -289,7 +293,7 @@ def after(instruction: Instruction, state: State, jump: bool, cell_slots: int) -
         source = depth - instruction.arg
         null, unknown, handled = (mask | (mask >> source & 1) << depth for mask in (null, unknown, handled))
         return State(new_depth, null, unknown, handled, bound, maybe_bound, swapped)
-    top = base = depth - instruction.consumes
+    base = depth - instruction.consumes
     keep = (1 << base) - 1
     new_null, new_unknown = null & keep, unknown & keep
     if instruction.pushes_null is not None:
@@ -431,8 +435,8 @@ def cell_slots_of(slots: tuple[str, ...], cells: tuple[str, ...], free: tuple[st
 
 
 def argument_count(code: CodeType) -> int:
-    flags = code.co_flags
-    return code.co_argcount + code.co_kwonlyargcount + bool(flags & 4) + bool(flags & 8)
+    star = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + star
 
 
 FACTS: Final[WeakKeyDictionary[CodeType, CodeFacts]] = WeakKeyDictionary()  # a memo: facts follow from the code alone

@@ -212,7 +212,8 @@ def run_inlined(
     positional: Arguments,
     keywords: Keywords,
 ) -> Any:
-    if code.co_flags & (0x20 | 0x80 | 0x200):
+    is_expression = code.co_name == "<genexpr>" and code.co_flags & 0x20
+    if code.co_flags & (0x20 | 0x80 | 0x200) and not is_expression:
         raise Decline(f"{code.co_qualname} is a generator or coroutine")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
@@ -221,6 +222,8 @@ def run_inlined(
     inner.cells = dict(zip(code.co_freevars, cells))
     outcome = inner.run()
     assert isinstance(outcome, Return), outcome
+    if is_expression:
+        return Iterator("sequence", [Sequence(tuple, inner.yielded)])
     return outcome.value
 
 
@@ -584,7 +587,7 @@ def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 
 def conversion(frame: Frame, kind: type, positional: Arguments, keywords: Keywords) -> Any:
-    if any(isinstance(p, Array) for p in positional):
+    if any(isinstance(p, Array) and frame.capture.known_contents(p) is None for p in positional):
         raise Decline(f"{kind.__name__}() of array data", "A NumPy scalar or 0-D array stays in the graph.")
     return evaluate_call(frame, kind, positional, keywords)
 

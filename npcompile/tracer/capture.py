@@ -12,9 +12,10 @@ import numpy as np
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.graph import Builder, Location
-from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
+from npcompile.tensor_core.graph import Builder, Location, Node, symbols_of
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_static
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.op import OPS
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -28,6 +29,8 @@ from npcompile.tracer.values import (
 
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
+
+KNOWN_SIZE = 1024  # elements of an array of constants that is computed while capturing, when its values decide something
 
 # Objects that are what they are: guarded by identity when they come from outside, never copied.
 ATOMIC_TYPES = (
@@ -74,6 +77,11 @@ class Break:
     location: Location
     callers: tuple[Location, ...] = ()  # of inlined functions, outermost first
 
+    @property
+    def user_location(self) -> Location:
+        """The line of the compiled function itself."""
+        return self.callers[0] if self.callers else self.location
+
     def __str__(self) -> str:
         via = "".join(f", called from {c}" for c in reversed(self.callers))
         hint = f" {self.hint}" if self.hint else ""
@@ -90,6 +98,7 @@ class Capture:
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
+    evaluated: dict[Node, np.ndarray | None] = field(default_factory=dict)
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
     instructions: int = 0
 
@@ -240,6 +249,26 @@ class Capture:
                 self.guard(f"{source}.strides[{axis}] == {stride}")
                 strides.append(stride)
         return tuple(shape), tuple(strides)
+
+    # --- arrays whose contents are known
+
+    def known_contents(self, array: Array) -> np.ndarray | None:
+        """The contents of a small array that depends on constants alone, else None."""
+        return self._evaluate(array.node)
+
+    def _evaluate(self, node: Node) -> np.ndarray | None:
+        if node not in self.evaluated:
+            self.evaluated[node] = self._evaluate_now(node)
+        return self.evaluated[node]
+
+    def _evaluate_now(self, node: Node) -> np.ndarray | None:
+        if node.op in ("input", "size") or not is_static(node.shape) or node.meta.size > KNOWN_SIZE:
+            return None
+        inputs = [self._evaluate(i) for i in node.inputs]
+        if any(i is None for i in inputs) or next(symbols_of(node), None) is not None:
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(OPS[node.op].eager(*inputs, **node.params))
 
     # --- writes to outside arrays
 

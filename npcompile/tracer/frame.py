@@ -89,6 +89,7 @@ class Frame:
     contexts: list[tuple[int, ErrorState]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     start: int = 0
+    yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once
 
     # --- the stack
 
@@ -168,7 +169,8 @@ class Frame:
 
     def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
-        reason = self.why(index, decline)
+        known = self.capture.decisions.native_calls.get(index) if self.parent is None else None
+        reason = known or self.why(index, decline)
         if self.parent is not None:
             call = self.root.index
             self.capture.decisions.native_calls[call] = reason

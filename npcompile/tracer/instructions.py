@@ -618,6 +618,20 @@ def type_name(value: Any) -> str:
             return f"a {type(value).__name__}"
 
 
+# --- generator expressions: all items are computed where the expression stands
+
+
+@handles("RETURN_GENERATOR")
+def return_generator(frame: Frame, i: Instruction) -> None:
+    frame.push(Constant(None))
+
+
+@handles("YIELD_VALUE")
+def yield_value(frame: Frame, i: Instruction) -> None:
+    frame.yielded.append(frame.pop_raw())
+    frame.push(Constant(None))
+
+
 # --- with
 
 

@@ -247,6 +247,8 @@ def plain(capture: Capture, value: Any) -> Any:
             return slice(*(plain(capture, v) for v in (value.start, value.stop, value.step)))
         case Mapping() if value.source is None:
             return {k: plain(capture, v) for k, v in value.items.items()}
+        case Array() if (contents := capture.known_contents(value)) is not None:
+            return contents.copy() if value.meta.boxed else contents[()]
         case Dim():
             return value.__index__()
         case Number():
@@ -315,7 +317,10 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case Truth():
             return value
         case Array():
-            return Truth(value)
+            contents = capture.known_contents(value)
+            if contents is None or contents.size != 1:
+                return Truth(value)
+            return Constant(bool(contents))
         case Dim():
             return Constant(bool(value))
         case Number():
@@ -410,6 +415,8 @@ def getitem(capture: Capture, container: Any, key: Any) -> Any:
             return container.items[name]
         case RangeValue():
             return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
+        case Constant() if isinstance(container.value, (dict, list)):  # of a library: assumed constant
+            return evaluate(lambda: container.value[plain(capture, key)])
         case Constant():
             return evaluate_pure(capture, operator.getitem, container, key)
         case Opaque() if type(container.example) is dict:

@@ -17,6 +17,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tracer import instructions
 from npcompile.tracer.analysis import CodeFacts, analyse
@@ -173,6 +174,13 @@ def call_with(function: Callable[..., Any], positional: list[Any], keywords: dic
     return function(*positional, **keywords)
 
 
+def simplified(graph: Graph) -> Graph:
+    """The graph simplified, unless that loses a node that raises for some data."""
+    simpler = simplify(graph)
+    before, after = (sum(bool(OPS[n.op].raises) for n in g.nodes) for g in (graph, simpler))
+    return simpler if before == after else graph
+
+
 def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
@@ -187,7 +195,7 @@ class CompiledFunction:
 
     user: types.FunctionType
     options: Options
-    entry: types.FunctionType = None  # type: ignore[assignment]
+    entry: Any = None
     code: types.CodeType = field(init=False)
     program: Program = field(init=False)
     facts: CodeFacts = field(init=False)
@@ -402,7 +410,7 @@ class CompiledFunction:
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
         if graph is not None:
-            graph = simplify(graph)
+            graph = simplified(graph)
             compiled = self.compile_graph(graph, capture, timings)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)

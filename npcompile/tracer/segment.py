@@ -1,18 +1,30 @@
 """The user's own code, entered at an instruction with a live stack and locals, and left at the next Points.
 
-The only file that assembles bytecode.
+The only file that assembles bytecode. A segment is a prologue that puts stack and locals in place, the reachable part of the
+user's instructions inside the exception regions they have, and at each exit, in its instruction's stead, a hand-over.
 """
 
 from __future__ import annotations
 
 import dis
+import inspect
 import types
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, TryBegin, TryEnd
-
-from npcompile.tracer.analysis import CodeFacts, analyse
+from npcompile.tracer.analysis import (
+    CodeFacts,
+    Handler,
+    Instruction,
+    Positions,
+    State,
+    analyse,
+    cache_entries,
+    flow,
+    mask_of,
+    null_slots_of,
+)
 
 
 class _Unbound:
@@ -20,11 +32,43 @@ class _Unbound:
         return "UNBOUND"
 
 
-UNBOUND = _Unbound()  # stands for a local that has no value
+UNBOUND: Final = _Unbound()  # stands for a local that has no value
 
-PROLOGUE = ("RESUME", "MAKE_CELL", "COPY_FREE_VARS")
-JUMP_IF_FALSE = "POP_JUMP_FORWARD_IF_FALSE" if "POP_JUMP_FORWARD_IF_FALSE" in dis.opmap else "POP_JUMP_IF_FALSE"
-LOAD_CHECKED = "LOAD_FAST_CHECK" if "LOAD_FAST_CHECK" in dis.opmap else "LOAD_FAST"
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is live at an instruction: how arguments, or a state handed over, stand for stack and locals."""
+
+    index: int
+    depth: int
+    null_slots: tuple[int, ...]
+    local_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """New code that enters the user's code at one instruction."""
+
+    code: types.CodeType  # its free variables are the user's cells, then the user's free variables
+    entry: Layout
+    layouts: dict[int, Layout]  # what is handed over, for each exit that control can reach
+    self_name: str | None  # the user's first parameter, passed before all others because super() looks for it there
+
+    def bind(self, user: types.FunctionType, cells: tuple[types.CellType, ...] = ()) -> Callable[..., tuple[Any, Any]]:
+        """The function to call with the stack values that are not NULL, then the locals."""
+        function = types.FunctionType(self.code, user.__globals__, user.__name__, None, cells or None)
+        if self.self_name is None:
+            return function
+        return lambda *state: function(self.self_in(cells, state), *state)
+
+    def self_in(self, cells: tuple[types.CellType, ...], state: tuple[Any, ...]) -> Any:
+        """The value of the user's first parameter."""
+        names = self.entry.local_names
+        if self.self_name in names:
+            return state[names.index(self.self_name) - len(names)]
+        if self.self_name in self.code.co_freevars:
+            return cells[self.code.co_freevars.index(self.self_name)].cell_contents
+        return UNBOUND
 
 
 def make_segment(
@@ -41,125 +85,424 @@ def make_segment(
     where `state` is what the Point there is entered with, and `(None, value)` when the code returns.
     """
     code = user.__code__
-    facts = analyse(code)
-    made = assemble(code, facts, entry, null_slots, local_names, exits)
-    name, namespace = user.__name__, user.__globals__
+    segment = assemble(code, entry, null_slots, local_names, exits)
     if not (code.co_cellvars or code.co_freevars):
-        return types.FunctionType(made, namespace, name)
+        return segment.bind(user)
 
     def with_cells(cells: tuple[types.CellType, ...], *state: Any) -> tuple[Any, Any]:
-        point, left = types.FunctionType(made, namespace, name, None, cells)(*state)
+        point, left = segment.bind(user, cells)(*state)
         return (None, left) if point is None else (point, (cells, *left))
 
     return with_cells
 
 
+def possible_exits(code: types.CodeType, entry: int, null_slots: tuple[int, ...] = (), *, protected: bool = False) -> frozenset[int]:
+    """The instructions at which a segment that enters at `entry` can be left.
+
+    Those in exception regions count only if `protected`: the region is then left without running its handler.
+    """
+    facts = analyse(code)
+    return frozenset(
+        index
+        for index, known in enumerate(facts.nulls(entry, null_slots))
+        if known is not None and facts.enterable[index] and (protected or not facts.protected[index])
+    )
+
+
 def assemble(
     code: types.CodeType,
-    facts: CodeFacts,
     entry: int,
     null_slots: tuple[int, ...],
     local_names: tuple[str, ...],
     exits: Mapping[int, Any],
-) -> types.CodeType:
-    old = Bytecode.from_code(code)
+    *,
+    protected: bool = False,
+) -> Segment:
+    """The segment of `code` from `entry` to `exits`. ValueError says why an instruction cannot be one of these.
+
+    The first instruction runs in any case: an exit at `entry` means arriving there again. The exits' objects become
+    constants of the new code, where the garbage collector cannot see them: a reference cycle through them is never freed.
+    """
+    facts = analyse(code)
+    check_entry(code, facts, entry, null_slots, local_names)
     depth = facts.depth[entry]
-    assert depth is not None, f"instruction {entry} of {code.co_qualname} is not reached"
-    nulls = facts.nulls(entry, null_slots)
-    stack_names = [f".stack{k}" for k in range(depth) if k not in null_slots]
-    new = Bytecode()
-    new.name, new.qualname = code.co_name, code.co_qualname
-    new.filename, new.first_lineno = code.co_filename, code.co_firstlineno
-    new.flags = code.co_flags & ~0x0C
-    new.argnames = [*stack_names, *local_names]
-    new.argcount = len(new.argnames)
-    new.freevars = [*code.co_cellvars, *code.co_freevars]
-    body = Body(facts, new.freevars)
-    items = body.prologue(entry, depth, null_slots, local_names)
-    opened: dict[TryBegin, None] = {}
-    replaced: dict[TryBegin, TryBegin] = {}
-    index = -1
-    for item in old:
-        if isinstance(item, TryBegin):
-            opened[item] = None
-        elif isinstance(item, TryEnd):
-            opened.pop(item.entry, None)
-            item = TryEnd(replaced.get(item.entry, item.entry))
-        elif isinstance(item, Instr):
-            index += 1
-            if index in exits:
-                known = nulls[index]
-                assert known is not None
-                items += body.leave(index, exits[index], known)
+    assert depth is not None
+    layout = Layout(entry, depth, null_slots, local_names)
+    states = flow(facts, entry, state_at_entry(facts, layout), exits)
+    layouts = {index: layout_at(code, facts, index, states[index], protected) for index in exits if index in states}
+    return Writer(code, facts, layout, states, layouts, exits).write()
+
+
+def check_entry(code: types.CodeType, facts: CodeFacts, entry: int, null_slots: tuple[int, ...], local_names: tuple[str, ...]) -> None:
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise ValueError(f"{code.co_qualname} is a generator or coroutine")
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        raise ValueError(f"{code.co_qualname} is not the code of a function")
+    if not facts.enterable[entry]:
+        raise ValueError(f"{facts.describe(code, entry)} cannot be entered")
+    depth = facts.depth[entry]
+    assert depth is not None
+    if any(slot >= depth for slot in null_slots):
+        raise ValueError(f"{facts.describe(code, entry)} finds {depth} values on the stack, no NULLs at {null_slots}")
+    # CPython 3.12 does not check locals that its compiler knows to be assigned.
+    missing = (facts.live[entry] & facts.bound[entry]).difference(local_names)
+    if missing:
+        raise ValueError(f"{facts.describe(code, entry)} needs {', '.join(sorted(missing))}")
+
+
+def state_at_entry(facts: CodeFacts, layout: Layout) -> State:
+    slot_of = {name: slot for slot, name in enumerate(facts.slots)}
+    given = mask_of([slot_of[name] for name in layout.local_names])
+    bound = mask_of([slot_of[name] for name in layout.local_names if name in facts.bound[layout.index]])
+    return State(layout.depth, mask_of(layout.null_slots), 0, 0, bound, given, 0)
+
+
+def layout_at(code: types.CodeType, facts: CodeFacts, index: int, state: State, protected: bool) -> Layout:
+    null_slots = null_slots_of(state)
+    if not facts.enterable[index]:
+        raise ValueError(f"{facts.describe(code, index)} cannot be an exit")
+    if null_slots is None:
+        raise ValueError(f"{facts.describe(code, index)} cannot be an exit: which stack slots are NULL is known at run time only")
+    if facts.protected[index] and not protected:
+        raise ValueError(f"{facts.describe(code, index)} cannot be an exit: it lies in an exception region")
+    return Layout(index, state.depth, null_slots, facts.live_locals(index))
+
+
+# --- Opcodes
+
+
+def first_of(*names: str) -> int:
+    """The opcode that this version of CPython has of several that do the same."""
+    return next(dis.opmap[name] for name in names if name in dis.opmap)
+
+
+LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
+PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE = map(first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE"))
+COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD = map(first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD"))
+CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
+JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
+JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
+# Move a value out of a local, so that the stack alone owns it.
+MOVE_FAST = (first_of("LOAD_FAST_AND_CLEAR"),) if "LOAD_FAST_AND_CLEAR" in dis.opmap else (LOAD_FAST, DELETE_FAST)
+
+CACHES: Final = {opcode: cache_entries(name) for name, opcode in dis.opmap.items() if opcode < 256}
+IS_BACKWARD: Final = frozenset(opcode for name, opcode in dis.opmap.items() if "BACKWARD" in name)
+TAKES_VARIABLE: Final = frozenset(dis.haslocal) | frozenset(dis.hasfree)
+TAKES_TWO_VARIABLES: Final = {
+    "LOAD_FAST_LOAD_FAST": (LOAD_FAST, LOAD_FAST),
+    "STORE_FAST_LOAD_FAST": (STORE_FAST, LOAD_FAST),
+    "STORE_FAST_STORE_FAST": (STORE_FAST, STORE_FAST),
+}
+DONE_BY_PROLOGUE: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RESUME"}
+
+# A label is the index of one of the user's instructions, or negative for a place of ours.
+ENTRY: Final = -1
+
+
+@dataclass(slots=True)
+class Item:
+    """An instruction to write."""
+
+    opcode: int
+    arg: int
+    label: int | None  # where a jump goes
+    positions: Positions
+    handler: Handler | None  # its target is a label
+    offset: int = 0  # of its first word
+    size: int = 1  # in words, with EXTENDED_ARGs and caches
+
+
+@dataclass
+class Writer:
+    """Writes the code of one segment."""
+
+    code: types.CodeType
+    facts: CodeFacts
+    layout: Layout  # at the entry
+    states: dict[int, State]  # at each reachable instruction
+    layouts: dict[int, Layout]  # at each reachable exit
+    exits: Mapping[int, Any]
+    items: list[Item] = field(default_factory=list)
+    labels: dict[int, int] = field(default_factory=dict)  # positions among the items
+    cold: list[tuple[int, int, Positions]] = field(default_factory=list)  # handlers of loads that may find nothing
+    positions: Positions = (None, None, None, None)  # of what is being written
+    handler: Handler | None = None  # of what is being written
+
+    def __post_init__(self) -> None:
+        code = self.code
+        self.cells = (*code.co_cellvars, *code.co_freevars)
+        self.consts = list(code.co_consts)
+        self.fresh_label = ENTRY
+        self.stack_names = [f".stack{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
+        parameters = [*self.stack_names, *self.layout.local_names]
+        self.self_name = code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
+        if self.self_name is not None:
+            stand_in = ".self" if self.self_name in self.cells else self.self_name
+            parameters = [stand_in, *(".again" if name == self.self_name else name for name in parameters)]
+        self.argcount = len(parameters)
+        own = [name for name in self.facts.slots if name not in self.cells]
+        self.variables = list(dict.fromkeys([*parameters, *own, *self.temporaries()]))
+        slot_of = {name: slot for slot, name in enumerate([*self.variables, *self.cells])}
+        self.slot_of = slot_of
+        self.new_slot = [slot_of[name] for name in self.facts.slots]
+
+    def temporaries(self) -> list[str]:
+        """Variables for the stack above a NULL, which BUILD_TUPLE must not see."""
+        return [f".stack{k}" for layout in self.layouts.values() for k in above_null(layout)]
+
+    def write(self) -> Segment:
+        entry = self.layout.index
+        self.prologue()
+        for index in sorted({entry, *self.states}):
+            if index in self.layouts:
+                self.hand_over(self.layouts[index])
             if index == entry:
-                # The landing gets exception regions of its own: control arrives from outside of the old ones.
-                items += [TryEnd(t) for t in reversed(opened)]
-                items.append(body.landing)
-                for region in opened:
-                    replaced[region] = TryBegin(region.target, region.push_lasti, region.stack_depth)
-                    items.append(replaced[region])
-            if item.name in PROLOGUE:
-                continue
-            items += body.rewritten(item)
-            continue
-        items.append(item)
-    new.extend([*items, *body.handlers])
-    return new.to_code()
+                self.place(ENTRY)
+            if index == entry or index not in self.layouts:
+                self.copy(self.facts.instructions[index])
+        self.write_cold()
+        return Segment(self.assembled(), self.layout, self.layouts, self.self_name)
 
+    # --- pieces
 
-class Body:
-    """Pieces of a segment's code."""
+    def add(self, opcode: int, arg: int = 0, label: int | None = None) -> None:
+        self.items.append(Item(opcode, arg, label, self.positions, self.handler))
 
-    def __init__(self, facts: CodeFacts, cells: list[str]):
-        self.facts, self.cells = facts, cells
-        self.landing = Label()
-        self.handlers: list[Any] = []
+    def place(self, label: int) -> None:
+        self.labels.setdefault(label, len(self.items))
 
-    def prologue(self, entry: int, depth: int, null_slots: tuple[int, ...], local_names: tuple[str, ...]) -> list[Any]:
-        items: list[Any] = [Instr("COPY_FREE_VARS", len(self.cells))] if self.cells else []
-        items.append(Instr("RESUME", 0))
-        for name in local_names:
+    def new_label(self) -> int:
+        self.fresh_label -= 1
+        return self.fresh_label
+
+    def load_constant(self, value: Any) -> None:
+        self.consts.append(value)
+        self.add(LOAD_CONST, len(self.consts) - 1)
+
+    def prologue(self) -> None:
+        entry = self.layout.index
+        self.positions = self.facts.instructions[entry].positions
+        if self.cells:
+            self.add(COPY_FREE_VARS, len(self.cells))
+        self.add(RESUME)
+        given = [n for n in (self.self_name, *self.layout.local_names) if n is not None and n not in self.cells]
+        for name in dict.fromkeys(given):
             if name not in self.facts.bound[entry]:
-                bound = Label()
-                items += [Instr("LOAD_FAST", name), Instr("LOAD_CONST", UNBOUND), Instr("IS_OP", 0)]
-                items += [Instr(JUMP_IF_FALSE, bound), Instr("DELETE_FAST", name), bound]
-        for slot in range(depth):
-            items.append(Instr("PUSH_NULL") if slot in null_slots else Instr("LOAD_FAST", f".stack{slot}"))
-        return [*items, Instr("JUMP_FORWARD", self.landing)]
+                self.unbind(self.slot_of[name])
+        for slot in range(self.layout.depth):
+            if slot in self.layout.null_slots:
+                self.add(PUSH_NULL)
+                continue
+            for opcode in MOVE_FAST:
+                self.add(opcode, self.slot_of[f".stack{slot}"])
+        if entry != min({entry, *self.states}) or entry in self.layouts:
+            self.add(JUMP_FORWARD, label=ENTRY)
 
-    def leave(self, index: int, point: Any, null_slots: tuple[int, ...]) -> list[Any]:
-        """Hand the live stack and locals to `point`."""
-        depth = self.facts.depth[index]
-        assert depth is not None
-        slots = range(depth)
-        # Storing a NULL leaves the local without a value; POP_TOP would follow the pointer.
-        items: list[Any] = [Instr("STORE_FAST", f".stack{k}") for k in reversed(slots)]
-        names = self.facts.live_locals(index)
-        for name in names:
-            if name not in self.facts.bound[index]:
-                items += self.load_or_unbound(name)
-        kept = [k for k in slots if k not in null_slots]
-        items += [Instr("LOAD_CONST", point)]
-        items += [Instr("LOAD_FAST", f".stack{k}") for k in kept]
-        items += [Instr("LOAD_FAST", n if n in self.facts.bound[index] else f".{n}") for n in names]
-        return [*items, Instr("BUILD_TUPLE", len(kept) + len(names)), Instr("BUILD_TUPLE", 2), Instr("RETURN_VALUE")]
+    def unbind(self, slot: int) -> None:
+        """Leave the local without a value if UNBOUND was passed."""
+        bound = self.new_label()
+        self.add(LOAD_FAST, slot)
+        self.load_constant(UNBOUND)
+        self.add(IS_OP, 0)
+        self.add(JUMP_IF_FALSE, label=bound)
+        self.add(DELETE_FAST, slot)
+        self.place(bound)
 
-    def load_or_unbound(self, name: str) -> list[Any]:
-        """Put the local's value, or UNBOUND, into a local that always has one."""
-        handler, done = Label(), Label()
-        region = TryBegin(handler, False)
-        self.handlers += [handler, Instr("PUSH_EXC_INFO"), Instr("POP_TOP"), Instr("POP_EXCEPT"), Instr("LOAD_CONST", UNBOUND)]
-        self.handlers += [Instr("STORE_FAST", f".{name}"), Instr("JUMP_BACKWARD", done)]
-        return [region, Instr(LOAD_CHECKED, name), Instr("STORE_FAST", f".{name}"), TryEnd(region), done]
+    def copy(self, instruction: Instruction) -> None:
+        """The user's instruction; returns say that they are one, and cells are free variables."""
+        index, name, opcode, arg = instruction.index, instruction.name, instruction.opcode, instruction.arg
+        self.positions, self.handler = instruction.positions, instruction.handler
+        self.place(index)
+        if index <= self.facts.start and name in DONE_BY_PROLOGUE:
+            return
+        if name == "RETURN_VALUE":
+            self.load_constant(None)
+            self.add(SWAP, 2)
+            self.add(BUILD_TUPLE, 2)
+            self.add(RETURN_VALUE)
+        elif name == "RETURN_CONST":
+            self.load_constant((None, self.code.co_consts[arg]))
+            self.add(RETURN_VALUE)
+        elif name in TAKES_TWO_VARIABLES:
+            first, second = self.new_slot[arg >> 4], self.new_slot[arg & 15]
+            if max(first, second) < 16:
+                self.add(opcode, first << 4 | second)
+            else:
+                for single, slot in zip(TAKES_TWO_VARIABLES[name], (first, second), strict=True):
+                    self.add(single, slot)
+        elif opcode in TAKES_VARIABLE:
+            self.add(opcode, self.new_slot[arg])
+        else:
+            self.add(opcode, arg, instruction.target)
 
-    def rewritten(self, item: Instr) -> list[Any]:
-        """Returns say that they are one; cells are free variables here."""
-        if item.name == "RETURN_VALUE":
-            line = {"location": item.location}
-            return [Instr("LOAD_CONST", None, **line), Instr("SWAP", 2, **line), Instr("BUILD_TUPLE", 2, **line), item]
-        if item.name == "RETURN_CONST":
-            return [Instr("LOAD_CONST", (None, item.arg), location=item.location), Instr("RETURN_VALUE", location=item.location)]
-        if isinstance(item.arg, CellVar):
-            item = item.copy()
-            item.arg = FreeVar(item.arg.name)
-        return [item]
+    def hand_over(self, layout: Layout) -> None:
+        """Return the exit's object and the live stack and locals."""
+        state = self.states[layout.index]
+        self.positions, self.handler = self.facts.instructions[layout.index].positions, None
+        self.place(layout.index)
+        moved = above_null(layout)
+        for slot in reversed(moved):
+            self.add(STORE_FAST, self.slot_of[f".stack{slot}"])  # Storing a NULL leaves the local without a value.
+        for slot in moved:
+            if slot not in layout.null_slots:
+                self.add(LOAD_FAST, self.slot_of[f".stack{slot}"])
+        height = layout.depth - len(layout.null_slots)
+        for name in layout.local_names:
+            self.load_or_unbound(name, state, height)
+            height += 1
+        self.add(BUILD_TUPLE, height)
+        self.load_constant(self.exits[layout.index])
+        self.add(SWAP, 2)
+        self.add(BUILD_TUPLE, 2)
+        self.add(RETURN_VALUE)
+
+    def load_or_unbound(self, name: str, state: State, height: int) -> None:
+        bit = 1 << self.facts.slots.index(name)
+        if state.bound & bit:
+            self.add(LOAD_FAST, self.slot_of[name])
+        elif not state.maybe_bound & bit:
+            self.load_constant(UNBOUND)
+        else:
+            failed, done = self.new_label(), self.new_label()
+            self.handler = Handler(failed, height, False)
+            self.add(CHECKED_LOAD, self.slot_of[name])
+            self.handler = None
+            self.place(done)
+            self.cold.append((failed, done, self.positions))
+
+    def write_cold(self) -> None:
+        """A local that a hand-over finds without a value becomes UNBOUND."""
+        for failed, done, self.positions in self.cold:
+            self.place(failed)
+            self.add(POP_TOP)
+            self.load_constant(UNBOUND)
+            self.add(JUMP_BACK, label=done)
+
+    # --- assembly
+
+    def assembled(self) -> types.CodeType:
+        code = self.code
+        bytecode = assembled_instructions(self.items, self.labels)
+        heights = [layout.depth + len(layout.local_names) + 2 for layout in self.layouts.values()]
+        return code.replace(
+            co_argcount=self.argcount,
+            co_posonlyargcount=0,
+            co_kwonlyargcount=0,
+            co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+            co_nlocals=len(self.variables),
+            co_varnames=tuple(self.variables),
+            co_cellvars=(),
+            co_freevars=self.cells,
+            co_consts=tuple(self.consts),
+            co_stacksize=max([code.co_stacksize + 1, self.layout.depth + 2, *heights]),
+            co_code=bytecode,
+            co_linetable=line_table(self.items, code.co_firstlineno),
+            co_exceptiontable=exception_table(self.items, self.labels),
+        )
+
+
+def above_null(layout: Layout) -> range:
+    """The stack slots from the lowest NULL up."""
+    return range(min(layout.null_slots, default=layout.depth), layout.depth)
+
+
+def assembled_instructions(items: list[Item], labels: dict[int, int]) -> bytes:
+    """The bytes of the instructions, once their sizes, on which jumps depend, and the jumps, on which sizes depend, agree."""
+    for item in items:
+        item.size = 1 + extended_words(item.arg) + CACHES[item.opcode]
+    jumps = [item for item in items if item.label is not None]
+    while True:
+        offset = 0
+        for item in items:
+            item.offset = offset
+            offset += item.size
+        grown = False
+        for item in jumps:
+            assert item.label is not None
+            distance = items[labels[item.label]].offset - (item.offset + item.size)
+            item.arg = -distance if item.opcode in IS_BACKWARD else distance
+            assert item.arg >= 0, (dis.opname[item.opcode], distance)
+            needed = 1 + extended_words(item.arg) + CACHES[item.opcode]
+            if needed > item.size:
+                item.size, grown = needed, True
+        if not grown:
+            break
+    words = bytearray()
+    for item in items:
+        caches = CACHES[item.opcode]
+        for shift in range(8 * (item.size - caches - 1), 0, -8):
+            words += bytes((dis.EXTENDED_ARG, item.arg >> shift & 255))
+        words += bytes((item.opcode, item.arg & 255)) + bytes(2 * caches)
+    return bytes(words)
+
+
+def extended_words(arg: int) -> int:
+    return (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
+
+
+def exception_table(items: list[Item], labels: dict[int, int]) -> bytes:
+    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/exception_handling.md"""
+    table = bytearray()
+    position = 0
+    while position < len(items):
+        first, handler = items[position], items[position].handler
+        while position < len(items) and items[position].handler == handler:
+            last = items[position]
+            position += 1
+        if handler is not None:
+            size = last.offset + last.size - first.offset
+            target = items[labels[handler.target]].offset
+            begin = len(table)
+            for number in (first.offset, size, target, handler.depth << 1 | handler.push_lasti):
+                table += high_first(number)
+            table[begin] |= 128
+    return bytes(table)
+
+
+def high_first(number: int) -> bytes:
+    """Six bits a byte, the highest first; bit 6 says that more follow."""
+    groups = [number & 63]
+    while number := number >> 6:
+        groups.append(number & 63 | 64)
+    return bytes(reversed(groups))
+
+
+def low_first(number: int) -> bytes:
+    """Six bits a byte, the lowest first; bit 6 says that more follow."""
+    groups = bytearray()
+    while number > 63:
+        groups.append(number & 63 | 64)
+        number >>= 6
+    groups.append(number)
+    return bytes(groups)
+
+
+def line_table(items: Iterable[Item], first_line: int) -> bytes:
+    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/code_objects.md#source-code-locations"""
+    table = bytearray()
+    line = first_line
+    runs: list[tuple[Positions, int]] = []
+    for item in items:
+        if runs and runs[-1][0] == item.positions:
+            runs[-1] = (item.positions, runs[-1][1] + item.size)
+        else:
+            runs.append((item.positions, item.size))
+    for positions, size in runs:
+        encoded, line = encoded_positions(positions, line)
+        kind = 15 if not encoded else 13 if None in positions else 14
+        for words in (*[8] * (size // 8), size % 8):
+            if words:
+                table += bytes((128 | kind << 3 | words - 1,)) + encoded
+                encoded, _ = encoded_positions(positions, line)
+    return bytes(table)
+
+
+def encoded_positions(positions: Positions, previous_line: int) -> tuple[bytes, int]:
+    line, end_line, column, end_column = positions
+    if line is None:
+        return b"", previous_line
+    delta = line - previous_line
+    encoded = low_first(-delta << 1 | 1 if delta < 0 else delta << 1)
+    if end_line is None or column is None or end_column is None:
+        return encoded, line
+    return encoded + low_first(end_line - line) + low_first(column + 1) + low_first(end_column + 1), line
