@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim.arguments import copy_of, scalar
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.ufunc_methods import (
     NoValue,
@@ -99,8 +100,9 @@ register(truth, np.logical_and, (np.all,), "all")
 def ptp(builder: Builder, a: Any, axis: Any = None, out: Any = None, keepdims: Any = NoValue) -> Array:
     """Largest minus smallest."""
     array = source_array(builder, a)
-    largest, smallest = (extreme(u, builder, array, axis, keepdims=keepdims) for u in (np.maximum, np.minimum))
-    return call_ufunc(np.subtract, builder, largest, smallest, out=read_out(out))
+    largest = extreme(np.maximum, builder, array, axis, out, keepdims)
+    smallest = extreme(np.minimum, builder, array, axis, None, keepdims)
+    return call_ufunc(np.subtract, builder, largest, smallest, out=out)
 
 
 @implements(np.count_nonzero)
@@ -108,7 +110,7 @@ def count_nonzero(builder: Builder, a: Any, axis: Any = None, *, keepdims: Any =
     array = source_array(builder, a)
     if axis is None and not keepdims and isinstance(np.count_nonzero(np.zeros(1)), int):
         raise Decline("this NumPy counts into a Python int")
-    truths = as_type(array, np.dtype(np.bool_))
+    truths = array if array.dtype == np.bool_ else copy_of(array, dtype=np.dtype(np.bool_))
     return reduce(builder, np.add, truths, axis, np.intp, None, keepdims)
 
 
@@ -185,9 +187,11 @@ def mean(
     total = reduce(builder, np.add, array, axis, mean_dtype(array, dtype), out, keepdims, NoValue, where)
     require_elements(builder, array, axis, where, 0)
     divisor = count(builder, array, axis, where, keepdims)
-    if out is None and narrow:
-        return as_type(divide_unsafe(builder, total, divisor), FLOAT16)
-    return divide_unsafe(builder, total, divisor, out)
+    result = divide_unsafe(builder, total, divisor, out)
+    if out is not None or not narrow:
+        return result
+    narrowed = copy_of(result, dtype=FLOAT16)
+    return narrowed if result.meta.boxed else scalar(builder, narrowed.node)
 
 
 def mean_dtype(array: Array, dtype: Any) -> Any:
@@ -213,7 +217,7 @@ def require_elements(builder: Builder, array: Array, axis: Any, where: Any, ddof
         if {"invalid", "divide"} & builder.ignored:
             raise Decline("an empty mean warns even where floating-point errors are ignored")
         return
-    size = product([array.shape[a] for a in read_axes(axis, array.ndim)])
+    size: Any = product([array.shape[a] for a in read_axes(axis, array.ndim)])
     if isinstance(ddof, (Array, Number)) or isinstance(size, Dim) and not isinstance(ddof, (int, Dim)):
         raise Decline("computed degrees of freedom run as NumPy")
     if not isinstance(ddof, (int, float, Dim)) or bool(size <= ddof):
@@ -224,20 +228,31 @@ def divide_unsafe(builder: Builder, total: Array, divisor: Array, out: Any = Non
     """total / divisor of total's dtype, into `out` when one was given."""
     if isinstance(out, Array):
         return call_ufunc(np.divide, builder, total, divisor, out=out, casting="unsafe")
-    quotient = call_ufunc(np.divide, builder, total, divisor)
-    return as_type(quotient, total.dtype, boxed=total.meta.boxed)
+    return of_dtype(call_ufunc(np.divide, builder, total, divisor), total)
 
 
-def as_type(array: Array, dtype: np.dtype, boxed: bool | None = None) -> Array:
-    boxed = array.meta.boxed if boxed is None else boxed
-    if array.dtype == dtype and array.meta.boxed == boxed:
-        return array
-    node = cast(array.builder, array.node, dtype)
-    return fresh(array.builder, node, result_meta(array.shape, dtype, [array]), boxed=boxed)
+def of_dtype(array: Array, like: Array) -> Array:
+    """The numbers of `array` in the memory of `like`, which NumPy would have written."""
+    return fresh(array.builder, cast(array.builder, array.node, like.dtype), like.meta, boxed=like.meta.boxed)
 
 
-@implements(np.var, method="var")
+@implements(np.var)
 def var(
+    builder: Builder,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    correction: Any = NoValue,
+    **keywords: Any,
+) -> Array:
+    return variance(builder, a, axis, dtype, out, read_correction(ddof, correction), keepdims, **keywords)
+
+
+def variance(
     builder: Builder,
     a: Any,
     axis: Any = None,
@@ -248,11 +263,9 @@ def var(
     *,
     where: Any = True,
     mean: Any = NoValue,
-    correction: Any = NoValue,
 ) -> Array:
     array = source_array(builder, a)
     keepdims, where, mean, out = default(keepdims, False), default(where, True), default(mean, None), read_out(out)
-    ddof = read_correction(ddof, correction)
     if dtype is None and array.dtype.kind in "biu":
         dtype = FLOAT64
     require_elements(builder, array, axis, where, ddof)
@@ -261,8 +274,7 @@ def var(
     if center is None:
         total = reduce(builder, np.add, array, axis, dtype, None, True, NoValue, where)
         center = divide_unsafe(builder, total, count(builder, array, axis, where, keepdims=True))
-    deviation = call_ufunc(np.subtract, builder, array, center, out=...)
-    squares = square_modulus(builder, deviation)
+    squares = square_modulus(builder, call_ufunc(np.subtract, builder, array, center, out=...))
     total = reduce(builder, np.add, squares, axis, dtype, out, keepdims, NoValue, where)
     if where is not True and keepdims:
         divisor = count(builder, array, axis, where, keepdims=True)
@@ -281,12 +293,25 @@ def read_correction(ddof: Any, correction: Any) -> Any:
 def square_modulus(builder: Builder, x: Array) -> Array:
     if x.dtype.kind != "c":
         return call_ufunc(np.square, builder, x, out=...)
-    parts = [fresh(builder, builder.apply(part, x.node), boxed=x.meta.boxed) for part in ("real", "imag")]
+    nodes = [builder.apply(part, x.node) for part in ("real", "imag")]
+    parts = [fresh(builder, node, result_meta(x.shape, node.dtype, [x])) for node in nodes]
     return call_ufunc(np.add, builder, *(call_ufunc(np.square, builder, p, out=...) for p in parts), out=...)
 
 
-@implements(np.std, method="std")
+@implements(np.std)
 def std(builder: Builder, a: Any, *arguments: Any, **keywords: Any) -> Array:
-    """The root of the variance."""
-    result = var(builder, a, *arguments, **keywords)
-    return call_ufunc(np.sqrt, builder, result, out=result if result.meta.boxed else None)
+    return root(builder, var(builder, a, *arguments, **keywords))
+
+
+def deviation(builder: Builder, a: Any, *arguments: Any, **keywords: Any) -> Array:
+    return root(builder, variance(builder, a, *arguments, **keywords))
+
+
+def root(builder: Builder, result: Array) -> Array:
+    if result.meta.boxed:
+        return call_ufunc(np.sqrt, builder, result, out=result)
+    return of_dtype(call_ufunc(np.sqrt, builder, result), result)
+
+
+# The methods know no `correction`.
+METHODS["var"], METHODS["std"] = variance, deviation

@@ -60,8 +60,8 @@ def reduce(
     kept = tuple(n for a, n in enumerate(array.shape) if a not in axes)
     shape = tuple(1 if a in axes else n for a, n in enumerate(array.shape)) if keepdims else kept
     start = read_initial(builder, ufunc, initial, loop[-1])
-    if ufunc is np.multiply and loop[0].kind == "c" and (mask is not None or start is not None):
-        raise Decline("the order of complex products decides the signs of zeros")
+    if ufunc is np.multiply and (loop[0].kind in "fc" and start is not None or loop[0].kind == "c" and mask is not None):
+        raise Decline("the order of these products decides overflow and the signs of zeros")
 
     value = cast_quietly(builder, array.node, loop[0])
     if mask is not None:

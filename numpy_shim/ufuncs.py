@@ -263,8 +263,10 @@ def apply_loop(builder: Builder, ufunc: np.ufunc, operands: Sequence[Operand], l
         answer = compare_out_of_range(ufunc, operands, loop[0])
         if answer is not None:
             return full(builder, shape, answer, loop[-1])
-    nodes = [expand(builder, o.node(builder, dtype), shape) for o, dtype in zip(operands, loop)]
-    return EXPANSIONS[ufunc](builder, *nodes) if ufunc in EXPANSIONS else builder.apply(ufunc.__name__, *nodes)
+    nodes = [o.node(builder, dtype) for o, dtype in zip(operands, loop)]
+    if ufunc in EXPANSIONS:
+        return EXPANSIONS[ufunc](builder, shape, *nodes)
+    return builder.apply(ufunc.__name__, *(expand(builder, n, shape) for n in nodes))
 
 
 # Comparing an integer array with a Python integer that its dtype cannot hold is the one case in which such a number
@@ -292,13 +294,36 @@ def compare_out_of_range(ufunc: np.ufunc, operands: Sequence[Operand], dtype: np
     return OUT_OF_RANGE[ufunc][bool(right.value > 0)]  # type: ignore[operator]
 
 
-def expand_clip(builder: Builder, x: Node, low: Node, high: Node) -> Node:
+def expand_clip(builder: Builder, shape: Shape, x: Node, low: Node, high: Node) -> Node:
+    """numpy/_core/src/umath/clip.cpp. Only the sign of a zero tells these forms from np.minimum(np.maximum(x, low), high)."""
     if x.dtype.kind == "c":
-        raise Decline("np.clip of complex numbers keeps NaN in bounds differently from np.maximum and np.minimum")
-    return builder.apply("minimum", builder.apply("maximum", x, low), high)
+        raise Decline("np.clip of complex numbers treats NaN in another way than np.maximum and np.minimum")
+    constant = has_constant_bounds(shape, low, high) if x.dtype.kind == "f" else None
+    x, low, high = (expand(builder, n, shape) for n in (x, low, high))
+    if constant is None:
+        return builder.apply("minimum", builder.apply("maximum", x, low), high)
+    ties = constant or x.dtype == np.float16  # is x kept when it equals a bound?
+    for bound, stays in ((low, "greater_equal" if ties else "greater"), (high, "less_equal" if ties else "less")):
+        inside = builder.apply("logical_or", builder.apply(stays, x, bound), builder.apply("isnan", x))
+        x = builder.apply("where", inside, x, bound)
+    return x
+
+
+def has_constant_bounds(shape: Shape, low: Node, high: Node) -> bool:
+    """Are both bounds the same for all elements, or not both along any axis? What NumPy does between depends on its loops."""
+    repeated = [all(is_repeated(bound.shape, axis - len(shape)) for bound in (low, high)) for axis in range(len(shape))]
+    moving = [r for r, n in zip(repeated, shape) if not same(n, 1)]
+    if any(moving) and not all(moving):
+        raise Decline("np.clip with bounds that repeat along some axes")
+    return all(moving)
+
+
+def is_repeated(shape: Shape, axis: int) -> bool:
+    return -axis > len(shape) or same(shape[axis], 1)
 
 
 # Ufuncs without a row of their own, written with those that have one; exactly the same.
+# (builder, shape of the result, operands that broadcast to it)
 EXPANSIONS: dict[np.ufunc, Callable[..., Node]] = {umath.clip: expand_clip}
 
 

@@ -49,6 +49,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+PYTHON_UNARY: dict[str, Callable[..., Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "abs": abs}
 TABLE = BINARY | INPLACE | COMPARE
 DTYPES = "?bBilLefdFD"
 PYTHON_NUMBERS = (0, 1, 2, 3, -1, 300, -200, 2**63, True, 0.5, 2.0, -1.5, 1e300, 1 + 2j)
