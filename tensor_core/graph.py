@@ -141,6 +141,11 @@ class Builder:
                 self.checks |= FLOAT_ERRORS - self.ignored
         return node
 
+    @property
+    def made(self) -> tuple[Node, ...]:
+        """Every node so far, each after what it uses."""
+        return tuple(self._made.values())
+
     def constant(self, value: Any, dtype: np.dtype) -> Node:
         """A 0-D constant, stored as a Python or NumPy scalar of `dtype`."""
         scalar = np.asarray(value, dtype=dtype)[()]

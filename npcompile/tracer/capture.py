@@ -179,7 +179,8 @@ class Capture:
         for other in self.cells.values():
             self.guard(f"{source} is not {other.source}")
         try:
-            content: Any = Lazy(f"{source}.cell_contents", real.cell_contents)
+            content: Any = Lazy(f"c{len(self.cells)}", real.cell_contents)
+            self.guard(f"[{content.source} := {source}.cell_contents]")  # read before the program writes the cell
         except ValueError:
             content = None
         self.cells[id(real)] = Cell(content, source)

@@ -32,7 +32,7 @@ from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
 ATTEMPT_LIMIT = 100  # decisions of one capture
-_OURS = re.compile(r"^(holds|FloatingPointSignal|np|[stv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
+_OURS = re.compile(r"^(holds|FloatingPointSignal|np|[cstv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
 
 assert instructions  # registers the handlers
 
@@ -577,7 +577,9 @@ class Ending:
         if not calls or function.compile_callee is None:
             return
         for position, value in enumerate(self.frame.stack):
-            callee = self.capture.realize(value) if isinstance(value, Lazy) else value
+            if isinstance(value, Lazy) and not is_user_function(value.example):
+                continue
+            callee = self.capture.realize(value)
             if isinstance(callee, Constant) and is_user_function(callee.value):
                 compiled = function.callees.get(callee.value)
                 if compiled is None:

@@ -184,14 +184,14 @@ class Writer:
     def probe(self, lines: Sequence[str], round: int = 0) -> dict[str, Any] | None:
         """The local variables after the program so far and these lines; None when execution does not come there."""
         here = "    " * self.indent
-        body = [*self.body, *(here + line for line in lines), f"{here}return [locals()]"]
+        body = [*self.body, *(here + line for line in lines), f"{here}return '<probe>', locals()"]
         program = Program(tuple(self.parameters), tuple(body), tuple(self.arguments), self.sizes, True, None)
         function = define(program.source, "program", "<probe>")
         make = define(program.arguments_source, "arguments", "<probe arguments>")
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function(*make(*self.sizes[round], round))
-        return result[0] if isinstance(result, list) else None
+        return result[1] if isinstance(result, tuple) and result[:1] == ("<probe>",) else None
 
     def add(self, lines: Sequence[str]) -> bool:
         """Append lines that run; False when they raise or make something that programs should not hold."""

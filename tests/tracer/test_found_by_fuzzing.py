@@ -1,0 +1,102 @@
+"""The smallest programs of random ones (tests/fuzz) that once were not NumPy's."""
+
+import numpy as np
+
+import npcompile as npc
+from tests.tracer.harness import check
+
+VECTOR = np.array([1.0, 0.5, -2.0])
+
+
+@npc.disable
+def opaque(x):
+    """A break: what comes back is an array from outside, which may overlap others."""
+    return x
+
+
+@check(VECTOR)
+def test_iterated_array_is_read_when_asked(x):
+    seen = []
+    for k, v in enumerate(x):
+        x -= v
+        seen.append((k, v))
+    return seen
+
+
+@check(VECTOR)
+def test_iterated_array_is_written_through_a_mask(x):
+    for v, w in zip(x, x):
+        x[x < 1] = 1
+    return v, w
+
+
+@check(np.zeros((2, 3)), lambda round: np.int64(3 * round))
+def test_index_that_raises_has_no_user(x, i):
+    y = x == 1
+    y[i] = True
+
+
+@check(np.zeros((2, 3)), lambda round: np.int64(3 * round))
+def test_index_that_raises_after_a_write(x, i):
+    x[0] = 7
+    y = x[..., None, i]
+    x[1] = 8
+    return y.shape
+
+
+@check(np.zeros((1, 1, 3)), lambda round: np.int64(round))
+def test_index_that_raises_where_nothing_is_written(x, i):
+    y = x == 1
+    y[i, None, 0:-2] = True
+    return y
+
+
+@check()
+def test_cell_is_written_after_its_value_was_kept(x):
+    kept = (x, x)
+    x = opaque(x)[:2]
+
+    def read():
+        return x
+
+    return kept[0].T, read()
+
+
+@check()
+def test_cells_change_places(x, y):
+    opaque(x)
+    x, y = y, x
+
+    def read():
+        return x, y
+
+    return read()
+
+
+@check()
+def test_written_array_overlaps_one_that_is_passed_on(x):
+    y = opaque(x[...])
+    x *= x[0]
+
+    def write(v):
+        v[...] = 1
+        return x
+
+    return write(y), y
+
+
+@check(VECTOR)
+def test_in_place_operator_with_overlapping_operand(x):
+    y = opaque(x[::-1])
+    x += y
+    y -= x[0]
+    return x
+
+
+@check(VECTOR)
+def test_out_overlaps_operand(x):
+    y = opaque(x[1:])
+    z = opaque(x[:-1])
+    np.add(y, z, out=z)
+    z += y
+    return x
