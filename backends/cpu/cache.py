@@ -7,10 +7,8 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import stat
 import struct
-import tempfile
 import threading
 import time
 import warnings
@@ -20,17 +18,24 @@ from pathlib import Path
 
 import platformdirs
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: nobody waits for anybody
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT = 1
 MAGIC = b"npc-end\n"
 FOOTER = struct.Struct("<Q8s")  # length of the JSON text before it, MAGIC
 MOST_BYTES = 1 << 29  # of all entries: the least recently used go first
+TRIM_EVERY = 32  # entries stored
 LOCK_TIMEOUT = 150.0  # seconds: whoever holds a lock for longer is stuck
 TOUCH_AFTER = 3600.0  # seconds: how exact the order of use is
-TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"  # first letters of a file that is not complete
+ABANDONED = 3600.0  # seconds: older temporary files were left behind by killed processes
 
 
 def key_of(*parts: str) -> str:
-    """The name of an entry: whatever could make it differ must be among `parts`."""
+    """The name of an entry: whatever could make its content differ must be among `parts`."""
     digest = hashlib.sha256(f"npcompile {FORMAT}".encode())
     for part in parts:
         encoded = part.encode()
@@ -59,81 +64,79 @@ def unseal(content: bytes, key: str) -> bytes | None:
 
 @dataclass(slots=True, eq=False)
 class Cache:
-    """Entries in `folder`, which is the user's own; in a private temporary folder where that one cannot be written."""
+    """Entries in `folder`, the user's own; in a private temporary folder while that cannot be written."""
 
     folder: Path | None
+    most_bytes: int = MOST_BYTES
     _temporary: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock_file: int | None = None
     _stored: int = 0
-
-    def read(self, key: str, suffix: str) -> bytes | None:
-        """The payload of an entry, or None."""
-        found = self._open(key, suffix)
-        return found[1] if found else None
 
     def find(self, key: str, suffix: str) -> Path | None:
         """The verified file of an entry, or None."""
         found = self._open(key, suffix)
         return found[0] if found else None
 
+    def read(self, key: str, suffix: str) -> bytes | None:
+        """The payload of an entry, or None."""
+        found = self._open(key, suffix)
+        return found[1] if found else None
+
     def _open(self, key: str, suffix: str) -> tuple[Path, bytes] | None:
-        for folder in (self.folder, self._temporary):
-            if folder is None:
-                continue
+        for folder in self._folders():
             path = folder / (key + suffix)
             try:
                 with open(path, "rb") as file:
-                    content = file.read()
                     modified = os.fstat(file.fileno()).st_mtime
+                    payload = unseal(file.read(), key)
+                if payload is None:
+                    os.unlink(path)
+                    continue
+                if time.time() - modified > TOUCH_AFTER:
+                    with contextlib.suppress(OSError):  # a cache that can only be read is still one
+                        os.utime(path)
             except OSError:
                 continue
-            payload = unseal(content, key)
-            if payload is None:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                continue
-            if time.time() - modified > TOUCH_AFTER:
-                with contextlib.suppress(OSError):
-                    os.utime(path)
             return path, payload
         return None
 
     def write(self, key: str, suffix: str, payload: bytes) -> Path | None:
-        """Store an entry. None when it cannot be stored anywhere."""
-        for folder in self._writable():
-            temporary = None
+        """Store an entry. None when there is no room for it anywhere."""
+        for find_folder in (self._own, self.temporary):
             try:
-                handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
-                with open(handle, "wb") as file:
-                    file.write(payload)
-                    file.write(seal(payload, key))
-                path = folder / (key + suffix)
-                os.replace(temporary, path)
+                folder = find_folder()
+                path = store(folder, key, suffix, payload)
             except OSError:
-                if temporary is not None:
-                    with contextlib.suppress(OSError):
-                        os.unlink(temporary)
                 continue
             self._stored += 1
-            if self._stored % 32 == 1:
-                trim(folder)
+            if self._stored % TRIM_EVERY == 1:
+                trim(folder, self.most_bytes)
             return path
         return None
 
     def forget(self, key: str, suffix: str) -> None:
         """Drop an entry that turned out to be unusable."""
-        for folder in (self.folder, self._temporary):
-            if folder is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(folder / (key + suffix))
+        for folder in self._folders():
+            with contextlib.suppress(OSError):
+                os.unlink(folder / (key + suffix))
 
-    def _writable(self) -> Iterator[Path]:
-        if self.folder is not None:
-            yield self.folder
-        yield self.temporary()
+    def in_child(self) -> Cache:
+        """The same for a forked child, where no other thread is left to release a lock."""
+        return Cache(self.folder, self.most_bytes, self._temporary)
+
+    def _folders(self) -> list[Path]:
+        return [folder for folder in (self.folder, self._temporary) if folder is not None]
+
+    def _own(self) -> Path:
+        if self.folder is None:
+            raise FileNotFoundError("no cache directory")
+        return self.folder
 
     def temporary(self) -> Path:
         """A folder of this process alone, removed at exit. OSError when even that cannot be had."""
+        import tempfile  # here, because it takes longer to import than a warm start
+
         with self._lock:
             if self._temporary is None or not self._temporary.is_dir():
                 self._temporary = Path(tempfile.mkdtemp(prefix="npcompile-"))
@@ -142,31 +145,118 @@ class Cache:
 
     @contextlib.contextmanager
     def scratch_directory(self) -> Iterator[Path]:
-        """A folder for intermediate files, gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix="npcompile-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        """A folder for intermediate files, gone afterwards. OSError when there is none."""
+        import tempfile  # here, because it takes longer to import than a warm start
+
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="npcompile-", ignore_cleanup_errors=True)
+        except OSError:
+            folder = tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=self._own(), ignore_cleanup_errors=True)
+        with folder as name:
+            yield Path(name)
 
     @contextlib.contextmanager
     def locked(self, key: str) -> Iterator[None]:
-        """Hold the work on one key, among processes. Where files cannot be locked nobody waits."""
-        yield
+        """Hold the work on one key, among processes: the second to come waits, then finds the entry.
+
+        A lock is a byte of one file, so that the system releases it when its holder dies. Where the disk has no locks,
+        or the holder is stuck, nobody waits: the work is then done twice, which harms nothing.
+        """
+        offset = int(key[:8], 16)
+        file = self._open_lock_file()
+        held = file is not None and wait_for_lock(file, offset)
+        try:
+            yield
+        finally:
+            if held:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(file, fcntl.LOCK_UN, 1, offset)
+
+    def _open_lock_file(self) -> int | None:
+        # One descriptor for the life of the process: closing any other one on this file would drop every lock on it.
+        with self._lock:
+            if self._lock_file is None and self.folder is not None and fcntl is not None:
+                try:
+                    self._lock_file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                except OSError:
+                    return None
+            return self._lock_file
+
+
+def wait_for_lock(file: int, offset: int, timeout: float = LOCK_TIMEOUT) -> bool:
+    """Was the byte at `offset` locked? False after `timeout` seconds, or where files cannot be locked."""
+    deadline, pause = time.monotonic() + timeout, 0.002
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+            return True
+        except (BlockingIOError, PermissionError):  # POSIX lets a held lock be either
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.1)
+        except OSError:
+            return False
+
+
+def store(folder: Path, key: str, suffix: str, payload: bytes) -> Path:
+    """Write a whole entry under another name, then give it its own: readers see all of it or none."""
+    path = folder / (key + suffix)
+    temporary = folder / f"{TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(payload)
+            file.write(seal(payload, key))
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path
+
+
+def trim(folder: Path, most_bytes: int) -> None:
+    """Remove the least recently used entries over `most_bytes`, and what killed processes left behind."""
+    entries = []
+    try:
+        with os.scandir(folder) as found:
+            for entry in found:
+                with contextlib.suppress(OSError):  # somebody else removed it
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        entries.append((status.st_mtime, status.st_size, entry.name))
+    except OSError:
+        return
+    total = sum(size for _, size, _ in entries)
+    for modified, size, name in sorted(entries):
+        is_abandoned = name.startswith(TEMPORARY) and time.time() - modified > ABANDONED
+        is_entry = name.endswith((".so", ".json"))
+        if is_abandoned or (is_entry and total > most_bytes):
+            with contextlib.suppress(OSError):
+                os.unlink(folder / name)
+                total -= size
 
 
 def remove_folder(folder: Path, owner: int) -> None:
+    import shutil  # here, because it takes longer to import than a warm start
+
     if os.getpid() == owner:  # not in a forked child
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def trim(folder: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Remove the least recently used entries over `most_bytes`, and what killed processes left behind."""
-
-
 def open_cache() -> Cache:
-    """The cache of this user: NPCOMPILE_CACHE_DIR, or the platform's place for caches."""
-    chosen = os.environ.get("NPCOMPILE_CACHE_DIR") or platformdirs.user_cache_dir("npcompile", appauthor=False)
-    folder = Path(chosen)
+    """The cache of this user: NPCOMPILE_CACHE_DIR, or the platform's place for caches. Warns when that is not safe."""
+    chosen = os.environ.get("NPCOMPILE_CACHE_DIR")
+    folder = Path(os.path.abspath(chosen) if chosen else platformdirs.user_cache_dir("npcompile", appauthor=False))
+    if not folder.is_absolute():  # there is no home directory
+        return Cache(None)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        pass  # not a directory: `why_unsafe` says so
+    except OSError:
+        return Cache(None)
+    try:
         fault = why_unsafe(os.lstat(folder))
     except OSError:
         return Cache(None)

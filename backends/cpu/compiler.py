@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from npcompile.backends.cpu.cache import Cache
+from npcompile.backends.cpu.cache import Cache, key_of
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
@@ -104,10 +104,9 @@ def restore(known: bytes) -> Compiler:
 
 def fingerprint(command: Sequence[str]) -> str:
     """Changes whenever another compiler, processor or target, or another choice of flags, would change the probe."""
-    status = os.stat(os.path.realpath(command[0]))
+    files = [os.stat(path) for path in map(which, command) if path]  # $CC may be a wrapper and what it wraps
     wanted = (architecture(), *BASE_FLAGS, *OPTIONAL_FLAGS, *OPTIONAL_LIBRARIES)
-    parts = (*command, str(status.st_mtime_ns), str(status.st_size), *wanted, processor())
-    return hashlib.sha256("\0".join(("compiler", *parts)).encode()).hexdigest()
+    return key_of("compiler", *command, *(f"{f.st_mtime_ns} {f.st_size}" for f in files), *wanted, processor())
 
 
 def architecture() -> str:

@@ -1,34 +1,31 @@
-"""From C text to a Python function: compile or find in the cache, load, bind to the runtime."""
+"""From C text to a Python function: compile it or find it in the cache, load it, bind it to the runtime."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.cache import Cache, key_of, open_cache
-from npcompile.backends.cpu.compiler import Compiler, CompilerError, NoCompiler, find_compiler
+from npcompile.backends.cpu.compiler import Compiler, find_compiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
-from npcompile.backends.cpu.threads import thread_limit
+from npcompile.backends.cpu.threads import thread_limit, usable_processors
 
+__all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
+
+RUNTIME = Path(__file__).with_name("runtime.c")
 METH_FASTCALL = 0x80
-BLAS_ROUTINES = ("sgemm", "dgemm", "cgemm", "zgemm", "sgemv", "dgemv", "cgemv", "zgemv", "ssyrk", "dsyrk", "sdot", "ddot")
-BLAS_NAMES = (  # how builds of NumPy name their BLAS's routines, and the largest integer that these take
-    ("scipy_{}_64_", 2**63 - 1),
-    ("{}_64_", 2**63 - 1),
-    ("{}64_", 2**63 - 1),
-    ("scipy_{}_", 2**31 - 1),
-    ("{}_", 2**31 - 1),
-)
+MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,130 +38,215 @@ class Loaded:
     was_cached: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A shared library in this process. It is never unloaded: functions and arrays point into it."""
+
+    handle: ctypes.PyDLL
+    path: Path
+    was_cached: bool
+
+
+@dataclass(slots=True, eq=False)
+class Loader:
+    """What one compiler made for this process. Every method may be called from many threads."""
+
+    cache: Cache
+    compiler: Compiler
+    table: int = 0  # address of the runtime's struct npc_runtime once it has started
+    compiled: int = 0  # units that were not in the cache
+    _loaded: dict[str, Loaded] = field(default_factory=dict)
+    _locks: dict[str, threading.Lock] = field(default_factory=dict)  # one per unit
+    _compiling: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(usable_processors() + 1))
+
+    def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
+        """The unit of PRELUDE and `source`, loaded once per process. Raises NoCompiler."""
+        text = PRELUDE + source
+        key = self.key(text, *(dtype.str for dtype in dtypes))  # `npc_dtypes` is a static of the library
+        with self.lock(key):
+            if key not in self._loaded:
+                began = time.perf_counter()
+                runtime = None if self.table else InBackground(self.start_runtime)
+                try:
+                    library = self.library(text, key, "npc_run")
+                finally:
+                    self.table = runtime.result() if runtime else self.table
+                function = bind(library, self.table, dtypes)
+                self._loaded[key] = Loaded(function, time.perf_counter() - began, library.path, library.was_cached)
+            return self._loaded[key]
+
+    def key(self, *parts: str) -> str:
+        return key_of(self.compiler.identity, *self.compiler.flags, *self.compiler.libraries, *parts)
+
+    def lock(self, name: str) -> threading.Lock:
+        return self._locks.setdefault(name, threading.Lock())
+
+    def start_runtime(self) -> int:
+        """The address of the runtime's table."""
+        with self.lock("runtime"):
+            if self.table:
+                return self.table
+            source = f'{TYPES}#line 1 "{RUNTIME.name}"\n{RUNTIME.read_text()}'
+            return start(self.library(source, self.key(source), "npc_start"))
+
+    def library(self, source: str, key: str, entry: str) -> Library:
+        """The library of a whole unit, which defines the function `entry`. Raises CompilerError."""
+        try:
+            found = self.find(key)
+            if found is None:
+                with self.cache.locked(key):  # another process may be compiling it now
+                    found = self.find(key) or self.compile(source, key, entry)
+            return found
+        except OSError as error:
+            raise CompilerError(f"compiled code cannot be kept anywhere: {error}") from error
+
+    def find(self, key: str) -> Library | None:
+        path = self.cache.find(key, ".so")
+        try:
+            return Library(ctypes.PyDLL(str(path)), path, True) if path else None
+        except OSError:  # removed meanwhile, or nothing may be executed from that disk
+            return None
+
+    def compile(self, source: str, key: str, entry: str) -> Library:
+        with self._compiling, self.cache.scratch_directory() as folder:
+            made = folder / "unit.so"
+            self.compiler.compile(source, made)
+            payload = made.read_bytes()
+            try:
+                handle = ctypes.PyDLL(str(made))
+            except OSError as error:
+                # The compiler lies, or nothing may be executed from that folder: then perhaps from the cache.
+                self.cache.write(key, ".so", payload)
+                found = self.find(key)
+                if found is None:
+                    self.cache.forget(key, ".so")
+                    raise CompilerError(f"{self.compiler.command[0]} made a library that cannot be loaded: {error}") from error
+                handle = found.handle
+            if not hasattr(handle, entry):
+                self.cache.forget(key, ".so")
+                raise CompilerError(f"{self.compiler.command[0]} made a library without {entry}")
+            self.compiled += 1
+            return Library(handle, self.cache.write(key, ".so", payload) or made, False)
+
+
+class InBackground(threading.Thread):
+    """A call that runs beside this thread: `result()` waits for what it returns or raises."""
+
+    def __init__(self, function: Callable[[], Any]):
+        super().__init__(daemon=True)
+        self.function = function
+        self.outcome: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.outcome = self.function()
+        except BaseException as error:  # raised again by `result`
+            self.error = error
+
+    def result(self) -> Any:
+        self.join()
+        if self.error is not None:
+            raise self.error
+        return self.outcome
+
+
 class MethodDef(ctypes.Structure):
     """PyMethodDef."""
 
     _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
-@dataclass(slots=True, eq=False)
-class Loader:
-    """What this process has loaded. Libraries stay loaded: compiled functions point into them."""
-
-    cache: Cache
-    compiler: Compiler
-    table: int = 0  # address of the runtime's struct npc_runtime
-    _loaded: dict[str, Loaded] = field(default_factory=dict)
-    _locks: dict[str, threading.Lock] = field(default_factory=dict)
-    _kept: list[Any] = field(default_factory=list)  # what the libraries point to
-
-    def lock(self, key: str) -> threading.Lock:
-        return self._locks.setdefault(key, threading.Lock())
-
-    def library(self, source: str, key: str) -> tuple[ctypes.PyDLL, Path, bool]:
-        """The library of a unit, its file, and whether it was in the cache."""
-        path = self.cache.find(key, ".so")
-        if path is not None:
-            try:
-                return ctypes.PyDLL(str(path)), path, True
-            except OSError:
-                self.cache.forget(key, ".so")
-        with self.cache.locked(key), self.cache.scratch_directory() as folder:
-            made = folder / "unit.so"
-            self.compiler.compile(source, made)
-            path = self.cache.write(key, ".so", made.read_bytes()) or made
-            try:
-                return ctypes.PyDLL(str(path)), path, False
-            except OSError as error:
-                raise CompilerError(f"{self.compiler.command[0]} made a library that cannot be loaded: {error}") from error
-
-    def key(self, source: str, dtypes: Sequence[np.dtype] = ()) -> str:
-        compiler = self.compiler
-        return key_of(source, compiler.identity, *compiler.flags, *compiler.libraries, *(d.str for d in dtypes))
-
-    def start_runtime(self) -> int:
-        """Load the runtime, once."""
-        with self.lock("runtime"):
-            if not self.table:
-                source = TYPES + '#line 1 "runtime.c"\n' + resources.files(__package__).joinpath("runtime.c").read_text()
-                library, _, _ = self.library(source, self.key(source))
-                self.table = start(library)
-            return self.table
-
-    def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
-        started = time.perf_counter()
-        text = PRELUDE + source
-        key = self.key(text, dtypes)
-        with self.lock(key):
-            if key in self._loaded:
-                return self._loaded[key]
-            if self.table:
-                library, path, was_cached = self.library(text, key)
-            else:
-                with ThreadPoolExecutor(1) as pool:
-                    runtime = pool.submit(self.start_runtime)
-                    library, path, was_cached = self.library(text, key)
-                    runtime.result()
-            call = self.bind(library, dtypes)
-            loaded = self._loaded[key] = Loaded(call, time.perf_counter() - started, path, was_cached)
-            return loaded
-
-    def bind(self, library: ctypes.PyDLL, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
-        objects = (ctypes.py_object * max(1, len(dtypes)))(*dtypes)
-        library.npc_bind(ctypes.c_void_p(self.table), objects)
-        definition = MethodDef(b"npc_run", ctypes.cast(library.npc_run, ctypes.c_void_p).value, METH_FASTCALL, None)
-        self._kept += [library, objects, definition]
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        return make(ctypes.addressof(definition), None, None)
+KEPT: list[Any] = []  # what libraries and functions point to, which are never unloaded
 
 
-def start(library: ctypes.PyDLL) -> int:
+def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
+    """The Python function of a unit: CPython calls `npc_run` directly."""
+    objects = (ctypes.py_object * max(1, len(dtypes)))(*dtypes)
+    library.handle.npc_bind(ctypes.c_void_p(table), objects)
+    entry = ctypes.cast(library.handle.npc_run, ctypes.c_void_p).value
+    definition = MethodDef(b"npc_run", entry, METH_FASTCALL, None)
+    KEPT.extend((objects, definition))
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), None, None)
+
+
+def start(library: Library) -> int:
     """Give the runtime what it needs of NumPy and of this machine. The address of its table."""
-    umath = np._core._multiarray_umath
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    blas, limit = find_blas(umath.__file__)
-    library.npc_start.restype = ctypes.c_void_p
-    library.npc_start.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-    return library.npc_start(pointer(umath._ARRAY_API, None), np.generic, thread_limit(), most_kept(), blas, limit)
+    routines, limit = find_blas()
+    begin = ctypes.PYFUNCTYPE(
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+    )(("npc_start", library.handle))
+    numpy_api = capsule_pointer(np._core._multiarray_umath._ARRAY_API)
+    blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
+    return begin(numpy_api, np.generic, thread_limit(), most_kept(), blas, limit)
 
 
 def most_kept() -> int:
     """Bytes of freed arrays that the runtime keeps for the next ones."""
-    return 1 << 29
+    return min(MOST_KEPT, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16)
 
 
-def find_blas(module: str) -> tuple[ctypes.Array | None, int]:
-    """Addresses of BLAS_ROUTINES in the library that NumPy itself is linked to, so that products are bitwise NumPy's."""
-    library = ctypes.CDLL(module)
-    for name, limit in BLAS_NAMES:
-        try:
-            functions = [getattr(library, name.format(routine)) for routine in BLAS_ROUTINES]
-        except AttributeError:
-            continue
-        return (ctypes.c_void_p * len(functions))(*(ctypes.cast(f, ctypes.c_void_p).value for f in functions)), limit
-    return None, 0
+@dataclass(slots=True)
+class Process:
+    """The loader of this process, made when first asked for."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    loader: Loader | None = None
+    hung: CompilerTimeout | None = None
 
 
-_LOADER: list[Loader] = []
-_STARTING = threading.Lock()
+PROCESS = Process()
 
 
 def loader() -> Loader:
     """The loader of this process. Raises NoCompiler."""
-    with _STARTING:
-        if not _LOADER:
-            if sys.platform == "win32" or sys.maxsize < 2**32 or int(np.__version__.split(".")[0]) < 2:
-                raise NoCompiler("compiled code needs a 64-bit POSIX system and NumPy 2")
+    with PROCESS.lock:
+        if PROCESS.hung:
+            raise PROCESS.hung
+        if PROCESS.loader is None:
+            if why := why_unsupported():
+                raise NoCompiler(f"no compiled code: {why}")
             cache = open_cache()
-            _LOADER.append(Loader(cache, find_compiler(cache)))
-        return _LOADER[0]
+            try:
+                PROCESS.loader = Loader(cache, find_compiler(cache))
+            except CompilerTimeout as error:
+                PROCESS.hung = error
+                raise
+        return PROCESS.loader
+
+
+def why_unsupported() -> str:
+    """The layouts in runtime.c are those of these systems only."""
+    if sys.platform == "win32" or sys.maxsize < 2**32 or sys.byteorder != "little":
+        return "it needs a 64-bit little-endian POSIX system"
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "it needs CPython with the GIL"
+    if int(np.__version__.split(".")[0]) < 2:
+        return "it needs NumPy 2"
+    return ""
+
+
+def forget_locks() -> None:
+    """In a forked child: other threads held locks when the process was copied, and are not there to release them."""
+    PROCESS.lock = threading.Lock()
+    if PROCESS.loader is not None:
+        fresh = Loader(PROCESS.loader.cache.in_child(), PROCESS.loader.compiler, PROCESS.loader.table, PROCESS.loader.compiled)
+        fresh._loaded = PROCESS.loader._loaded
+        PROCESS.loader = fresh
+
+
+os.register_at_fork(after_in_child=forget_locks) if hasattr(os, "register_at_fork") else None
 
 
 def load(source: str, dtypes: Sequence[np.dtype] = ()) -> Loaded:
-    """Compile `source`, C text that follows PRELUDE, and load it; `npc_dtypes` will point to `dtypes`.
+    """Compile `source`, C text that follows PRELUDE, and load it; its `npc_dtypes` will point to `dtypes`.
 
-    Safe to call from many threads: a unit is compiled once. Raises NoCompiler.
+    Safe to call from many threads and processes: a unit is compiled once. Raises NoCompiler.
+
+    >>> unit = load("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) { return rt->tuple(0); }")
+    >>> unit.call()
+    ()
     """
     return loader().load(source, dtypes)

@@ -29,7 +29,6 @@ double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
-int PyTraceMalloc_Untrack(unsigned, uintptr_t);
 
 /* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
 

@@ -1,0 +1,13 @@
+"""Why there is no compiled code."""
+
+
+class NoCompiler(Exception):
+    """No compiled code can be had here. The message says what was tried."""
+
+
+class CompilerError(NoCompiler):
+    """There is a compiler, but it failed: the message has the command and the end of what it said."""
+
+
+class CompilerTimeout(CompilerError):
+    """The compiler hung and was killed. It is not tried again in this process."""
