@@ -13,6 +13,7 @@ from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype
 from npcompile.tensor_core.array import Array, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, like_strides
 from npcompile.tensor_core.number import Number
 
@@ -22,11 +23,31 @@ def integer(value: Any) -> Size:
     if isinstance(value, Dim):
         return value
     if isinstance(value, Array):
-        raise Decline("a size or position is array data", "compute it with Python integers")
+        return known_integer(value)
     try:
         return operator.index(value)
     except TypeError as error:
         raise Decline(str(error)) from None
+
+
+def known_integer(x: Array) -> Size:
+    """The integer that a 0-D array or scalar is known to hold."""
+    contents = known(x)
+    if contents is None or x.ndim or x.dtype.kind not in "iu":
+        raise Decline("a size or position is array data", "compute it with Python integers")
+    value = contents[()]
+    return value if isinstance(value, Dim) else int(value)
+
+
+def known(x: Array) -> np.ndarray | None:
+    """The contents of an array of constants and sizes (then of dtype object), else None."""
+    return known_contents(x.node)
+
+
+def known_sequence(x: Array) -> tuple[Size, ...] | None:
+    """The integers that a 1-D array is known to hold, or None."""
+    contents = known(x) if x.ndim == 1 and x.dtype.kind in "iu" else None
+    return None if contents is None else tuple(v if isinstance(v, Dim) else int(v) for v in contents)
 
 
 def shape_of(value: Any) -> Shape:
@@ -38,6 +59,8 @@ def shape_of(value: Any) -> Shape:
 
 
 def sizes_of(value: Any) -> Shape:
+    if isinstance(value, Array):
+        return known_sequence(value) or (integer(value),)
     if isinstance(value, (tuple, list)):
         return tuple(map(integer, value))
     if isinstance(value, np.ndarray):
@@ -55,6 +78,8 @@ def axis_of(value: Any, ndim: int) -> int:
 
 def axes_of(value: Any, ndim: int) -> tuple[int, ...]:
     """An axis or a sequence of different axes, each as 0..ndim-1."""
+    if isinstance(value, Array):
+        value = known_sequence(value) or (value,)
     axes = tuple(axis_of(a, ndim) for a in (value if isinstance(value, (tuple, list)) else (value,)))
     if len(set(axes)) != len(axes):
         raise Decline("repeated axis")
@@ -81,6 +106,8 @@ def dtype_of(value: Any) -> np.dtype:
 
 def flag(value: Any) -> bool:
     """A bool argument."""
+    if isinstance(value, Array) and value.ndim == 0 and (contents := known(value)) is not None:
+        return bool(contents)
     if isinstance(value, (Array, Number)):
         raise Decline("a flag is array data")
     return bool(value)

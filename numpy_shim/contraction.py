@@ -190,8 +190,6 @@ def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
 
 
 def summed_axes(a: Array, b: Array, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if is_traced(axes):
-        raise Decline("axes that are not constant")
     if not is_sequence(axes):
         count = max(int(integer(axes)), 0)
         if count > min(a.ndim, b.ndim):

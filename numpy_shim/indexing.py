@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, scalar
+from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, scalar
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, same
@@ -146,6 +146,11 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
 
 def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> Any:
     """One item of a key: None, Ellipsis, slice, integer, Positions or Mask."""
+    if isinstance(item, Array) and (contents := known(item)) is not None:
+        if not item.meta.boxed:
+            item = contents[()]
+        elif contents.dtype != object:
+            item = contents
     if is_basic(item):
         return item
     if isinstance(item, (bool, np.bool)):

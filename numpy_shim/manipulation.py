@@ -152,7 +152,7 @@ def flatten(builder: Builder, a: Array, order: Any = "C") -> Array:
 def transpose(builder: Builder, a: Array, axes: Any = None) -> Array:
     if axes is None:
         return views.transpose(a, range(a.ndim)[::-1])
-    order = axes_of(axes if is_sequence(axes) else sizes_of(axes), a.ndim)
+    order = axes_of(axes, a.ndim)
     if len(order) != a.ndim:
         raise Decline("axes don't match array")
     return views.transpose(a, order)
@@ -385,7 +385,7 @@ def along(builder: Builder, a: Array, axis: Any) -> tuple[Array, int]:
 
 def repeat_counts(repeats: Any) -> tuple[Size, ...]:
     if isinstance(repeats, Array):
-        raise Decline("repeats that are array data decide the size of the result")
+        return sizes_of(repeats)
     if isinstance(repeats, np.ndarray):
         if repeats.dtype.kind not in "iub":
             raise Decline("repeats must be integers")
@@ -494,13 +494,11 @@ def splittable(value: Any) -> Array:
 
 
 def is_positions(value: Any) -> bool:
-    if isinstance(value, Array):
-        raise Decline("positions to split at are array data")
-    return is_sequence(value) or isinstance(value, np.ndarray) and value.ndim == 1
+    return isinstance(value, Array) and value.ndim == 1 or is_sequence(value) or isinstance(value, np.ndarray) and value.ndim == 1
 
 
 def between(a: Array, positions: Any, axis: int) -> list[Array]:
-    ends = [0, *map(integer, positions), a.shape[axis]]
+    ends = [0, *sizes_of(positions), a.shape[axis]]
     return [section(a, axis, axis_slice(slice(start, stop), a.shape[axis])) for start, stop in pairwise(ends)]
 
 

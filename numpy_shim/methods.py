@@ -19,6 +19,7 @@ from npcompile.numpy_shim.arguments import (
     fit,
     flag,
     integer,
+    known,
     order_of,
     require_cast,
     same_shape,
@@ -117,6 +118,26 @@ def view(builder: Builder, x: Array, dtype: Any = None, type: Any = None) -> Arr
     if wanted.itemsize != x.dtype.itemsize or wanted.kind == "b":
         raise Decline("a view with another item size")
     return x.view("bitcast", wanted, x.meta.with_(dtype=wanted, strides=x.meta.strides))
+
+
+@method("item")
+def item(builder: Builder, x: Array, *args: Any) -> Any:
+    """A Python number, where it is known."""
+    contents = known(x)
+    if contents is None or args:
+        raise Decline("a Python number made of array data", "a NumPy scalar stays in the graph")
+    if contents.size != 1:
+        raise Decline("can only convert an array of size 1 to a Python scalar")
+    return contents.item()
+
+
+@method("tolist")
+def tolist(builder: Builder, x: Array) -> Any:
+    """Python numbers, where they are known."""
+    contents = known(x)
+    if contents is None:
+        raise Decline("Python numbers made of array data", "arrays stay in the graph")
+    return contents.tolist()
 
 
 @method("fill")

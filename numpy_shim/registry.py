@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ def implements(*functions: Any, method: str | None = None) -> Callable[[Captured
         for function in functions:
             assert function not in FUNCTIONS, f"{function} has two captured forms"
             FUNCTIONS[function] = captured
+            in_c = getattr(function, "_implementation", None)  # what NumPy's own Python code calls
+            if isinstance(in_c, BuiltinFunctionType):
+                FUNCTIONS[in_c] = captured
         if method is not None:
             assert method not in METHODS, f"ndarray.{method} has two captured forms"
             METHODS[method] = captured

@@ -1,0 +1,67 @@
+"""What a program's arrays hold when that is known without running it: sizes and constants computed with NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.graph import Node, bind
+from npcompile.tensor_core.meta import is_static
+from npcompile.tensor_core.op import OPS
+
+LARGEST = 1024  # elements: sizes, axes and index lists are small
+
+# Integer arithmetic that means the same on Dims as on int64, given values of the size of array sizes.
+ON_SIZES = {
+    "constant", "literal", "size", "index", "reshape", "permute", "broadcast_to", "slice", "concatenate", "slice_update",
+    "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "reduce", "scan",
+}  # fmt: skip
+
+
+def known_contents(node: Node) -> np.ndarray | None:
+    """The elements of a small array that depends on constants and sizes alone, else None.
+
+    Where a size is symbolic the result has dtype object and holds Dims.
+    """
+    return _evaluate(node, {})
+
+
+def _evaluate(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
+    if node not in done:
+        done[node] = _evaluate_now(node, done)
+    return done[node]
+
+
+def _evaluate_now(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
+    if node.op == "input" or not is_static(node.shape) or node.meta.size > LARGEST:
+        return None
+    if node.op == "size":
+        return _object(node.params["value"])
+    inputs = [_evaluate(i, done) for i in node.inputs]
+    if any(i is None for i in inputs):
+        return None
+    symbolic = any(i is not None and i.dtype == object for i in inputs)
+    if symbolic and node.op == "cast" and node.dtype.kind in "iu" and node.dtype.itemsize == 8:
+        return inputs[0]
+    if symbolic and node.op not in ON_SIZES:
+        return None
+    return _run(node, [_as_objects(i) if symbolic else i for i in inputs])
+
+
+def _run(node: Node, inputs: list[Any]) -> np.ndarray | None:
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(OPS[node.op].eager(*inputs, **bind(node.params, {})))
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):  # symbolic params, or what NumPy refuses
+        return None
+
+
+def _object(value: Any) -> np.ndarray:
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+def _as_objects(values: Any) -> np.ndarray:
+    return values if values.dtype == object or values.dtype.kind not in "iu" else values.astype(object)
