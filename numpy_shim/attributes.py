@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.arguments import array_of, assigned, axis_of, fit, scalar
+from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES, Captured, as_array, implements
 from npcompile.tensor_core.array import Array, expand, fresh, transpose
 from npcompile.tensor_core.dim import Size
@@ -128,7 +129,7 @@ def base(builder: Builder, x: Array) -> None:
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(ShimObject):
     """What ndarray.flags says, as attributes and as items; it cannot be set."""
 
     meta: TensorMeta

@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.numpy_shim import indexing
 from npcompile.numpy_shim import operators as array_operators
-from npcompile.numpy_shim.attributes import Flags
+from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
@@ -61,7 +61,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.
 PURE_TYPES = (
     int, float, complex, bool, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis), type,
-    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), Flags,
+    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), ShimObject,
 )  # fmt: skip
 
 
