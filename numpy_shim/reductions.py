@@ -246,10 +246,12 @@ def var(
     ddof: Any = 0,
     keepdims: Any = False,
     *,
+    where: Any = True,
+    mean: Any = NoValue,
     correction: Any = NoValue,
-    **keywords: Any,
 ) -> Array:
-    return variance(builder, a, axis, dtype, out, read_correction(ddof, correction), keepdims, **keywords)
+    ddof = read_correction(ddof, correction)
+    return variance(builder, a, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
 
 def variance(
@@ -299,12 +301,35 @@ def square_modulus(builder: Builder, x: Array) -> Array:
 
 
 @implements(np.std)
-def std(builder: Builder, a: Any, *arguments: Any, **keywords: Any) -> Array:
-    return root(builder, var(builder, a, *arguments, **keywords))
+def std(
+    builder: Builder,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = NoValue,
+    correction: Any = NoValue,
+) -> Array:
+    return root(builder, var(builder, a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
-def deviation(builder: Builder, a: Any, *arguments: Any, **keywords: Any) -> Array:
-    return root(builder, variance(builder, a, *arguments, **keywords))
+def deviation(
+    builder: Builder,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = NoValue,
+) -> Array:
+    return root(builder, variance(builder, a, axis, dtype, out, ddof, keepdims, where=where, mean=mean))
 
 
 def root(builder: Builder, result: Array) -> Array:

@@ -181,8 +181,11 @@ def call_ufunc(
     signature: Any = None,
     sig: Any = None,
     subok: Any = True,
+    **unknown: Any,
 ) -> Array:
     """ufunc(*arguments, ...) for a ufunc with one output."""
+    if unknown:
+        raise Decline(f"{ufunc.__name__}() got an unexpected keyword argument {next(iter(unknown))!r}")
     if not isinstance(casting, str) or not isinstance(order, str):
         raise Decline("casting and order are strings")
     inputs, outs = split_outputs(ufunc, arguments, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 import operator
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
@@ -63,8 +64,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
         case ArrayMethod():
-            result = METHODS[callee.name](capture.builder, callee.owner, *lower_all(frame, positional), **lower_named(frame, keywords))
-            return finish(frame, result)
+            return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(owner, function, name):
             if function is None:
                 return call_container_method(frame, owner, name, positional, keywords)
@@ -95,6 +95,19 @@ def finish(frame: Frame, result: Any) -> Any:
     return lift(result)
 
 
+def run_captured(frame: Frame, captured: Captured, owner: list[Any], positional: Arguments, keywords: Keywords) -> Any:
+    """A captured form's result. Declines arguments that it does not take: NumPy raises TypeError, or has newer ones."""
+    arguments, named = [frame.capture.builder, *owner, *lower_all(frame, positional)], lower_named(frame, keywords)
+    try:
+        return finish(frame, captured(*arguments, **named))
+    except TypeError:
+        try:
+            inspect.signature(captured).bind(*arguments, **named)
+        except TypeError as error:
+            raise Decline(str(error)) from None
+        raise
+
+
 def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     capture = frame.capture
     name = function_name(function)
@@ -102,14 +115,11 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
         if function in FUNCTIONS:
-            return finish(frame, FUNCTIONS[function](capture.builder, *lower_all(frame, positional), **lower_named(frame, keywords)))
+            return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
-        captured = UFUNC_METHODS[function.__name__]
-        return finish(
-            frame, captured(capture.builder, function.__self__, *lower_all(frame, positional), **lower_named(frame, keywords))
-        )
+        return run_captured(frame, UFUNC_METHODS[function.__name__], [function.__self__], positional, keywords)
     if isinstance(function, NUMPY_DISPATCHER):
         inner = getattr(function, "_implementation", None)
         if isinstance(inner, types.FunctionType):
@@ -303,7 +313,7 @@ def call_container_method(frame: Frame, owner: Any, name: str, positional: Argum
             return owner.items.pop(index)
         case "copy", []:
             return Sequence(owner.kind, list(owner.items))
-        case ("index" | "count"), _:
+        case (("index" | "count"), _):
             return evaluate(lambda: getattr(plain(capture, owner), name)(*(plain(capture, p) for p in positional)))
         case _:
             raise Decline(f"{owner.kind.__name__}.{name}")
@@ -311,7 +321,11 @@ def call_container_method(frame: Frame, owner: Any, name: str, positional: Argum
 
 
 def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Arguments) -> Any:
-    keys = [operators.constant_key(capture, capture.realize(p)) for p in positional[:1]] if name in ("get", "pop", "setdefault") else []
+    keys = (
+        [operators.constant_key(capture, capture.realize(p)) for p in positional[:1]]
+        if name in ("get", "pop", "setdefault")
+        else []
+    )
     match name, positional:
         case "get", [_, *default]:
             return owner.items.get(keys[0], default[0] if default else Constant(None))
@@ -374,7 +388,10 @@ def call_range(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     no_keywords("range", keywords)
     if not 1 <= len(positional) <= 3 or not all(isinstance(p, (Constant, Dim)) for p in positional):
         raise Decline("range() of an object that is not an integer")
-    parts = [p if isinstance(p, Dim) else Constant(operator.index(p.value)) if hasattr(p.value, "__index__") else None for p in positional]
+    parts = [
+        p if isinstance(p, Dim) else Constant(operator.index(p.value)) if hasattr(p.value, "__index__") else None
+        for p in positional
+    ]
     if None in parts:
         raise Decline("range() of an object that is not an integer")
     step = plain(frame.capture, parts[2]) if len(parts) == 3 else 1
@@ -607,7 +624,9 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
 
 @captures(callable)
 def call_callable(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return Constant(callable(type_of(positional[0])) if not isinstance(positional[0], Constant) else callable(positional[0].value))
+    return Constant(
+        callable(type_of(positional[0])) if not isinstance(positional[0], Constant) else callable(positional[0].value)
+    )
 
 
 @captures(slice)
@@ -672,7 +691,9 @@ MATH_DOMAINS: dict[str, str] = {
 
 for _name, _domain in MATH_DOMAINS.items():
 
-    def _math(frame: Frame, positional: Arguments, keywords: Keywords, function: Any = getattr(math, _name), domain: str = _domain) -> Any:
+    def _math(
+        frame: Frame, positional: Arguments, keywords: Keywords, function: Any = getattr(math, _name), domain: str = _domain
+    ) -> Any:
         x = positional[0] if len(positional) == 1 else None
         if not isinstance(x, (Dim, Number)):
             return evaluate_call(frame, function, positional, keywords)
@@ -701,4 +722,3 @@ def traced_integer(frame: Frame, expression: str, hint: int) -> Any:
     name = f"s{len(env.hints)}"
     frame.capture.guard(f"(({name} := {expression}) is not None)")
     return env.symbol(name, hint)
-
