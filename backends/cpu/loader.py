@@ -20,6 +20,7 @@ from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
+from npcompile.backends.registry import FloatingPointSignal
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
 
@@ -142,7 +143,7 @@ class InBackground(threading.Thread):
     def run(self) -> None:
         try:
             self.outcome = self.function()
-        except BaseException as error:  # raised again by `result`
+        except BaseException as error:  # noqa: BLE001  (raised again by `result`)
             self.error = error
 
     def result(self) -> Any:
@@ -176,11 +177,22 @@ def start(library: Library) -> int:
     """Give the runtime what it needs of NumPy and of this machine. The address of its table."""
     routines, limit = find_blas()
     begin = ctypes.PYFUNCTYPE(
-        ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+        ctypes.c_void_p,
+        *(ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
     )(("npc_start", library.handle))
     numpy_api = capsule_pointer(np._core._multiarray_umath._ARRAY_API)
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
-    return begin(numpy_api, np.generic, thread_limit(), most_kept(), blas, limit)
+    return begin(numpy_api, np.generic, report_float_errors, thread_limit(), most_kept(), blas, limit)
+
+
+FLOAT_ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # np.errstate's names; prelude.py has the bits
+
+
+def report_float_errors(errors: int) -> None:
+    """Raise FloatingPointSignal when np.errstate does not ignore one of the errors."""
+    settings = np.geterr()
+    if any(errors & bit and settings[name] != "ignore" for name, bit in FLOAT_ERROR_BITS.items()):
+        raise FloatingPointSignal
 
 
 def most_kept() -> int:
@@ -237,7 +249,8 @@ def forget_locks() -> None:
         PROCESS.loader = fresh
 
 
-os.register_at_fork(after_in_child=forget_locks) if hasattr(os, "register_at_fork") else None
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_locks)
 
 
 def load(source: str, dtypes: Sequence[np.dtype] = ()) -> Loaded:

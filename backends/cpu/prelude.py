@@ -78,6 +78,12 @@ struct npc_runtime {
   void (*decref)(PyObject* object); /* NULL is fine */
   int (*error)(void);               /* is an exception set? */
 
+  /* Floating-point errors, np.errstate's four: 1 divide, 2 over, 4 under, 8 invalid. They add up over all threads of
+     a loop. `report` gives -1, with FloatingPointSignal set, when one of `errors` happened since `watch` and
+     np.errstate does not ignore it, else 0. */
+  void (*watch)(void);
+  int (*report)(int errors);
+
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
 

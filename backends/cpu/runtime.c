@@ -27,6 +27,7 @@ unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
+PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 
@@ -129,6 +130,49 @@ static int count_threads(void) {
 #endif
 }
 
+/* ---- floating-point errors ----
+
+   The processor's sticky flags, in its own order: invalid, denormal, divide, overflow, underflow. */
+
+#if defined(__x86_64__)
+static unsigned raised_flags(void) {
+  unsigned short x87;
+  __asm__ volatile("fnstsw %0" : "=a"(x87));
+  return (__builtin_ia32_stmxcsr() | x87) & 31;
+}
+static void clear_flags(void) {
+  __asm__ volatile("fnclex");
+  __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~63u);
+}
+static void raise_flags(unsigned flags) { __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | flags); }
+static int errstate_bits(unsigned flags) {
+  return (flags & 4 ? 1 : 0) | (flags & 8 ? 2 : 0) | (flags & 16 ? 4 : 0) | (flags & 1 ? 8 : 0);
+}
+#elif defined(__aarch64__)
+static unsigned raised_flags(void) { return __builtin_aarch64_get_fpsr() & 15; }
+static void clear_flags(void) { __builtin_aarch64_set_fpsr(__builtin_aarch64_get_fpsr() & ~31u); }
+static void raise_flags(unsigned flags) { __builtin_aarch64_set_fpsr(__builtin_aarch64_get_fpsr() | flags); }
+static int errstate_bits(unsigned flags) {
+  return (flags & 2 ? 1 : 0) | (flags & 4 ? 2 : 0) | (flags & 8 ? 4 : 0) | (flags & 1 ? 8 : 0);
+}
+#else
+static unsigned raised_flags(void) { return 0; }
+static void clear_flags(void) {}
+static void raise_flags(unsigned flags) {}
+static int errstate_bits(unsigned flags) { return 0; }
+#endif
+
+static PyObject* reporter; /* asks np.errstate about the bits, and raises when it does not ignore one */
+
+static int report(int errors) {
+  int bits = errstate_bits(raised_flags()) & errors;
+  if (!bits) return 0;
+  PyObject* answer = PyObject_CallFunction(reporter, "i", bits);
+  if (!answer) return -1;
+  Py_DecRef(answer);
+  return 0;
+}
+
 struct loop {
   npc_body body;
   void* context;
@@ -136,6 +180,7 @@ struct loop {
   int64_t largest;      /* items taken at once */
   int64_t next;         /* the first item that nobody has taken */
   int is_interrupted;
+  unsigned flags;       /* floating-point errors of the other threads */
   PyThreadState* state; /* of the calling thread, while it has no GIL */
 };
 
@@ -145,6 +190,7 @@ static void run_chunks(struct loop* loop, int thread) {
   int64_t chunk = least(loop->grain * 4, loop->largest);
   int64_t start = now(), checked = start;
   body_thread = thread + 1;
+  if (thread) clear_flags();
   while (!__atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED)) {
     int64_t begin = __atomic_fetch_add(&loop->next, chunk, __ATOMIC_RELAXED);
     if (begin >= loop->n) break;
@@ -160,6 +206,7 @@ static void run_chunks(struct loop* loop, int thread) {
     }
     start = end;
   }
+  if (thread) __atomic_fetch_or(&loop->flags, raised_flags(), __ATOMIC_RELAXED);
   body_thread = 0;
 }
 
@@ -176,7 +223,7 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
   int threads = (int)least(wanted, greatest(limit - others, 1));
   __atomic_fetch_sub(&busy, wanted - threads, __ATOMIC_RELAXED);
 
-  struct loop loop = {body, context, n, grain, 0, 0, 0, 0};
+  struct loop loop = {.body = body, .context = context, .n = n, .grain = grain};
   loop.largest = greatest(chunks / (8 * threads), 1) * grain;
   loop.state = PyEval_SaveThread();
 #ifdef _OPENMP
@@ -187,6 +234,7 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
   } else
 #endif
     run_chunks(&loop, 0);
+  raise_flags(loop.flags);
   PyEval_RestoreThread(loop.state);
   __atomic_fetch_sub(&busy, threads, __ATOMIC_RELAXED);
   return loop.is_interrupted ? -1 : 0;
@@ -432,6 +480,8 @@ static struct npc_runtime runtime = {
     .incref = Py_IncRef,
     .decref = decref,
     .error = error,
+    .watch = clear_flags,
+    .report = report,
     .index_error = index_error,
     .value_error = value_error,
 };
@@ -446,11 +496,13 @@ static void resume_child(void) {
 
 /* The table, ready for use; NULL with an exception set. Called once, with the GIL. `blas` has one pointer per routine
    in the order of npc_runtime, or NULL. */
-const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, int threads, int64_t bytes_kept,
-                                    void* const* blas, int64_t blas_limit) {
+const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObject* report_errors, int threads,
+                                    int64_t bytes_kept, void* const* blas, int64_t blas_limit) {
   if (handler_capsule) return &runtime;
   numpy = numpy_api;
   generic_type = generic;
+  Py_IncRef(report_errors);
+  reporter = report_errors;
   thread_limit = threads;
   pool.most_kept = bytes_kept;
   runtime.scalar = PyArray_Return;
