@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 
 TOPICS = ("graph_code", "graph_breaks", "guards", "recompiles", "output_code")
 _loggers = {topic: logging.getLogger(f"npcompile.{topic}") for topic in TOPICS}
@@ -46,7 +47,8 @@ def set_logs_from_environment() -> None:
         set_logs(**dict.fromkeys(wanted, True))
 
 
-def log(topic: str, message: str) -> None:
+def log(topic: str, message: Callable[[], str]) -> None:
+    """Write a message, which is made only when somebody watches its topic."""
     logger = _loggers[topic]
     if logger.isEnabledFor(logging.INFO):
-        logger.info(message)
+        logger.info(message())

@@ -150,7 +150,7 @@ class Point:
             f"{self.function.code.co_qualname} was compiled {VARIANT_LIMIT} times at {location} and runs natively from now on "
             f"there for other arguments. What kept changing: {'; '.join(changing) or 'unknown'}."
         )
-        log("recompiles", message)
+        log("recompiles", lambda: message)
         warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def changing_guards(self) -> list[str]:
@@ -419,15 +419,15 @@ class CompiledFunction:
         reason = getattr(outcome, "reason", None)
         if reason is not None:
             self.breaks.append(reason)
-            log("graph_breaks", str(reason))
+            log("graph_breaks", lambda: str(reason))
         guards = tuple(capture.builder.env.guards)
-        log("guards", "\n".join(guards))
+        log("guards", lambda: "\n".join(guards))
         if len(point.variants):
-            log("recompiles", f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}")
+            log("recompiles", lambda: f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}")
         return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
 
     def compile_graph(self, graph: Graph, capture: Capture, timings: dict[str, float]) -> CompiledGraph:
-        log("graph_code", str(graph))
+        log("graph_code", lambda: str(graph))
         began = time.perf_counter()
         examples = [None] * len(graph.inputs)
         try:
@@ -437,7 +437,7 @@ class CompiledFunction:
             made = compile_eager(graph, examples)
         compiled = made if isinstance(made, CompiledGraph) else CompiledGraph(made)
         timings["compile"] = time.perf_counter() - began
-        log("output_code", compiled.source)
+        log("output_code", lambda: compiled.source)
         self.graphs.append((graph, compiled))
         return compiled
 
