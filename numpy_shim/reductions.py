@@ -130,7 +130,7 @@ def arg_extreme(which: str, builder: Builder, a: Any, axis: Any = None, out: Any
         node = array.node if axes else builder.apply("reshape", array.node, shape=(1,))
         position = axes[0] if axes else 0
     kept = tuple(n for a, n in enumerate(array.shape) if a not in axes)
-    if node.shape[position] == 0 and not any(n == 0 for n in kept):
+    if node.shape[position] == 0:
         raise Decline(f"attempt to get arg{which} of an empty sequence")
     node = builder.apply("arg_reduce", node, which=which, axis=position)
     shape = tuple(1 if a in axes else n for a, n in enumerate(array.shape)) if keepdims else kept
