@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import npcompile as npc
 
@@ -121,7 +120,7 @@ def define(source: str, name: str, filename: str) -> Any:
 
 # --- drawing
 
-Draw = Callable[[Any], Any]
+Draw = Callable[[int, int], int]  # an integer between two, the first where it does not matter
 
 
 class Rejected(Exception):
@@ -142,14 +141,17 @@ class Writer:
     is_exact: bool = True
     breaks: bool = True
     names: int = 0
+    iterated: int = 0  # enclosing loops over a list: nothing grows inside, so that they end
 
     # --- choices
 
     def pick(self, choices: Sequence[Any]) -> Any:
+        if not choices:
+            raise Rejected
         return choices[self.integer(0, len(choices) - 1)]
 
     def integer(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.draw(low, high)
 
     def chance(self, one_in: int) -> bool:
         return self.integer(1, one_in) == one_in
@@ -591,11 +593,14 @@ def container(w: Writer) -> None:
     v = w.name()
     lines = [f"{v} = [{', '.join(items)}]", f"{v} = ({', '.join(items)},)",
              f"{v} = {{{', '.join(f'{k!r}: {x}' for k, x in zip('abc', items))}}}", f"{', '.join(f'{v}_{k}' for k in range(len(items)))}, = {', '.join(items)},"]  # fmt: skip
+    if lists and not w.iterated:
+        x = w.pick(lists)
+        lines += [f"{x}.append({items[0]})", f"{x} += [{items[0]}]", f"{x}.extend(({items[0]},))", f"{x}.insert(0, {items[0]})"]
     if lists:
         x = w.pick(lists)
-        lines += [f"{x}.append({items[0]})", f"{x}[0] = {items[0]}", f"{v} = {x}[-1]", f"{v} = {x}.pop()", f"{v} = {x}[1:]", f"*{v}, {v}_l = {x}",
-                  f"{x} += [{items[0]}]", f"{v} = [p for p in {x}]", f"{v} = [p * 2 for p in {x}]", f"{v} = len({x})", f"{x}.reverse()",
-                  f"{x}.extend(({items[0]},))", f"{x}[0] += 1", f"{v} = {x} * 2", f"{x}.insert(0, {items[0]})", f"{v} = {x} + [1]", f"del {x}[0]",
+        lines += [f"{x}[0] = {items[0]}", f"{v} = {x}[-1]", f"{v} = {x}.pop()", f"{v} = {x}[1:]", f"*{v}, {v}_l = {x}",
+                  f"{v} = [p for p in {x}]", f"{v} = [p * 2 for p in {x}]", f"{v} = len({x})", f"{x}.reverse()",
+                  f"{x}[0] += 1", f"{v} = {x} * 2", f"{v} = {x} + [1]", f"del {x}[0]",
                   f"{v} = tuple({x})", f"{v} = sum({x})"]  # fmt: skip
     if tuples:
         x = w.pick(tuples)
@@ -661,7 +666,12 @@ def loop(w: Writer) -> None:
     header = w.pick(headers)
     if not w.breaks and ("18" in header or "20" in header):
         raise Rejected
-    block(w, [header], 3, (*SIMPLE, *SIMPLE, leave_loop))
+    over_list = any(c in header for c in containers)
+    w.iterated += over_list
+    try:
+        block(w, [header], 3, (*SIMPLE, *SIMPLE, leave_loop))
+    finally:
+        w.iterated -= over_list
 
 
 def leave_loop(w: Writer) -> None:

@@ -82,7 +82,7 @@ def compare_values(ours: Any, theirs: Any, is_exact: bool) -> None:
 
 @st.composite
 def random_programs(draw: Any) -> Program:
-    return draw_program(draw)
+    return draw_program(lambda low, high: draw(st.integers(low, high)))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
