@@ -178,7 +178,9 @@ def first_of(*names: str) -> int:
 
 LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
 PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE = map(first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE"))
-COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD = map(first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD"))
+COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD, NOP = map(
+    first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD", "NOP")
+)
 CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
 JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
 JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
@@ -312,9 +314,15 @@ class Writer:
         """The user's instruction; returns say that they are one, and cells are free variables."""
         index, name, opcode, arg = instruction.index, instruction.name, instruction.opcode, instruction.arg
         self.positions, self.handler = instruction.positions, instruction.handler
-        self.place(index)
         if index <= self.facts.start and name in DONE_BY_PROLOGUE:
+            self.place(index)
             return
+        # Where a Python function called by an instruction raises, CPython 3.13 looks for a handler of the word before that
+        # instruction, so this word must be in the region that it is in when the user's code is complete.
+        before = self.facts.instructions[index - 1].handler if index else None
+        if before == self.handler != self.items[-1].handler:
+            self.add(NOP)
+        self.place(index)
         if name == "RETURN_VALUE":
             self.load_constant(None)
             self.add(SWAP, 2)
