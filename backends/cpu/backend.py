@@ -1,0 +1,163 @@
+"""The CPU backend: a graph becomes a schedule, kernels, one C unit and a function."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.c_printer import REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text
+from npcompile.backends.cpu.kernel import Kernel, Let, Reduce, Columns, Scan, walk
+from npcompile.backends.cpu.loader import load, loader
+from npcompile.backends.cpu.lower import copy_kernel, lower_group
+from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
+from npcompile.backends.cpu.primitives import c_type, functions_text, kind, short
+from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule
+from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.meta import product
+
+ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
+
+
+def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+    """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    if not is_native_graph(graph):
+        return run_in_pieces(graph, compile_cpu)
+    started = time.perf_counter()
+    schedule = build_schedule(graph)
+    kernels = lower(schedule)
+    scheduled = time.perf_counter()
+    source = print_unit(schedule, kernels)
+    printed = time.perf_counter()
+    loaded = load(source, [n.dtype for n in graph.outputs] + [n.dtype for n in graph.inputs])
+    seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
+    return CompiledGraph(loaded.call, source, tuple(k.name for k in kernels), seconds)
+
+
+def lower(schedule: Schedule) -> list[Kernel]:
+    kernels: list[Kernel] = []
+    for group in schedule.groups:
+        for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
+            kernels.append(kernel)
+    for node, buffer in schedule.copies:
+        kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, buffer))
+    for number, kernel in enumerate(kernels):
+        kernel.name = kernel_name(kernel, number)
+    return kernels
+
+
+def kernel_name(kernel: Kernel, number: int) -> str:
+    """What it does, its dtype and a digest: `npc_multiply_sin_add_f8_3a9c`."""
+    operations: dict[str, None] = {}
+    dtype = "copy"
+    for s in walk(kernel.body):
+        if isinstance(s, Let) and s.op not in ("constant", "cast"):
+            operations[s.op] = None
+            dtype = short(s.target.dtype)
+        for a in [s.accumulator] if isinstance(s, Scan) else s.accumulators if isinstance(s, (Reduce, Columns)) else []:
+            operations[{"add": "sum"}.get(a.reducer, a.reducer)] = None
+            dtype = short(a.result.dtype)
+    digest = hashlib.sha256(f"{number} {kernel}".encode()).hexdigest()[:4]
+    return "_".join(["npc", *list(operations)[:5], dtype, f"{number}{digest}"])
+
+
+def errors_reported(graph: Graph) -> int:
+    """Which floating-point errors end in a FloatingPointSignal. A graph that writes reports none."""
+    return 0 if graph.writes else sum(ERROR_BITS[c] for c in graph.checks)
+
+
+def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
+    """The C translation unit, after the prelude."""
+    graph = schedule.graph
+    parts = [comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels))), functions_text(loader().compiler.has_vector_math), REDUCE_HELPERS]
+    literals = {b.name: b for k in kernels for b in k.literals}
+    parts += [literal_text(b) for b in literals.values()]
+    for kernel in kernels:
+        parts.append(print_kernel(kernel, graph.symbols))
+        if kernel.is_whole:
+            parts.append(print_combine(kernel, graph.symbols))
+    parts.append(print_entry(schedule, kernels))
+    return "\n".join(parts) + "\n"
+
+
+def comment(text: str) -> str:
+    return "/*\n" + text.replace("*/", "* /") + "\n*/"
+
+
+def literal_text(buffer: Buffer) -> str:
+    data = ", ".join(map(str, buffer.data)) or "0"
+    return f"static const unsigned char {buffer.name}_data[] __attribute__((aligned(64))) = {{{data}}};\n#define {buffer.name} ((const char*){buffer.name}_data)"
+
+
+def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
+    graph = schedule.graph
+    lines = ["PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {"]
+    body: list[str] = ["PyObject* result = NULL;"]
+    errors = errors_reported(graph)
+    temporaries = [b for b in schedule.buffers if b.kind == "temporary"]
+    outputs = [b for b in schedule.buffers if b.kind == "output"]
+    boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
+    body += [f"char* {b.name} = NULL;" for b in temporaries]
+    body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
+    for k, name in enumerate(graph.symbols):
+        body.append(f"int64_t {name};")
+        body.append(f"if (rt->as_int64(args[{len(graph.inputs) + k}], &{name})) return NULL;")
+    for k, node in enumerate(graph.inputs):
+        if node in schedule.memory:
+            body.append(f"char* const x{k} = ((npc_array*)args[{k}])->data;")
+        elif any(f"x{k}" in kernel.scalars for kernel in kernels):
+            body += read_scalar(k, node.dtype, len(graph.outputs) + k, node.meta.weak)
+    for b in outputs:
+        body += make_output(b, boxed[b.number])
+    for b in temporaries:
+        size = size_text(product(b.shape) * b.dtype.itemsize)
+        body.append(f"if (!({b.name} = rt->scratch({size} + 1))) goto failed;")
+    if errors:
+        body.append("rt->watch();")
+    for kernel in kernels:
+        body += print_call(kernel, graph.symbols)
+    if errors:
+        body.append(f"if (rt->report({errors})) goto failed;")
+    for b in outputs:
+        if not boxed[b.number]:
+            body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
+    body.append(f"if (!(result = rt->tuple({len(outputs)}))) goto failed;")
+    body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
+    lines += [f"  {line}" for line in body]
+    lines.append("failed:;")
+    lines += [f"  rt->release({b.name});" for b in temporaries]
+    lines += [f"  rt->decref(object{b.number});" for b in outputs]
+    lines += ["  return result;", "}"]
+    return "\n".join(lines)
+
+
+def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[str]:
+    reader = {"f8": ("double", "as_double"), "i8": ("int64_t", "as_int64")}.get(short(dtype)) if is_weak else None
+    if reader:
+        return [f"{reader[0]} x{k};", f"if (rt->{reader[1]}(args[{k}], &x{k})) return NULL;"]
+    memory = "_Float16" if kind(dtype) == "e" else c_type(dtype)
+    return [
+        f"{memory} x{k}_read;",
+        f"if (rt->scalar_data(args[{k}], npc_dtypes[{constant}], &x{k}_read)) return NULL;",
+        f"const {c_type(dtype)} x{k} = x{k}_read;",
+    ]
+
+
+def make_output(b: Buffer, is_boxed: bool) -> list[str]:
+    if not is_boxed:
+        return [f"char out{b.number}[16] __attribute__((aligned(16)));"]
+    n = len(b.shape)
+    shape = b.shape
+    meta = f"out{b.number}_shape", f"out{b.number}_strides"
+    values = [", ".join(map(size_text, part)) or "0" for part in (shape, b.strides)]
+    lines = [f"int64_t {name}[] = {{{value}}};" for name, value in zip(meta, values)]
+    lines.append(f"if (!(object{b.number} = rt->empty(npc_dtypes[{b.number}], {n}, {meta[0]}, {meta[1]}))) goto failed;")
+    lines.append(f"char* const out{b.number} = ((npc_array*)object{b.number})->data;")
+    return lines
+
+
+register_backend("cpu", compile_cpu)

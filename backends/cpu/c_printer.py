@@ -1,0 +1,595 @@
+"""Kernels printed as C: each a range function over its tasks, and the code that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.index import symbols_in
+from npcompile.backends.cpu.kernel import (
+    Accumulate,
+    Accumulator,
+    CheckIndex,
+    Columns,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Position,
+    Reduce,
+    Scan,
+    ScratchRow,
+    Statement,
+    Store,
+    children,
+    walk,
+)
+from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, short
+from npcompile.tensor_core.dim import Size, c_call, text_of
+
+ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
+COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
+BLOCK = 4096  # elements of the innermost loop in one task
+CHUNK = 32768  # elements of a whole reduction in one task
+SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
+
+REDUCE_HELPERS = """
+#define NPC_TWO_SUM(high, low, x) do { \\
+    __typeof__(high) npc_s = (high) + (x), npc_b = npc_s - (high); \\
+    (low) += ((high) - (npc_s - npc_b)) + ((x) - npc_b); \\
+    (high) = npc_s; } while (0)
+#define NPC_TOTAL(high, low) ((high) - (high) == 0 ? (high) + (low) : (high))
+"""
+
+
+def size_text(size: Size) -> str:
+    return text_of(size, c_call)
+
+
+def compensated(acc: Accumulator) -> bool:
+    return acc.reducer == "add" and kind(acc.dtype) in "fg"
+
+
+def identity_text(acc: Accumulator) -> str:
+    """What changes no value that it is combined with."""
+    dtype, reducer = acc.dtype, acc.reducer
+    if reducer == "add":
+        return constant_text(-0.0 if dtype.kind == "f" else complex(-0.0, -0.0) if dtype.kind == "c" else 0, dtype)
+    if reducer in ("multiply", "logical_and"):
+        return constant_text(1, dtype)
+    if reducer == "bitwise_and":
+        return constant_text(True if dtype.kind == "b" else dtype.type(0) if dtype.kind == "u" else -1, dtype) if dtype.kind != "u" else str(
+            np.iinfo(dtype).max
+        ) + "u"
+    if reducer in ("fmax", "fmin") and dtype.kind == "f":
+        return constant_text(np.nan, dtype)
+    if reducer in ("maximum", "fmax"):
+        return constant_text(lowest(dtype), dtype)
+    if reducer in ("minimum", "fmin"):
+        return constant_text(highest(dtype), dtype)
+    return constant_text(0, dtype)
+
+
+def lowest(dtype: np.dtype):  # type: ignore[no-untyped-def]
+    return {"b": False, "f": -np.inf}[dtype.kind] if dtype.kind in "bf" else np.iinfo(dtype).min
+
+
+def highest(dtype: np.dtype):  # type: ignore[no-untyped-def]
+    return {"b": True, "f": np.inf}[dtype.kind] if dtype.kind in "bf" else np.iinfo(dtype).max
+
+
+def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
+    return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
+
+
+@dataclass(slots=True)
+class Printer:
+    """The body of one range function."""
+
+    kernel: Kernel
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+    lanes: int = 1
+    is_laned: bool = False  # inside a Reduce
+    accumulators: dict[str, Accumulator] = field(default_factory=dict)
+    lane: str = "0"
+    limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
+    reducing: Reduce | None = None
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.indent + text)
+
+    def open(self, text: str) -> None:
+        self.line(text)
+        self.indent += 1
+
+    def close(self, text: str = "}") -> None:
+        self.indent -= 1
+        self.line(text)
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, s: Statement) -> None:
+        match s:
+            case Let(target, "constant", _, ((_, value),)):
+                self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
+            case Let(target, op, args, _):
+                text = primitive_text(op, [a.name for a in args], [a.dtype for a in args], target.dtype)
+                self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
+            case Position(target, index):
+                self.line(f"const int64_t {target.name} = {size_text(index)};")
+            case Load(target, buffer, offset, mask):
+                read = self.memory(buffer, offset, target.dtype, "const ")
+                zero = "{0}" if target.dtype.kind == "c" else "0"
+                if mask and target.dtype.kind == "c":
+                    read = f"{mask.name} ? {read} : ({c_type(target.dtype)}){zero}"
+                elif mask:
+                    read = f"{mask.name} ? {read} : 0"
+                self.line(f"const {c_type(target.dtype)} {target.name} = {read};")
+            case Store(buffer, offset, value):
+                cast = "(_Float16)" if kind(value.dtype) == "e" else ""
+                self.line(f"{self.memory(buffer, offset, value.dtype)} = {cast}{value.name};")
+            case CheckIndex():
+                self.check(s)
+            case Accumulate():
+                self.accumulate(s)
+            case Loop():
+                self.loop(s)
+            case Reduce():
+                self.reduce(s)
+            case Columns():
+                self.columns(s)
+            case Scan():
+                self.scan(s)
+            case ScratchRow():
+                self.statements(s.body)
+
+    def memory(self, buffer: str, offset: Size, dtype: np.dtype, const: str = "") -> str:
+        return f"*({const}npc_{short(dtype)}_in_memory*)({buffer} + {size_text(offset)})"
+
+    def check(self, s: CheckIndex) -> None:
+        value, size = s.value.name, size_text(s.size)
+        self.line(f"int64_t {s.target.name} = {value} + ({value} < 0 ? {size} : 0);")
+        outside = f"(uint64_t){s.target.name} >= (uint64_t){size}"
+        fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
+        if s.mask:
+            self.line(f"if (!{s.mask.name}) {s.target.name} = 0;")
+            self.line(f"else if (__builtin_expect({outside}, 0)) {{ {fail} }}")
+        else:
+            self.line(f"if (__builtin_expect({outside}, 0)) {{ {fail} }}")
+
+    # --- loops
+
+    def loop(self, s: Loop) -> None:
+        first, end = self.limits.get(s.axis, ("0", size_text(s.size)))
+        if self.is_laned and not any(isinstance(x, (Loop, Reduce)) for x in walk(s.body)):
+            return self.laned_loop(s, first, end)
+        is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
+        if s.is_parallel and is_innermost:
+            self.line("#pragma GCC ivdep")
+        self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
+        self.statements(s.body)
+        self.close()
+
+    def laned_loop(self, s: Loop, first: str, end: str) -> None:
+        """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
+        self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
+        self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
+        if not any(isinstance(a, Accumulate) and self.accumulators[a.accumulator].reducer.startswith("arg_") for a in s.body):
+            self.line("#pragma GCC ivdep")
+        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+        self.line(f"const int64_t {s.axis} = block + lane;")
+        before, self.lane = self.lane, "lane"
+        self.statements(s.body)
+        self.lane = before
+        self.close()
+        self.flush_sometimes()
+        self.close()
+
+    def flush_sometimes(self) -> None:
+        flushed = [a for a in self.accumulators.values() if compensated(a)]
+        if not flushed:
+            return
+        self.open(f"if (++rounds == {ROUNDS}) {{")
+        self.line("rounds = 0;")
+        for a in flushed:
+            self.flush(a)
+            self.fill(a)
+        self.close()
+
+    # --- reductions
+
+    def fill(self, a: Accumulator) -> None:
+        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {identity_text(a)};")
+
+    def fold_lanes(self, a: Accumulator) -> None:
+        if self.lanes > 1:
+            text = combine_text(a.reducer, f"{a.name}[lane]", f"{a.name}[lane + width]", a.dtype)
+            self.line(f"for (int width = {self.lanes // 2}; width; width /= 2)")
+            self.line(f"  for (int lane = 0; lane < width; lane++) {a.name}[lane] = {text};")
+
+    def flush(self, a: Accumulator) -> None:
+        self.fold_lanes(a)
+        self.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, {a.name}[0]);")
+
+    def accumulate(self, s: Accumulate) -> None:
+        a = self.accumulators[s.accumulator]
+        value = s.value.name
+        if a.reducer.startswith("arg_"):
+            relation = ">" if a.reducer == "arg_max" else "<"
+            nan = f" || ({value} != {value} && {a.name} == {a.name})" if a.dtype.kind == "f" else ""
+            found = f"{a.name}_found == 0 || {value} {relation} {a.name}{nan}"
+            self.line(f"if ({found}) {{ {a.name} = {value}; {a.name}_at = {size_text(s.position)}; {a.name}_found = 1; }}")
+        elif a.name in self.scanned():
+            text = combine_text(a.reducer, a.name, value, a.dtype)
+            self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
+            self.line(f"{a.name}_started = 1;")
+            self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
+        else:
+            place = f"{a.name}[{self.lane}]"
+            self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
+
+    def scanned(self) -> set[str]:
+        return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
+
+    def lanes_for(self, s: Reduce) -> int:
+        if any(a.reducer.startswith("arg_") for a in s.accumulators):
+            widest = max((a.dtype.itemsize for a in s.accumulators if not a.reducer.startswith("arg_")), default=8)
+        else:
+            widest = max(a.dtype.itemsize for a in s.accumulators)
+        lanes = 512 // widest
+        while isinstance(s.count, int) and lanes > 1 and lanes // 2 >= s.count:
+            lanes //= 2
+        return lanes
+
+    def declare(self, s: Reduce) -> None:
+        self.lanes, self.is_laned = self.lanes_for(s), True
+        self.accumulators = {a.name: a for a in s.accumulators}
+        for a in s.accumulators:
+            c = c_type(a.dtype)
+            if a.reducer.startswith("arg_"):
+                self.line(f"{c} {a.name} = 0; int64_t {a.name}_at = 0; int {a.name}_found = 0;")
+                continue
+            self.line(f"{c} {a.name}[{self.lanes}] __attribute__((aligned(64)));")
+            self.fill(a)
+            if compensated(a):
+                self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
+        if any(map(compensated, s.accumulators)):
+            self.line("int rounds = 0;")
+
+    def combine_lanes(self, a: Accumulator) -> None:
+        if a.reducer.startswith("arg_"):
+            return
+        if compensated(a):
+            self.flush(a)
+        else:
+            self.fold_lanes(a)
+
+    def result_text(self, a: Accumulator, count: Size) -> str:
+        if a.reducer.startswith("arg_"):
+            return f"{a.name}_at"
+        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else f"{a.name}[0]"
+        if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
+            total = f"(float)(_Float16)({total})"
+        if a.reducer == "add" and a.dtype.kind in "fc":
+            zero = constant_text(0, a.dtype)
+            return zero if count == 0 and isinstance(count, int) else total if isinstance(count, int) else f"({size_text(count)} == 0 ? {zero} : {total})"
+        return total
+
+    def reduce(self, s: Reduce) -> None:
+        for a in s.accumulators:
+            self.line(f"{c_type(a.result.dtype)} {a.result.name};")
+        self.open("{")
+        self.declare(s)
+        self.statements(s.body)
+        for a in s.accumulators:
+            self.combine_lanes(a)
+            self.line(f"{a.result.name} = {self.result_text(a, s.count)};")
+        self.close()
+        self.is_laned = False
+
+    def columns(self, s: Columns) -> None:
+        size = size_text(s.size)
+        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size} - first);")
+        self.accumulators = {a.name: a for a in s.accumulators}
+        self.lanes = COLUMN_BLOCK
+        for a in s.accumulators:
+            self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
+            self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
+        for axis, n in s.loops:
+            self.open(f"for (int64_t {axis} = 0; {axis} < {size_text(n)}; {axis}++) {{")
+        self.lane = "lane"
+        self.line("#pragma GCC ivdep")
+        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+        self.line(f"const int64_t {s.axis} = first + lane;")
+        self.statements(s.body)
+        self.close()
+        for _ in s.loops:
+            self.close()
+        self.line("#pragma GCC ivdep")
+        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+        self.line(f"const int64_t {s.axis} = first + lane;")
+        count: Size = 1
+        for _, n in s.loops:
+            count = count * n
+        for a in s.accumulators:
+            total = f"{a.name}[lane]"
+            if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
+                total = f"(float)(_Float16)({total})"
+            if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
+                total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
+            self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
+        self.statements(s.finish)
+        self.close()
+        self.lane = "0"
+
+    def scan(self, s: Scan) -> None:
+        a = s.accumulator
+        self.accumulators = {a.name: a}
+        self.open("{")
+        self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
+        self.statements(s.body)
+        self.close()
+
+
+# --- tasks
+
+
+@dataclass(slots=True)
+class Tasks:
+    """The loops of a kernel that are cut in tasks, outermost first, and what is done in a task."""
+
+    axes: list[tuple[str, Size]]
+    body: list[Statement]  # of a task: statements between the loops come first
+    block: tuple[str, Size] | None = None  # the innermost loop, when it is cut in blocks too
+    columns: Size | None = None  # the column axis of a Columns
+
+
+def tasks_of(kernel: Kernel) -> Tasks:
+    axes: list[tuple[str, Size]] = []
+    before: list[Statement] = []
+    body = kernel.body
+    while not kernel.is_serial and not kernel.is_whole and body and isinstance(body[-1], Loop):
+        loop = body[-1]
+        if any(children(s) for s in body[:-1]) or loop.is_parallel != is_map(kernel):
+            break
+        inner = loop.body
+        before += body[:-1]
+        if loop.is_parallel and not any(isinstance(s, Loop) for s in inner):
+            return Tasks(axes, [*before, loop], (loop.axis, loop.size))
+        axes.append((loop.axis, loop.size))
+        body = inner
+    columns = next((s.size for s in body if isinstance(s, Columns)), None)
+    return Tasks(axes, [*before, *body], None, columns)
+
+
+def is_map(kernel: Kernel) -> bool:
+    """Nothing but parallel loops."""
+    return all(s.is_parallel for s in walk(kernel.body) if isinstance(s, Loop)) and not any(
+        isinstance(s, (Reduce, Columns, Scan)) for s in walk(kernel.body)
+    )
+
+
+def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
+    tasks = tasks_of(kernel)
+    printer = Printer(kernel)
+    fields = context_fields(kernel, symbols)
+    lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
+    lines += ["  int64_t blocks, block_size, bad_index, bad_size;", "  char* partial;", "  int bad_axis, failed;", "};"]
+    if kernel.is_whole:
+        lines += partial_struct(kernel)
+    lines.append(f"static void {kernel.name}(void* context, int64_t begin, int64_t end, int thread) {{")
+    lines.append(f"  struct {kernel.name}_context* c = context;")
+    for t, n in fields:
+        restrict = "restrict " if t == "char*" and kernel.buffers[n] and not n.startswith("x") else ""
+        lines.append(f"  {t}{' const' if t != 'char*' else ''} {restrict}{n} = c->{n};")
+    rows = [s for s in walk(kernel.body) if isinstance(s, ScratchRow)]
+    for s in rows:
+        lines.append(f"  char* {s.buffer} = rt->scratch({size_text(s.bytes)} + 1);")
+    for s in rows:
+        lines.append(f"  if (!{s.buffer}) {{ c->failed = 2; goto done; }}")
+    if kernel.is_whole:
+        print_chunk(printer, kernel)
+    else:
+        print_tasks(printer, tasks)
+    lines += printer.lines
+    lines.append("done:;")
+    lines += [f"  rt->release({s.buffer});" for s in rows]
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def context_fields(kernel: Kernel, symbols: Sequence[str]) -> list[tuple[str, str]]:
+    used = {name for s in walk(kernel.body) for size in sizes_in(s) for name in symbols_in(size)}
+    fields = [("char*", b) for b in kernel.buffers]
+    fields += [(c_type(d), n) for n, d in kernel.scalars.items()]
+    return fields + [("int64_t", s) for s in symbols if s in used]
+
+
+def sizes_in(s: Statement) -> Iterator[Size]:
+    match s:
+        case Load() | Store():
+            yield s.offset
+        case Position():
+            yield s.index
+        case CheckIndex():
+            yield s.size
+        case Accumulate():
+            yield s.position
+        case Loop():
+            yield s.size
+        case Reduce():
+            yield s.count
+        case ScratchRow():
+            yield s.bytes
+        case Columns():
+            yield s.size
+            yield from (n for _, n in s.loops)
+
+
+def print_tasks(p: Printer, tasks: Tasks) -> None:
+    counters = [(axis, size_text(size)) for axis, size in tasks.axes]
+    if tasks.block:
+        counters.append(("inner_block", "c->blocks"))
+    if tasks.columns is not None:
+        counters.append(("column_block", "c->blocks"))
+    if counters:
+        p.line("int64_t rest = begin;")
+    for axis, size in reversed(counters):
+        p.line(f"int64_t {axis} = rest % ({size});")
+        p.line(f"rest /= {size};")
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    if tasks.block:
+        axis, size = tasks.block
+        n = size_text(size)
+        p.line(f"const int64_t first_{axis} = inner_block * c->block_size, end_{axis} = npc_min(first_{axis} + c->block_size, {n});")
+        p.limits[axis] = (f"first_{axis}", f"end_{axis}")
+    p.statements(tasks.body)
+    for k, (axis, size) in enumerate(reversed(counters)):
+        if k == len(counters) - 1:
+            p.line(f"{axis}++;")
+        else:
+            p.open(f"if (++{axis} == {size}) {{")
+            p.line(f"{axis} = 0;")
+    for _ in counters[1:]:
+        p.close()
+    p.close()
+
+
+# --- whole reductions: chunks, then their partial results
+
+
+def whole_reduce(kernel: Kernel) -> tuple[Reduce, list[Statement], list[Statement]]:
+    """The Reduce of a whole kernel, what comes before it and what comes after."""
+    at = next(k for k, s in enumerate(kernel.body) if isinstance(s, Reduce))
+    reduce = kernel.body[at]
+    assert isinstance(reduce, Reduce)
+    return reduce, kernel.body[:at], kernel.body[at + 1 :]
+
+
+def outermost(reduce: Reduce) -> Loop | None:
+    return next((s for s in reduce.body if isinstance(s, Loop)), None)
+
+
+def partial_struct(kernel: Kernel) -> list[str]:
+    reduce, _, _ = whole_reduce(kernel)
+    fields = [f"{c_type(a.dtype)} {a.name}{f', {a.name}_low' if compensated(a) else ''};" for a in reduce.accumulators]
+    return [f"struct {kernel.name}_partial {{ {' '.join(fields)} }};"]
+
+
+def print_chunk(p: Printer, kernel: Kernel) -> None:
+    reduce, before, _ = whole_reduce(kernel)
+    p.statements(before)
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    loop = outermost(reduce)
+    if loop is not None:
+        p.line(f"const int64_t chunk_first = task * c->block_size, chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});")
+        p.limits[loop.axis] = ("chunk_first", "chunk_end")
+    p.declare(reduce)
+    p.statements(reduce.body)
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + task;")
+    for a in reduce.accumulators:
+        p.combine_lanes(a)
+        if compensated(a):
+            p.line(f"partial->{a.name} = {a.name}_high; partial->{a.name}_low = {a.name}_low;")
+        else:
+            p.line(f"partial->{a.name} = {a.name}[0];")
+    p.close()
+
+
+def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
+    """The function that combines the chunks, in order, and stores the results."""
+    reduce, _, after = whole_reduce(kernel)
+    p = Printer(kernel)
+    p.lanes, p.accumulators = 1, {a.name: a for a in reduce.accumulators}
+    for t, n in context_fields(kernel, symbols):
+        p.line(f"{t} const {n} = c->{n};")
+    for a in reduce.accumulators:
+        c = c_type(a.dtype)
+        if compensated(a):
+            p.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
+        else:
+            p.line(f"{c} {a.name}[1] = {{{identity_text(a)}}};")
+    p.open("for (int64_t k = 0; k < chunks; k++) {")
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + k;")
+    for a in reduce.accumulators:
+        if compensated(a):
+            p.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, partial->{a.name});")
+            p.line(f"{a.name}_low += partial->{a.name}_low;")
+        else:
+            p.line(f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};")
+    p.close()
+    for a in reduce.accumulators:
+        p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")
+    p.statements(after)
+    head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c, int64_t chunks) {{"
+    return "\n".join([head, *p.lines, "}"])
+
+
+# --- the call
+
+
+def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
+    """Statements of npc_run that run the kernel."""
+    tasks = tasks_of(kernel)
+    values = [f".{n} = {n}" for _, n in context_fields(kernel, symbols)]
+    lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
+    n = size_text(product_of([s for _, s in tasks.axes]))
+    elements = inner_elements(kernel, tasks)
+    if kernel.is_serial:
+        lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
+    elif kernel.is_whole:
+        reduce, _, _ = whole_reduce(kernel)
+        loop = outermost(reduce)
+        outer = size_text(loop.size) if loop else "1"
+        lines.append(f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));")
+        lines.append(f"  c.block_size = npc_max(1, {CHUNK} / each);")
+        lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
+        lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
+        grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
+        lines.append(f"  if (rt->parallel({kernel.name}, &c, chunks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+        lines.append(f"  {kernel.name}_combine(&c, chunks);")
+        lines.append("  rt->release(c.partial);")
+    else:
+        if tasks.block:
+            inner = size_text(tasks.block[1])
+            lines.append(f"  c.block_size = {inner} <= {2 * BLOCK} ? npc_max(1, {inner}) : {BLOCK};")
+            lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
+            n, elements = f"{n} * c.blocks", "c.block_size"
+        if tasks.columns is not None:
+            lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
+            n = f"{n} * c.blocks"
+        lines.append(f"  const int64_t tasks = {n}, grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));")
+        lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, grain)) goto failed;")
+        if kernel.can_fail:
+            lines.append(f"  if (c.failed == 1 && tasks > grain) {{ c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }} /* the first bad index */")
+    if kernel.can_fail:
+        lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
+    if any(isinstance(s, ScratchRow) for s in walk(kernel.body)):
+        lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
+    return [*lines, "}"]
+
+
+def product_of(sizes: Sequence[Size]) -> Size:
+    total: Size = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+def inner_elements(kernel: Kernel, tasks: Tasks) -> str:
+    """How many elements the loops of one task visit."""
+    total: Size = 0
+    for s in walk(tasks.body):
+        match s:
+            case Reduce():
+                total = total + s.count
+            case Columns():
+                total = total + product_of([n for _, n in s.loops]) * COLUMN_BLOCK
+            case Loop() if not s.is_parallel or not any(isinstance(x, Loop) for x in walk(s.body)):
+                total = total + s.size
+    return size_text(total)

@@ -1,0 +1,255 @@
+"""Kernels: the second and last form of a program, loops over axes around scalar instructions.
+
+Nothing here knows of C: a printer for another language walks the same trees. An index is a `Size`, a polynomial over
+the graph's symbols, the axes of the loops around it and the names of integer values (an index that is data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A scalar in a register, assigned once."""
+
+    name: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """target = op(*args), a scalar primitive; `params` as the graph's op has them."""
+
+    target: Value
+    op: str
+    args: tuple[Value, ...] = ()
+    params: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        shown = [*(a.name for a in self.args), *(f"{k}={v}" for k, v in self.params)]
+        return f"{self.target.name} = {self.op}({', '.join(shown)})  # {self.target.dtype.str[1:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """target = an index, as an int64 value."""
+
+    target: Value
+    index: Size
+
+    def __str__(self) -> str:
+        return f"{self.target.name} = {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """target = the element `offset` bytes into a buffer; only read where `mask` holds, else 0."""
+
+    target: Value
+    buffer: str
+    offset: Size
+    mask: Value | None = None
+
+    def __str__(self) -> str:
+        where = f" if {self.mask.name}" if self.mask else ""
+        return f"{self.target.name} = {self.buffer}[{self.offset}]{where}  # {self.target.dtype.str[1:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: str
+    offset: Size
+    value: Value
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.offset}] = {self.value.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIndex:
+    """target = value counted from the start of an axis of `size`; an IndexError, and the end of the kernel, when outside."""
+
+    target: Value
+    value: Value
+    axis: int
+    size: Size
+    mask: Value | None = None
+
+    def __str__(self) -> str:
+        return f"{self.target.name} = check_index({self.value.name}, axis={self.axis}, size={self.size})"
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Combine a value into an accumulator of the Reduce around it."""
+
+    accumulator: str
+    value: Value
+    position: Size = 0  # where the value is, for arg_max and arg_min
+
+    def __str__(self) -> str:
+        return f"{self.accumulator} <- {self.value.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """The combination of all values that the body accumulates, in any order; afterwards a value called `result`."""
+
+    name: str
+    reducer: str  # of ops.reduction.REDUCERS, or arg_max, arg_min
+    dtype: np.dtype  # of what is accumulated
+    result: Value
+
+
+@dataclass(slots=True)
+class Loop:
+    axis: str
+    size: Size
+    body: list[Statement]
+    is_parallel: bool = False  # iterations may run in any order, so in vector registers too
+
+    def __str__(self) -> str:
+        return f"for {self.axis} in range({self.size})"
+
+
+@dataclass(slots=True)
+class Reduce:
+    """Run the body with fresh accumulators. `count` elements are accumulated in all."""
+
+    accumulators: list[Accumulator]
+    count: Size
+    body: list[Statement]
+
+    def __str__(self) -> str:
+        return "reduce " + ", ".join(f"{a.result.name} = {a.reducer}({a.name})" for a in self.accumulators)
+
+
+@dataclass(slots=True)
+class Columns:
+    """Accumulators that are arrays over the innermost axis: `axis` is cut in blocks, each keeps a row of running results.
+
+    for each block: clear; for the reduced loops: for axis in block: body; then for axis in block: finish.
+    """
+
+    axis: str
+    size: Size
+    accumulators: list[Accumulator]
+    loops: list[tuple[str, Size]]
+    body: list[Statement]
+    finish: list[Statement]
+
+    def __str__(self) -> str:
+        return f"columns {self.axis} in range({self.size}), over {', '.join(f'{a} < {n}' for a, n in self.loops)}"
+
+
+@dataclass(slots=True)
+class Scan:
+    """A running combination along the loops inside: the accumulator keeps its order. `first` is where it starts."""
+
+    accumulator: Accumulator
+    body: list[Statement]
+
+    def __str__(self) -> str:
+        return f"scan {self.accumulator.reducer}({self.accumulator.name})"
+
+
+@dataclass(slots=True)
+class ScratchRow:
+    """Memory for one row, of this thread alone, during the body."""
+
+    buffer: str
+    bytes: Size
+    body: list[Statement]
+
+    def __str__(self) -> str:
+        return f"with {self.buffer} = scratch({self.bytes})"
+
+
+Statement = Union[Let, Position, Load, Store, CheckIndex, Accumulate, Loop, Reduce, Columns, Scan, ScratchRow]
+
+
+@dataclass(slots=True)
+class Kernel:
+    """Independent tasks: the product of `axes`, in any order, on any thread."""
+
+    name: str
+    axes: list[tuple[str, Size]]
+    body: list[Statement]
+    buffers: dict[str, bool] = field(default_factory=dict)  # name -> is it written
+    scalars: dict[str, np.dtype] = field(default_factory=dict)  # 0-D inputs
+    cost: float = 1.0  # nanoseconds for one element, roughly
+    can_fail: bool = False  # has a CheckIndex
+    is_whole: bool = False  # one Reduce over everything: cut in chunks, whose partial results are combined
+    is_serial: bool = False  # one task, in order
+    literals: list[Any] = field(default_factory=list)  # constant arrays
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{a} < {n}" for a, n in self.axes)
+        return "\n".join([f"kernel {self.name}({axes}):", *(f"    {line}" for line in show(self.body))])
+
+
+def children(statement: Statement) -> list[list[Statement]]:
+    match statement:
+        case Loop() | Reduce() | Scan() | ScratchRow():
+            return [statement.body]
+        case Columns():
+            return [statement.body, statement.finish]
+        case _:
+            return []
+
+
+def show(body: list[Statement]) -> Iterator[str]:
+    for statement in body:
+        inner = children(statement)
+        yield f"{statement}{':' if inner else ''}"
+        for part in inner:
+            for line in show(part):
+                yield f"    {line}"
+
+
+def walk(body: list[Statement]) -> Iterator[Statement]:
+    for statement in body:
+        yield statement
+        for part in children(statement):
+            yield from walk(part)
+
+
+def indices(statement: Statement) -> list[Size]:
+    """Every index written in a statement itself."""
+    match statement:
+        case Load() | Store():
+            return [statement.offset]
+        case Position():
+            return [statement.index]
+        case Accumulate():
+            return [statement.position]
+        case _:
+            return []
+
+
+def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[Statement]:
+    """The same statements with every index changed."""
+    result: list[Statement] = []
+    for statement in body:
+        match statement:
+            case Load() | Store():
+                result.append(replace(statement, offset=change(statement.offset)))
+            case Position():
+                result.append(replace(statement, index=change(statement.index)))
+            case Accumulate():
+                result.append(replace(statement, position=change(statement.position)))
+            case Loop() | Reduce() | Scan() | ScratchRow():
+                result.append(replace(statement, body=map_indices(statement.body, change)))
+            case Columns():
+                parts = {"body": map_indices(statement.body, change), "finish": map_indices(statement.finish, change)}
+                result.append(replace(statement, **parts))
+            case _:
+                result.append(statement)
+    return result

@@ -1,0 +1,617 @@
+"""From a group of the schedule to a kernel: loops in a good order, each value computed where its indices are known."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.index import axis_variable, is_one, source_index, substitute, symbols_in
+from npcompile.backends.cpu.index import Index, rejoin, split_linear
+from npcompile.backends.cpu.kernel import (
+    Accumulate,
+    Accumulator,
+    CheckIndex,
+    Columns,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Position,
+    Reduce,
+    Scan,
+    ScratchRow,
+    Statement,
+    Store,
+    Value,
+    children,
+    indices,
+    map_indices,
+    walk,
+)
+from npcompile.backends.cpu.primitives import EXPENSIVE, short
+from npcompile.backends.cpu.schedule import (
+    MOVEMENT,
+    REDUCTIONS,
+    Buffer,
+    Group,
+    Schedule,
+    axis_order,
+    concatenated,
+    element_operands,
+    identity,
+    index_key,
+    ranges_of,
+    reads_of,
+    same_shape,
+    space_of,
+)
+from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.graph import Node, freeze
+from npcompile.tensor_core.meta import contiguous_strides, product
+
+INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+ARG_REDUCERS = {"max": "arg_max", "min": "arg_min"}
+
+
+@dataclass(slots=True)
+class Scope:
+    """The body of one loop, being written."""
+
+    axis: str
+    statements: list[Statement] = field(default_factory=list)
+    values: dict[tuple, Value] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Lowering:
+    schedule: Schedule
+    name: str
+    scopes: list[Scope] = field(default_factory=lambda: [Scope("")])
+    ranges: dict[str, Size] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)  # of values and axes: the scope where they are known
+    literals: dict[tuple, Buffer] = field(default_factory=dict)
+    made: int = 0
+
+    # --- scopes and statements
+
+    @contextmanager
+    def loop(self, axis: str, size: Size, *, is_parallel: bool = False) -> Iterator[None]:
+        self.scopes.append(Scope(axis))
+        self.depths[axis] = len(self.scopes) - 1
+        self.ranges[axis] = size
+        yield
+        scope = self.scopes.pop()
+        self.scopes[-1].statements.append(Loop(axis, size, scope.statements, is_parallel))
+
+    @contextmanager
+    def block(self, wrap) -> Iterator[None]:  # type: ignore[no-untyped-def]
+        """A scope without an axis; `wrap(statements)` makes its statement."""
+        self.scopes.append(Scope(""))
+        yield
+        scope = self.scopes.pop()
+        self.scopes[-1].statements.append(wrap(scope.statements))
+
+    def fresh(self, dtype: np.dtype) -> Value:
+        self.made += 1
+        return Value(f"t{self.made}", dtype)
+
+    def depth_of(self, *uses: Value | Size | None) -> int:
+        depth = 0
+        for use in uses:
+            names = [use.name] if isinstance(use, Value) else symbols_in(use) if isinstance(use, Dim) else ()
+            depth = max([depth, *(self.depths.get(n, 0) for n in names)])
+        return depth
+
+    def emit(self, statement: Statement, target: Value, *uses: Value | Size | None) -> Value:
+        depth = self.depth_of(*uses)
+        self.depths[target.name] = depth
+        self.scopes[depth].statements.append(statement)
+        return target
+
+    def let(self, dtype: np.dtype, op: str, *args: Value, **params: object) -> Value:
+        target = self.fresh(dtype)
+        return self.emit(Let(target, op, args, tuple(params.items())), target, *args)
+
+    def position(self, index: Size) -> Value:
+        target = self.fresh(INT64)
+        return self.emit(Position(target, index), target, index)
+
+    # --- values
+
+    def remember(self, node: Node, index: Index, value: Value, mask: Value | None = None) -> Value:
+        self.scopes[self.depths[value.name]].values[self.key(node, index, mask)] = value
+        return value
+
+    def key(self, node: Node, index: Index, mask: Value | None) -> tuple:
+        return node, index_key(index), mask.name if mask else None
+
+    def value(self, node: Node, index: Index, mask: Value | None = None) -> Value:
+        """The element `index` of a node: from a register, from memory, or computed."""
+        for key in {self.key(node, index, mask): 0, self.key(node, index, None): 0}:
+            for scope in reversed(self.scopes):
+                if key in scope.values:
+                    return scope.values[key]
+        if node in self.schedule.memory:
+            return self.remember(node, index, self.load(self.schedule.memory[node], index, mask), mask)
+        return self.remember(node, index, self.compute(node, index, mask), mask)
+
+    def compute(self, node: Node, index: Index, mask: Value | None = None) -> Value:
+        op, params = node.op, node.params
+        if op in MOVEMENT:
+            return self.value(node.inputs[0], source_index(node, index, self.ranges), mask)
+        match op:
+            case "input":
+                if node in self.schedule.memory:
+                    return self.load(self.schedule.memory[node], index, mask)
+                target = Value(f"x{params['index']}", node.dtype)
+                self.depths[target.name] = 0
+                return target
+            case "constant":
+                return self.let(node.dtype, "constant", value=params["value"])
+            case "size":
+                return self.position(params["value"])
+            case "index":
+                return self.position(index[params["axis"]])
+            case "literal":
+                return self.load(self.literal(node), index, mask)
+            case "concatenate":
+                return self.joined(node, index, mask)
+            case "gather":
+                return self.gathered(node, index, mask)
+        args = [self.value(x, index, mask) for x in node.inputs]
+        return self.let(node.dtype, op, *args, **params)
+
+    def load(self, buffer: Buffer, index: Index, mask: Value | None) -> Value:
+        offset = self.offset(buffer, index)
+        target = self.fresh(buffer.dtype)
+        return self.emit(Load(target, buffer.name, offset, mask), target, offset, mask)
+
+    def offset(self, buffer: Buffer, index: Index) -> Size:
+        total: Size = 0
+        for i, s in zip(index, buffer.strides, strict=True):
+            total = total + i * s
+        return rejoin(total)
+
+    def literal(self, node: Node) -> Buffer:
+        key = freeze(node.params)
+        if key not in self.literals:
+            strides = contiguous_strides(node.shape, node.dtype.itemsize)
+            digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+            buffer = Buffer(f"literal_{digest}", node.dtype, node.shape, strides, "literal", data=node.params["data"])
+            self.literals[key] = buffer
+        return self.literals[key]
+
+    def joined(self, node: Node, index: Index, mask: Value | None) -> Value:
+        """An element of a concatenation: of the parts, only the one that holds it is read."""
+        axis = node.params["axis"]
+        at = self.position(index[axis])
+        parts = list(concatenated(node, index))
+        result: Value | None = None
+        end: Size = node.shape[axis]
+        for x, i in reversed(parts):
+            start = end - x.shape[axis]
+            below = self.let(BOOL, "less", at, self.position(end)) if result is not None else None
+            above = self.let(BOOL, "greater_equal", at, self.position(start)) if not (isinstance(start, int) and start == 0) else None
+            inside = self.both(mask, self.both(below, above))
+            value = self.value(x, i, inside)
+            result = value if result is None else self.let(node.dtype, "where", self.both(below, above), value, result)
+            end = start
+        assert result is not None
+        return result
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        if a is None or b is None:
+            return a or b
+        return self.let(BOOL, "logical_and", a, b)
+
+    def gathered(self, node: Node, index: Index, mask: Value | None) -> Value:
+        x, *indices = node.inputs
+        n = indices[0].meta.ndim
+        checked = [self.checked(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
+        return self.value(x, (*(axis_variable(c.name) for c in checked), *index[n:]), mask)
+
+    def checked(self, indices: Node, index: Index, axis: int, size: Size, mask: Value | None) -> Value:
+        value = self.value(indices, index, mask)
+        target = Value(f"k{self.fresh(INT64).name[1:]}", INT64)
+        self.ranges[target.name] = size
+        return self.emit(CheckIndex(target, value, axis, size, mask), target, value, mask)
+
+    def store(self, buffer: Buffer, index: Index, value: Value) -> Store:
+        return Store(buffer.name, self.offset(buffer, index), value)
+
+
+# --- one function for each mode
+
+
+def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
+    lowering = Lowering(schedule, name)
+    match group.mode:
+        case "map":
+            kernels = [lower_map(lowering, group)]
+        case "rows":
+            kernels = [lower_rows(lowering, group)]
+        case "whole":
+            kernels = [lower_whole(lowering, group)]
+        case "columns":
+            kernels = [lower_columns(lowering, group)]
+        case "scan":
+            kernels = [lower_scan(lowering, group)]
+        case "update":
+            kernels = lower_update(lowering, group)
+    for kernel in kernels:
+        finish(kernel, schedule, lowering)
+    return kernels
+
+
+def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) -> list[tuple[tuple[Size, ...], Index, int]]:
+    """(strides, index, itemsize) of all that these anchors read and write, over axes v0, v1, ..."""
+    leaves = set(schedule.memory)
+    found = []
+    for node in nodes:
+        for x, index in reads_of(node, leaves - {node}):
+            if x in schedule.memory:
+                found.append((schedule.memory[x].strides, index, x.dtype.itemsize))
+        for buffer in schedule.stores.get(node, ()):
+            if with_stores:
+                found += [(buffer.strides, identity(node.shape), node.dtype.itemsize)] * 2
+    return found
+
+
+def lower_map(lowering: Lowering, group: Group) -> Kernel:
+    space = group.space
+    order = axis_order(accesses(lowering.schedule, group.members, with_stores=True), space)
+    own = identity(space)
+    body = nest(lowering, [(f"v{a}", space[a]) for a in order if not is_one(space[a])], lambda: compute_members(lowering, group.members, own))
+    return Kernel(lowering.name, [], body)
+
+
+def nest(lowering: Lowering, loops: Sequence[tuple[str, Size]], body, *, is_parallel: bool = True) -> list[Statement]:  # type: ignore[no-untyped-def]
+    """Write `body()` inside loops. The statements of the outermost scope that this added."""
+    depth = len(lowering.scopes) - 1
+    started = len(lowering.scopes[depth].statements)
+    nest_here(lowering, loops, body, is_parallel)
+    return lowering.scopes[depth].statements[started:]
+
+
+def nest_here(lowering: Lowering, loops: Sequence[tuple[str, Size]], body, is_parallel: bool) -> None:  # type: ignore[no-untyped-def]
+    if not loops:
+        body()
+        return
+    (axis, size), *rest = loops
+    with lowering.loop(axis, size, is_parallel=is_parallel):
+        nest_here(lowering, rest, body, is_parallel)
+
+
+def compute_members(lowering: Lowering, members: Sequence[Node], own: Index) -> None:
+    """Values first, stores last: a store may overwrite what another value is read from."""
+    stores = []
+    for node in members:
+        value = lowering.compute(node, own)
+        lowering.remember(node, own, value)
+        stores += [lowering.store(buffer, own, value) for buffer in lowering.schedule.stores.get(node, ())]
+    lowering.scopes[-1].statements.extend(stores)
+
+
+def element(lowering: Lowering, node: Node, own: Index) -> Value:
+    """What a reduction combines, at one place of its space."""
+    if node.op != "einsum":
+        return lowering.value(node.inputs[0], own)
+    result: Value | None = None
+    for x, index in element_operands(node, own):
+        value = lowering.value(x, index)
+        if value.dtype == np.float16:  # NumPy's sums of products of float16 are in float32
+            value = lowering.let(np.dtype(np.float32), "cast", value, dtype=np.dtype(np.float32))
+        result = value if result is None else lowering.let(value.dtype, "multiply", result, value)
+    assert result is not None
+    return result
+
+
+def reducer_of(node: Node) -> str:
+    if node.op == "einsum":
+        return "add"
+    return node.params["reducer"] if node.op in ("reduce", "scan") else ARG_REDUCERS[node.params["which"]]
+
+
+def accumulator(lowering: Lowering, node: Node) -> Accumulator:
+    made = lowering.fresh(node.dtype)
+    dtype = node.inputs[0].dtype
+    if dtype == np.float16 and reducer_of(node) in ("add", "multiply"):
+        dtype = np.dtype(np.float32)  # rounded once, at the end
+    return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made)
+
+
+def accumulate(lowering: Lowering, node: Node, own: Index, acc: Accumulator) -> Accumulate:
+    """The statement that combines one element; a position for arg_max counts along the reduced axis."""
+    position: Size = own[node.params["axis"]] if node.op == "arg_reduce" else 0
+    return Accumulate(acc.name, element(lowering, node, own), position)
+
+
+def inner_order(lowering: Lowering, group: Group) -> list[int]:
+    order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), group.space)
+    return [a for a in order if a in group.reduced and not is_one(group.space[a])]
+
+
+def lower_rows(lowering: Lowering, group: Group) -> Kernel:
+    schedule, space = lowering.schedule, group.space
+    own = identity(space)
+    kept_axes = [a for a in range(len(space)) if a not in group.reduced]
+    kept = tuple(own[a] for a in kept_axes)
+    inner = [(f"v{a}", space[a]) for a in inner_order(lowering, group)]
+    count = product([space[a] for a in sorted(group.reduced)])
+    rows = {schedule.memory[n].name: n for n in group.members if n in schedule.memory and schedule.memory[n].kind == "row"}
+
+    def row() -> None:
+        for phase in range(max(group.phase.values()) + 1):
+            here = [n for n in group.members if group.phase[n] == phase]
+            compute_members(lowering, [n for n in here if is_row_value(n, group)], kept)
+            full = [n for n in here if not is_row_value(n, group)]
+            if full:
+                reduce_pass(lowering, full, inner, own, kept, count)
+
+    def body() -> None:
+        if not rows:
+            return row()
+        with scratch_rows(lowering, [(name, product([space[a] for a in group.reduced]) * n.dtype.itemsize) for name, n in rows.items()]):
+            row()
+
+    statements = nest(lowering, [(f"v{a}", space[a]) for a in kept_axes if not is_one(space[a])], body, is_parallel=False)
+    return Kernel(lowering.name, [], statements)
+
+
+@contextmanager
+def scratch_rows(lowering: Lowering, rows: list[tuple[str, Size]]) -> Iterator[None]:
+    if not rows:
+        yield
+        return
+    (name, size), *rest = rows
+    with lowering.block(lambda statements: ScratchRow(name, size, statements)), scratch_rows(lowering, rest):
+        yield
+
+
+def is_row_value(node: Node, group: Group) -> bool:
+    return node.op not in REDUCTIONS and not (same_shape(node.shape, group.space))
+
+
+def reduce_pass(lowering: Lowering, members: Sequence[Node], inner, own: Index, kept: Index, count: Size) -> None:  # type: ignore[no-untyped-def]
+    """One pass over the reduced axes: values and stores of full size, and reductions."""
+    reductions = {n: accumulator(lowering, n) for n in members if n.op in REDUCTIONS}
+
+    def body() -> None:
+        stores: list[Statement] = []
+        for node in members:
+            if node in reductions:
+                stores.append(accumulate(lowering, node, own, reductions[node]))
+            else:
+                value = lowering.remember(node, own, lowering.compute(node, own))
+                stores += [lowering.store(buffer, own, value) for buffer in lowering.schedule.stores.get(node, ())]
+        lowering.scopes[-1].statements.extend(stores)
+
+    if not reductions:
+        nest(lowering, inner, body)
+        return
+    with lowering.block(lambda statements: Reduce(list(reductions.values()), count, statements)):
+        nest(lowering, inner, body)
+    for node, acc in reductions.items():
+        finish_reduction(lowering, node, acc, kept)
+
+
+def finish_reduction(lowering: Lowering, node: Node, acc: Accumulator, kept: Index) -> None:
+    lowering.depths[acc.result.name] = len(lowering.scopes) - 1
+    lowering.remember(node, kept, acc.result)
+    stores = [lowering.store(buffer, kept, acc.result) for buffer in lowering.schedule.stores.get(node, ())]
+    lowering.scopes[-1].statements.extend(stores)
+
+
+def lower_whole(lowering: Lowering, group: Group) -> Kernel:
+    space = group.space
+    own = identity(space)
+    kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
+    inner = [(f"v{a}", space[a]) for a in inner_order(lowering, group)]
+    reduce_pass(lowering, group.members, inner, own, kept, product(space))
+    return Kernel(lowering.name, [], lowering.scopes[0].statements, is_whole=True)
+
+
+def lower_columns(lowering: Lowering, group: Group) -> Kernel:
+    space = group.space
+    own = identity(space)
+    order = axis_order(accesses(lowering.schedule, group.members, with_stores=False), space)
+    column = order[-1]
+    kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
+    outer = [(f"v{a}", space[a]) for a in range(len(space)) if a not in group.reduced and a != column and not is_one(space[a])]
+    reduced = [(f"v{a}", space[a]) for a in order if a in group.reduced and not is_one(space[a])]
+    accumulators = {n: accumulator(lowering, n) for n in group.members}
+    axis = f"v{column}"
+
+    def body() -> None:
+        for name, size in [*reduced, (axis, space[column])]:
+            lowering.scopes.append(Scope(name))
+            lowering.depths[name] = len(lowering.scopes) - 1
+            lowering.ranges[name] = size
+        combined = [accumulate(lowering, n, own, acc) for n, acc in accumulators.items()]
+        lowering.scopes[-1].statements.extend(combined)
+        inside: list[Statement] = []
+        for _ in range(len(reduced) + 1):  # what is known further out stays inside: the compiler moves it out again
+            inside = [*lowering.scopes.pop().statements, *inside]
+        lowering.scopes.append(Scope(axis))
+        lowering.depths[axis] = len(lowering.scopes) - 1
+        for node, acc in accumulators.items():
+            finish_reduction(lowering, node, acc, kept)
+        finish_statements = lowering.scopes.pop().statements
+        made = Columns(axis, space[column], list(accumulators.values()), reduced, inside, finish_statements)
+        lowering.scopes[-1].statements.append(made)
+
+    return Kernel(lowering.name, [], nest(lowering, outer, body, is_parallel=False))
+
+
+def lower_scan(lowering: Lowering, group: Group) -> Kernel:
+    (node,) = group.members
+    space = group.space
+    own = identity(space)
+    axis = node.params["axis"]
+    order = axis_order(accesses(lowering.schedule, group.members, with_stores=True), space)
+    acc = accumulator(lowering, node)
+    acc = Accumulator(acc.name, acc.reducer, node.dtype, acc.result)
+
+    def step() -> None:
+        lowering.scopes[-1].statements.append(Accumulate(acc.name, lowering.value(node.inputs[0], own)))
+        lowering.depths[acc.result.name] = len(lowering.scopes) - 1
+        stores = [lowering.store(buffer, own, acc.result) for buffer in lowering.schedule.stores.get(node, ())]
+        lowering.scopes[-1].statements.extend(stores)
+
+    def body() -> None:
+        with lowering.block(lambda statements: Scan(acc, statements)):
+            with lowering.loop(f"v{axis}", space[axis]):
+                step()
+
+    outer = [(f"v{a}", space[a]) for a in order if a != axis and not is_one(space[a])]
+    return Kernel(lowering.name, [], nest(lowering, outer, body, is_parallel=False))
+
+
+def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
+    (node,) = group.members
+    schedule = lowering.schedule
+    base, value = node.inputs[:2]
+    target = schedule.memory[node]
+    kernels = []
+    if node not in schedule.in_place:
+        kernels.append(copy_kernel(schedule, f"{lowering.name}_copy", base, target))
+    space = group.space
+    own = identity(space)
+    if node.op == "slice_update":
+        place = tuple(a + s * i for a, s, i in zip(node.params["start"], node.params["step"], own))
+        found = accesses(schedule, [node], with_stores=False)
+        order = axis_order([*found, (tuple(s * b for s, b in zip(node.params["step"], target.strides)), own, value.dtype.itemsize)], space)
+
+        def body() -> None:
+            stored = lowering.value(value, own)
+            lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
+
+        loops = [(f"v{a}", space[a]) for a in order if not is_one(space[a])]
+        kernels.append(Kernel(lowering.name, [], nest(lowering, loops, body)))
+    else:
+        kernels.append(scatter_kernel(lowering, node, target, own))
+    kernels += [copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more) for k, more in enumerate(schedule.stores[node][1:])]
+    return kernels
+
+
+def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -> Kernel:
+    base, value, *indices = node.inputs
+    n = indices[0].meta.ndim
+    mode = node.params["mode"]
+
+    def body() -> None:
+        checked = [lowering.checked(i, own[:n], axis, base.shape[axis], None) for axis, i in enumerate(indices)]
+        place = (*(axis_variable(c.name) for c in checked), *own[n:])
+        stored = lowering.value(value, own)
+        if mode != "set":
+            old = lowering.load(target, place, None)
+            stored = lowering.let(node.dtype, mode, old, stored)
+        lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
+
+    loops = [(f"v{a}", size) for a, size in enumerate(value.shape) if not is_one(size)]
+    return Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
+
+
+def copy_kernel(schedule: Schedule, name: str, node: Node, target: Buffer) -> Kernel:
+    """target[...] = node, whose value is in memory, or cheap."""
+    lowering = Lowering(schedule, name)
+    own = identity(node.shape)
+    order = axis_order([(target.strides, own, node.dtype.itemsize)], node.shape)
+
+    def body() -> None:
+        lowering.scopes[-1].statements.append(lowering.store(target, own, lowering.value(node, own)))
+
+    kernel = Kernel(name, [], nest(lowering, [(f"v{a}", node.shape[a]) for a in order if not is_one(node.shape[a])], body))
+    finish(kernel, schedule, lowering)
+    return kernel
+
+
+# --- after lowering
+
+
+def finish(kernel: Kernel, schedule: Schedule, lowering: Lowering) -> None:
+    """What comes before the loops, which loops are tasks, and what the kernel is given."""
+    body = lowering.scopes[0].statements
+    kernel.body = merge_loops(body)
+    kernel.literals = list(lowering.literals.values())
+    names = {b.name: b for b in schedule.buffers}
+    for statement in walk(kernel.body):
+        match statement:
+            case Load() if statement.buffer in names and names[statement.buffer].kind != "row":
+                kernel.buffers.setdefault(statement.buffer, False)
+            case Store() if names[statement.buffer].kind != "row":
+                kernel.buffers[statement.buffer] = True
+            case CheckIndex():
+                kernel.can_fail = True
+    uses = {v.name for s in walk(kernel.body) for v in operands(s)}
+    for k, n in enumerate(schedule.graph.inputs):
+        if f"x{k}" in uses and n not in schedule.memory:
+            kernel.scalars[f"x{k}"] = n.dtype
+    kernel.cost = cost_of(kernel.body)
+
+
+def operands(statement: Statement) -> list[Value]:
+    match statement:
+        case Let():
+            return list(statement.args)
+        case Store() | Accumulate():
+            return [statement.value]
+        case CheckIndex():
+            return [statement.value]
+        case _:
+            return []
+
+
+def cost_of(body: Sequence[Statement]) -> float:
+    """Nanoseconds for one innermost element, roughly."""
+    total = 0.0
+    for s in walk(list(body)):
+        match s:
+            case Let():
+                total += 2.0 if s.op in EXPENSIVE else 0.1
+            case Load() | Store():
+                total += 0.3
+            case CheckIndex():
+                total += 1.0
+            case Accumulate():
+                total += 0.2
+    return max(total, 0.3)
+
+
+def merge_loops(body: list[Statement]) -> list[Statement]:
+    """Two loops where the outer one only continues the inner one become one."""
+    result: list[Statement] = []
+    for statement in body:
+        for part in children(statement):
+            part[:] = merge_loops(part)
+        while isinstance(statement, Loop) and len(statement.body) == 1 and isinstance(statement.body[0], Loop):
+            outer, inner = statement, statement.body[0]
+            used = [i for s in walk(inner.body) for i in indices(s)]
+            if any(isinstance(s, (Loop, Columns)) and loop_sizes_use(s, outer.axis) for s in walk(inner.body)):
+                break
+            changed = [(i, merged_index(i, outer.axis, inner.axis, inner.size)) for i in used]
+            if any(new is None for _, new in changed):
+                break
+            fused = map_indices(inner.body, lambda i: merged_index(i, outer.axis, inner.axis, inner.size))
+            statement = Loop(inner.axis, outer.size * inner.size, fused, outer.is_parallel and inner.is_parallel)
+        result.append(statement)
+    return result
+
+
+def loop_sizes_use(statement: Statement, axis: str) -> bool:
+    return axis in symbols_in(statement.size)  # type: ignore[union-attr]
+
+
+def merged_index(index: Size, outer: str, inner: str, size: Size) -> Size | None:
+    """`index` over one axis in place of two, where outer steps as far as `size` inner ones do."""
+    first = split_linear(index, outer)
+    if first is None:
+        return None
+    second = split_linear(first[1], inner)
+    if second is None or index_key((first[0],)) != index_key((second[0] * size,)):
+        return None
+    return second[0] * axis_variable(inner) + second[1]

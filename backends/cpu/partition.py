@@ -1,0 +1,146 @@
+"""Nodes that have no C form run with NumPy: the graph is cut in pieces around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
+from npcompile.backends.eager import give_out
+from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
+from npcompile.tensor_core.graph import Graph, Node, bind, print_graph, symbols_of
+from npcompile.tensor_core.op import OPS
+
+LEAVES = ("constant", "size", "index", "literal")
+MOVES = ("permute", "reshape", "broadcast_to", "slice", "concatenate", "slice_update", "gather")
+
+
+def is_native_node(node: Node) -> bool:
+    """Can generated code compute this node?"""
+    if not all(has_c_type(n.dtype) for n in (node, *node.inputs)):
+        return False
+    if OPS[node.op].kind == "elementwise":
+        return is_native(node)
+    match node.op:
+        case "reduce" | "scan":
+            return combines(node.params["reducer"], node.dtype)
+        case "arg_reduce":
+            return node.inputs[0].dtype.kind in "biuf"
+        case "scatter":
+            return node.params["mode"] == "set" or combines(node.params["mode"], node.dtype)
+        case "einsum":
+            return bool(node.inputs)
+    return node.op == "input" or node.op in LEAVES or node.op in MOVES
+
+
+def combines(reducer: str, dtype: np.dtype) -> bool:
+    if reducer.startswith("logical") and dtype.kind != "b":
+        return False
+    return kind(dtype) in PRIMITIVES.get(reducer, {})
+
+
+def is_native_graph(graph: Graph) -> bool:
+    return all(map(is_native_node, graph.nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Nodes of one stage that are compiled together: they need `inputs` and give `outputs`."""
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    symbols: tuple[int, ...]  # which of the whole graph's
+    compiled: CompiledGraph
+
+
+def stages_of(graph: Graph) -> dict[Node, int]:
+    """Every node's stage: in each, nodes without a C form run first, one by one, then the others as one piece."""
+    stage: dict[Node, int] = {}
+    for node in graph.nodes:
+        before = max((stage[i] for i in node.inputs), default=0)
+        stage[node] = before if is_native_node(node) else before + 1
+    return stage
+
+
+def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> CompiledGraph:
+    """Compiled pieces and NumPy calls in alternation. Writes are made last, by NumPy."""
+    stage = stages_of(graph)
+    last = max(stage.values(), default=0)
+    externs = [[n for n in graph.nodes if stage[n] == s and not is_native_node(n)] for s in range(last + 1)]
+    pieces = [cut(graph, stage, s, compile_piece) for s in range(last + 1)]
+
+    def call(*args: Any) -> tuple[Any, ...]:
+        symbols = dict(zip(graph.symbols, args[len(graph.inputs) :]))
+        given = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(args, graph.inputs)]
+        values: dict[Node, Any] = dict(zip(graph.inputs, given))
+        raised = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"} if not graph.writes else {}
+        for nodes, piece in zip(externs, pieces):
+            with np.errstate(**({"all": "ignore"} | raised)):
+                for node in nodes:
+                    try:
+                        values[node] = run_extern(node, values, symbols)
+                    except FloatingPointError:
+                        raise FloatingPointSignal from None
+            if piece is not None:
+                results = piece.compiled(*(values[n] for n in piece.inputs), *(args[len(graph.inputs) + k] for k in piece.symbols))
+                values.update(zip(piece.outputs, results))
+        outputs = tuple(give_out(values[n], meta, symbols) for n, meta in zip(graph.outputs, graph.metas))
+        for (index, _), value in zip(graph.writes, [np.array(values[n]) for _, n in graph.writes]):
+            args[index][...] = value
+        return outputs
+
+    compiled = [p.compiled for p in pieces if p is not None]
+    source = "\n".join([comment_of(graph, stage), *(c.source for c in compiled)])
+    return CompiledGraph(call, source, tuple(k for c in compiled for k in c.kernels))
+
+
+def comment_of(graph: Graph, stage: dict[Node, int]) -> str:
+    names = sorted({n.op for n in stage if not is_native_node(n)})
+    return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n*/"
+
+
+def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int]) -> np.ndarray:
+    inputs = []
+    for i in node.inputs:
+        if i not in values:  # a leaf, or something that only moves one
+            values[i] = run_extern(i, values, symbols)
+        inputs.append(values[i])
+    return np.asarray(OPS[node.op].eager(*inputs, **bind(node.params, symbols)), node.dtype, order="C")
+
+
+def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callable[..., CompiledGraph]) -> Piece | None:
+    """The compiled piece of one stage, or None when nobody outside needs anything of it."""
+    def is_inside(n: Node) -> bool:
+        return stage[n] == number and is_native_node(n) and n.op != "input"
+
+    needed = set(graph.results)
+    needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
+    outputs = [n for n in graph.nodes if is_inside(n) and n in needed and n.op not in LEAVES]
+    outputs += [n for n in graph.results if n.op in LEAVES and number == 0 and n not in outputs]
+    if not outputs:
+        return None
+    inputs: dict[Node, Node] = {}
+    made: dict[Node, Node] = {}
+
+    def rebuild(n: Node) -> Node:
+        if n not in made:
+            if is_inside(n) or n.op in LEAVES:
+                made[n] = replace(n, inputs=tuple(rebuild(i) for i in n.inputs))
+            else:
+                meta = n.meta if n.op == "input" else n.meta.with_(strides=())
+                inputs[n] = made[n] = Node("input", (), {"index": len(inputs)}, meta.with_(weak=False, strides=meta.strides))
+        return made[n]
+
+    for n in graph.nodes:  # in order, so that the recursion stays shallow
+        if is_inside(n):
+            rebuild(n)
+    results = tuple(rebuild(n) for n in outputs)
+    metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
+    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks if not graph.writes else frozenset())
+    found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
+    symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
+    sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))
+    return Piece(tuple(inputs), tuple(outputs), symbols, compile_piece(sub, ()))

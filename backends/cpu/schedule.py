@@ -1,0 +1,667 @@
+"""Which values get memory, which are computed together, in which order, and which memory is reused.
+
+The passes, in order: `results_of` (what must be stored where), `choose_anchors` (nodes that are computed once and for
+all; every other node is recomputed where it is read), `form_groups` (anchors computed in one kernel), `order_groups`,
+`reuse_memory` (updates and writes in place), `allocate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.index import (
+    AXES,
+    Index,
+    axis_variable,
+    is_one,
+    source_index,
+    split_linear,
+)
+from npcompile.backends.cpu.primitives import EXPENSIVE
+from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+from npcompile.tensor_core.graph import Graph, Node, topological
+from npcompile.tensor_core.meta import contiguous_strides, product
+from npcompile.tensor_core.op import OPS
+
+MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
+UPDATES = ("slice_update", "scatter")
+REDUCTIONS = ("reduce", "arg_reduce", "einsum")
+MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
+DEEPEST = 60  # of an expression
+SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Memory of an array. `kind`: input, output, temporary, row (one row of one thread), literal."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    kind: str
+    number: int = 0  # of the input or output
+    data: bytes = b""  # of a literal
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind} {self.dtype.str[1:]}[{', '.join(map(str, self.shape))}] strides ({', '.join(map(str, self.strides))})"
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Anchors computed in one kernel over `space`; `reduced` are the axes that its reductions combine.
+
+    mode: map (nothing reduced), rows (loops over the other axes; inside, passes over the reduced ones in sequence),
+    columns (reduced loops outside, running results along the innermost axis), whole (everything is reduced, in
+    chunks), scan, update.
+    """
+
+    space: tuple[Size, ...]
+    reduced: frozenset[int]
+    mode: str
+    members: list[Node]
+    phase: dict[Node, int] = field(default_factory=dict)
+    position: int = 0
+
+    @property
+    def kept(self) -> tuple[Size, ...]:
+        return tuple(n for a, n in enumerate(self.space) if a not in self.reduced)
+
+    def members_of_space(self) -> list[Node]:
+        return [n for n in self.members if n.op in REDUCTIONS or same_shape(n.shape, self.space)]
+
+    def __str__(self) -> str:
+        members = ", ".join(f"{n.op}@{self.phase.get(n, 0)}" for n in self.members)
+        return f"{self.mode} {list(map(str, self.space))} reduce {sorted(self.reduced)}: {members}"
+
+
+@dataclass(eq=False, slots=True)
+class Result:
+    """A place where the value of `node` must be at the end: an output, or an input that is written."""
+
+    node: Node
+    strides: tuple[Size, ...]
+    output: int | None = None
+    written: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Schedule:
+    graph: Graph
+    results: list[Result]
+    groups: list[Group]
+    buffers: list[Buffer]
+    memory: dict[Node, Buffer]  # where the value of an anchor or input can be read
+    stores: dict[Node, list[Buffer]]  # where its kernel puts it
+    in_place: set[Node]  # updates that store into the memory of what they update
+    copies: list[tuple[Node, Buffer]]  # at the end: temporaries to the inputs that are written
+
+    def __str__(self) -> str:
+        lines = [str(b) for b in self.buffers]
+        for group in self.groups:
+            stored = [f"{n.op} -> {', '.join(b.name for b in self.stores[n])}" for n in group.members if self.stores.get(n)]
+            lines.append(f"{group}; {'; '.join(stored)}{' in place' if self.in_place & set(group.members) else ''}")
+        lines += [f"copy {self.memory[n].name} -> {b.name}" for n, b in self.copies]
+        return "\n".join(lines)
+
+
+# --- what reads what
+
+
+@dataclass(slots=True)
+class Reads:
+    """Which elements of anchors and inputs an expression reads, for an element of its own."""
+
+    leaves: set[Node]
+    ranges: dict[str, Size]
+    found: dict[tuple, tuple[Node, Index | None]] = field(default_factory=dict)
+    _seen: set[tuple] = field(default_factory=set)
+    _opaque: int = 0
+
+    def visit(self, node: Node, index: Index, is_root: bool = False) -> None:
+        stack = [(node, index, is_root)]
+        while stack:
+            node, index, is_root = stack.pop()
+            key = (node, index_key(index))
+            if key in self._seen and not is_root:
+                continue
+            self._seen.add(key)
+            if not is_root and (node in self.leaves or node.op == "input"):
+                self.found[key] = (node, index)
+                continue
+            stack.extend((n, i, False) for n, i in self.operands(node, index))
+
+    def operands(self, node: Node, index: Index) -> list[tuple[Node, Index]]:
+        op = node.op
+        if op in MOVEMENT:
+            return [(node.inputs[0], source_index(node, index, self.ranges))]
+        if op == "concatenate":
+            return list(concatenated(node, index))
+        if op == "gather":
+            x, *indices = node.inputs
+            n = indices[0].meta.ndim
+            return [*((i, index[:n]) for i in indices), (x, (*map(self.opaque, indices), *index[n:]))]
+        return [(i, index) for i in node.inputs]
+
+    def opaque(self, _: Node) -> Size:
+        self._opaque += 1
+        return axis_variable(f"g{self._opaque}")
+
+
+def concatenated(node: Node, index: Index) -> Iterable[tuple[Node, Index]]:
+    axis = node.params["axis"]
+    start: Size = 0
+    for x in node.inputs:
+        yield x, (*index[:axis], index[axis] - start, *index[axis + 1 :])
+        start = start + x.shape[axis]
+
+
+def index_key(index: Index) -> tuple:
+    return tuple(i.terms if isinstance(i, Dim) else i for i in index)
+
+
+def identity(shape: Sequence[Size], prefix: str = "v") -> Index:
+    """The index of an element at the loop axes themselves; 0 along axes of size 1."""
+    return tuple(0 if is_one(n) else axis_variable(f"{prefix}{k}") for k, n in enumerate(shape))
+
+
+def ranges_of(shape: Sequence[Size], prefix: str = "v") -> dict[str, Size]:
+    return {f"{prefix}{k}": n for k, n in enumerate(shape)}
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def space_of(node: Node) -> tuple[tuple[Size, ...], frozenset[int]]:
+    """The iteration space of an anchor and the axes of it that are combined."""
+    match node.op:
+        case "reduce":
+            return node.inputs[0].shape, frozenset(node.params["axes"])
+        case "arg_reduce":
+            return node.inputs[0].shape, frozenset([node.params["axis"]])
+        case "einsum":
+            sizes = einsum_sizes(node)
+            kept = node.params["output"]
+            summed = [a for a in sizes if a not in kept]
+            return tuple(sizes[a] for a in (*kept, *summed)), frozenset(range(len(kept), len(sizes)))
+        case "slice_update":
+            return node.inputs[1].shape, frozenset()
+        case "scatter":
+            return node.inputs[1].shape, frozenset()
+        case _:
+            return node.shape, frozenset()
+
+
+def einsum_sizes(node: Node) -> dict[int, Size]:
+    return {a: n for x, axes in zip(node.inputs, node.params["inputs"]) for a, n in zip(axes, x.shape)}
+
+
+def element_operands(node: Node, index: Index) -> list[tuple[Node, Index]]:
+    """What one element of an anchor's space is made of."""
+    match node.op:
+        case "reduce" | "arg_reduce" | "scan":
+            return [(node.inputs[0], index)]
+        case "einsum":
+            kept = node.params["output"]
+            order = [*kept, *(a for a in einsum_sizes(node) if a not in kept)]
+            at = dict(zip(order, index))
+            return [(x, tuple(at[a] for a in axes)) for x, axes in zip(node.inputs, node.params["inputs"])]
+        case "slice_update":
+            return [(node.inputs[1], index)]
+        case "scatter":
+            n = node.inputs[2].meta.ndim
+            return [(node.inputs[1], index), *((i, index[:n]) for i in node.inputs[2:])]
+    raise AssertionError(node.op)
+
+
+def reads_of(node: Node, anchors: set[Node]) -> list[tuple[Node, Index]]:
+    space, _ = space_of(node)
+    index = identity(space)
+    reads = Reads(anchors, ranges_of(space))
+    if node.op in (*REDUCTIONS, *UPDATES, "scan"):
+        for x, i in element_operands(node, index):
+            reads.visit(x, i)
+    else:
+        reads.visit(node, index, is_root=True)
+    return list(reads.found.values())
+
+
+# --- results and anchors
+
+
+def results_of(graph: Graph) -> list[Result]:
+    """Outputs with permutations and reshapes undone: the value under them is stored with other strides instead."""
+    results = []
+    for k, (node, meta) in enumerate(zip(graph.outputs, graph.metas)):
+        strides = meta.strides
+        while True:
+            if node.op == "permute":
+                inverse = list(np.argsort(node.params["axes"]))
+                node, strides = node.inputs[0], tuple(strides[a] for a in inverse)
+            elif node.op == "reshape" and same_shape(strides, contiguous_strides(node.shape, node.dtype.itemsize)):
+                (node,) = node.inputs
+                strides = contiguous_strides(node.shape, node.dtype.itemsize)
+            else:
+                break
+        results.append(Result(node, strides, output=k))
+    return results + [Result(node, graph.inputs[i].meta.strides, written=i) for i, node in graph.writes]
+
+
+def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
+    nodes = live_nodes(results)
+    readers: dict[Node, int] = dict.fromkeys(nodes, 0)
+    for n in nodes:
+        for i in dict.fromkeys(n.inputs):
+            readers[i] += 1
+    forced = {r.node for r in results}
+    for n in nodes:
+        if n.op in (*REDUCTIONS, *UPDATES, "scan"):
+            forced.add(n)
+        if n.op in UPDATES and n.inputs[0].op != "input":
+            forced.add(n.inputs[0])
+    anchors: dict[Node, None] = {}
+    cost: dict[Node, float] = {}
+    depth: dict[Node, int] = {}
+    for n in nodes:
+        if n.op == "broadcast_to" and OPS[n.inputs[0].op].kind == "elementwise" and repeats_work(n, cost):
+            anchors[n.inputs[0]] = None
+            cost[n.inputs[0]], depth[n.inputs[0]] = 1, 0
+        own = own_cost(n)
+        cost[n] = own + sum(cost[i] for i in n.inputs)
+        depth[n] = 1 + max((depth[i] for i in n.inputs), default=0)
+        is_worth_storing = readers[n] > 1 and cost[n] >= MANY_OPERATIONS and n.op not in MOVEMENT and n.meta.ndim > 0
+        if n in forced or is_worth_storing or (depth[n] > DEEPEST and n.op not in MOVEMENT):
+            anchors[n] = None
+            cost[n], depth[n] = 1, 0
+        if n.op == "input":
+            anchors.pop(n, None)
+    inputs_given_out = [r.node for r in results if r.node.op == "input"]
+    anchors |= dict.fromkeys(inputs_given_out)
+    found = set(anchors)
+    for n in nodes:  # an update that reads what it overwrites, elsewhere than it overwrites
+        if n.op == "slice_update" and n.inputs[1] not in found and reads_elsewhere(n, found):
+            found.add(n.inputs[1])
+        if n.op == "scatter":
+            for x in n.inputs[1:]:
+                if x not in found and x.op != "input" and n.inputs[0] in {leaf for leaf, _ in reads_of(n, found)}:
+                    found.add(x)
+    return [n for n in nodes if n in found]
+
+
+def live_nodes(results: Sequence[Result]) -> list[Node]:
+    return topological([r.node for r in results])
+
+
+def own_cost(node: Node) -> float:
+    if node.op in EXPENSIVE:
+        return MANY_OPERATIONS
+    if node.op in MOVEMENT or node.op in ("constant", "size"):
+        return 0
+    return 4 if node.op == "gather" else 1
+
+
+def repeats_work(node: Node, cost: dict[Node, float]) -> bool:
+    (x,) = node.inputs
+    return cost[x] >= MANY_OPERATIONS and not all(map(is_one, x.shape)) and not same_shape(x.shape, node.shape)
+
+
+def reads_elsewhere(update: Node, anchors: set[Node]) -> bool:
+    base = update.inputs[0]
+    own = identity(update.inputs[1].shape)
+    target = tuple(a + s * i for a, s, i in zip(update.params["start"], update.params["step"], own))
+    return any(leaf is base and index_key(index) != index_key(target) for leaf, index in reads_of(update, anchors))
+
+
+# --- groups
+
+
+@dataclass(slots=True)
+class Grouping:
+    graph: Graph
+    anchors: set[Node]
+    strides: dict[Node, tuple[Size, ...]]
+    groups: list[Group] = field(default_factory=list)
+    home: dict[Node, Group] = field(default_factory=dict)
+    reads: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
+
+    def add(self, node: Node) -> None:
+        self.reads[node] = reads_of(node, self.anchors)
+        if node.op not in (*UPDATES, "scan"):
+            latest = max((self.home[x].position for x, _ in self.reads[node] if x in self.home), default=-1)
+            for group in reversed(self.groups[max(latest, 0) :]):
+                if self.join(node, group):
+                    return
+        space, reduced = space_of(node)
+        reduced = frozenset(a for a in reduced if not is_one(space[a])) or reduced
+        group = Group(space, reduced, self.mode(node, space, reduced), [node], {node: 0}, len(self.groups))
+        self.groups.append(group)
+        self.home[node] = group
+
+    def mode(self, node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> str:
+        if node.op in UPDATES:
+            return "update"
+        if node.op == "scan":
+            return "scan"
+        if not reduced:
+            return "rows" if node.op in REDUCTIONS else "map"
+        if node.op == "arg_reduce":
+            return "rows"
+        if all(is_one(n) or a in reduced for a, n in enumerate(space)):
+            is_small = not isinstance(size := product(space), Dim) and size <= SMALL
+            return "rows" if is_small else "whole"
+        return "rows" if self.innermost(node, space) in reduced else "columns"
+
+    def innermost(self, node: Node, space: tuple[Size, ...]) -> int:
+        """The axis along which most reads are contiguous."""
+        return axis_order([(self.strides_of(x), i, x.dtype.itemsize) for x, i in self.reads[node]], space)[-1]
+
+    def strides_of(self, node: Node) -> tuple[Size, ...]:
+        return self.strides[node] if node in self.strides else node.meta.strides
+
+    def join(self, node: Node, group: Group) -> bool:
+        if group.mode in ("scan", "update"):
+            return False
+        space, reduced = space_of(node)
+        inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
+        is_reduction = node.op in REDUCTIONS
+        is_kept = False
+        if is_reduction:
+            if node.op == "arg_reduce" and group.mode not in ("rows", "map"):
+                return False
+            if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
+                return False
+        elif not same_shape(space, group.space):
+            is_kept = bool(group.reduced) and group.mode == "rows" and same_shape(space, group.kept)
+            if not is_kept:
+                return False
+        if not inside and not self.shares_reads(node, group):
+            return False
+        mode = group.mode
+        if is_reduction and mode == "map":
+            mode = self.mode(node, space, reduced)
+            if mode == "columns" or any(m.op == "input" for m in group.members):
+                return False
+        phase = 0
+        own = identity(space)
+        for x, index in inside:
+            if x.op in REDUCTIONS:
+                if mode in ("whole", "columns"):
+                    return False
+                phase = max(phase, group.phase[x] + 1)
+            else:
+                phase = max(phase, group.phase[x])
+            if not self.is_aligned(x, index, own, group, is_kept):
+                return False
+        if mode == "columns" and not is_reduction:
+            return False
+        if is_reduction:
+            group.reduced, group.mode = frozenset(reduced), mode
+        group.members.append(node)
+        group.phase[node] = phase
+        self.home[node] = group
+        return True
+
+    def is_aligned(self, x: Node, index: Index, own: Index, group: Group, is_kept: bool) -> bool:
+        """Is the element of `x`, a member, that is read made in the same row, or at the same place, of the kernel?"""
+        shape = x.shape
+        x_is_kept = x.op in REDUCTIONS or not same_shape(shape, group.space)
+        if x_is_kept:
+            kept = own if is_kept else tuple(i for a, i in enumerate(own) if a not in group.reduced)
+            return index_key(index) == index_key(kept) if len(kept) == len(index) else False
+        return not is_kept and index_key(index) == index_key(own)
+
+    def shares_reads(self, node: Node, group: Group) -> bool:
+        mine = {x for x, _ in self.reads[node]}
+        return any(mine & {x for x, _ in self.reads[m]} for m in group.members)
+
+
+def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: Sequence[Size]) -> list[int]:
+    """Axes of the space from the outermost loop to the innermost, for these (strides, index, itemsize)."""
+    penalty = [0.0] * len(space)
+    strides = [0.0] * len(space)
+    for buffer_strides, index, itemsize in accesses:
+        offset: Size = 0
+        for i, s in zip(index, buffer_strides):
+            offset = offset + i * s
+        for axis in range(len(space)):
+            linear = split_linear(offset, f"v{axis}")
+            step = itemsize * 8 if linear is None else abs(estimate(linear[0]))
+            penalty[axis] += 0 if step == 0 else 1 if step <= itemsize else 8
+            strides[axis] += step
+    long_axes = [a for a in range(len(space)) if not is_one(space[a])]
+    if not long_axes:
+        return list(range(len(space)))
+    used = [a for a in long_axes if strides[a] > 0] or long_axes
+    last = min(used, key=lambda a: (penalty[a] if hint_of(space[a]) > 3 else penalty[a] + 4, -a))
+    rest = sorted((a for a in range(len(space)) if a != last), key=lambda a: (-strides[a], a))
+    return [*rest, last]
+
+
+def estimate(size: Size) -> int:
+    """About how large: the value at capture, 1 for what is not known then."""
+    if not isinstance(size, Dim):
+        return size
+    if size.env is AXES or any(s not in size.env.hints for s in size.symbols()):
+        return 64
+    return hint_of(size)
+
+
+def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple[Size, ...]]) -> Grouping:
+    grouping = Grouping(graph, set(anchors), strides)
+    for node in anchors:
+        grouping.add(node)
+    return grouping
+
+
+def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
+    """A topological order with what overwrites memory as late as possible, and what can fail before that."""
+    written = {r.node for r in results if r.written is not None}
+    producers = {g: {grouping.home[x] for m in g.members for x in depends_on(m, grouping) if x in grouping.home} - {g} for g in grouping.groups}
+    overwrites = {g: any(m in written or m.op in UPDATES for m in g.members) for g in grouping.groups}
+    readers: dict[Node, set[Group]] = {}
+    for g in grouping.groups:
+        for m in g.members:
+            for x, _ in grouping.reads[m]:
+                readers.setdefault(x, set()).add(g)
+    order: list[Group] = []
+    done: set[Group] = set()
+    waiting = list(grouping.groups)
+    while waiting:
+        ready = [g for g in waiting if producers[g] <= done]
+        chosen = next((g for g in ready if not overwrites[g]), None)
+        if chosen is None:
+            chosen = next((g for g in ready if others_have_read(g, readers, done)), ready[0])
+        chosen.position = len(order)
+        order.append(chosen)
+        done.add(chosen)
+        waiting.remove(chosen)
+    return order
+
+
+def depends_on(node: Node, grouping: Grouping) -> list[Node]:
+    return [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
+
+
+def others_have_read(group: Group, readers: dict[Node, set[Group]], done: set[Group]) -> bool:
+    bases = [m.inputs[0] for m in group.members if m.op in UPDATES]
+    return all(readers.get(b, set()) <= done | {group} for b in bases)
+
+
+# --- memory
+
+
+def layout(node: Node) -> tuple[Size, ...]:
+    """Strides of a temporary: dense, elementwise results as NumPy would lay them out."""
+    if OPS[node.op].kind == "elementwise":
+        return node.meta.strides
+    return contiguous_strides(node.shape, node.dtype.itemsize)
+
+
+def can_fail(node: Node, anchors: set[Node]) -> bool:
+    """Does computing this anchor check indices?"""
+    stack = list(node.inputs) if node not in anchors or node.op != "gather" else [node]
+    if node.op in ("scatter", "gather"):
+        return True
+    seen = set()
+    while stack:
+        n = stack.pop()
+        if n in seen or n in anchors:
+            continue
+        seen.add(n)
+        if n.op == "gather":
+            return True
+        stack.extend(n.inputs)
+    return False
+
+
+def build_schedule(graph: Graph) -> Schedule:
+    results = results_of(graph)
+    anchors = choose_anchors(graph, results)
+    strides = {n: layout(n) for n in anchors}
+    for r in reversed(results):
+        strides[r.node] = r.strides
+    grouping = form_groups(graph, anchors, strides)
+    groups = order_groups(grouping, results)
+    schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
+    Memory(schedule, grouping, set(anchors)).assign()
+    return schedule
+
+
+@dataclass(slots=True)
+class Memory:
+    schedule: Schedule
+    grouping: Grouping
+    anchors: set[Node]
+    readers: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
+
+    def assign(self) -> None:
+        schedule, graph = self.schedule, self.schedule.graph
+        for k, n in enumerate(graph.inputs):
+            is_written = any(i == k for i, _ in graph.writes)
+            if n.meta.ndim or is_written:
+                schedule.memory[n] = self.new(Buffer(f"x{k}", n.dtype, n.shape, n.meta.strides, "input", k))
+        for m, reads in self.grouping.reads.items():
+            for x, index in reads:
+                self.readers.setdefault(x, []).append((m, index))
+        self.outputs()
+        self.writes()
+        for group in schedule.groups:
+            for node in group.members:
+                if node not in schedule.memory and node.op != "input":
+                    self.place(node, group)
+
+    def new(self, buffer: Buffer) -> Buffer:
+        self.schedule.buffers.append(buffer)
+        return buffer
+
+    def outputs(self) -> None:
+        for r in self.schedule.results:
+            if r.output is not None:
+                buffer = self.new(Buffer(f"out{r.output}", r.node.dtype, r.node.shape, r.strides, "output", r.output))
+                self.give(r.node, buffer)
+        for r in self.schedule.results:
+            if r.output is not None:
+                self.share_down(r.node)
+
+    def share_down(self, node: Node) -> None:
+        """What an output updates is made in the output's memory."""
+        memory, is_result = self.schedule.memory, {r.node for r in self.schedule.results}
+        for update in reversed(update_chain(node)):
+            base = update.inputs[0]
+            if base.op == "input" or base in is_result or base in memory or not self.is_dead(base, update):
+                return
+            self.give(base, memory[node])
+            self.schedule.in_place.add(update)
+
+    def give(self, node: Node, buffer: Buffer) -> None:
+        self.schedule.stores.setdefault(node, []).append(buffer)
+        if node.op != "input":
+            self.schedule.memory.setdefault(node, buffer)
+
+    def position(self, node: Node) -> int:
+        return self.grouping.home[node].position
+
+    def writes(self) -> None:
+        schedule = self.schedule
+        last_failure = max((g.position for g in schedule.groups if any(can_fail(m, self.anchors) for m in g.members)), default=-1)
+        for r in schedule.results:
+            if r.written is None:
+                continue
+            target = schedule.graph.inputs[r.written]
+            chain = update_chain(r.node)
+            buffer = schedule.memory[target]
+            is_output = any(x.node in chain for x in schedule.results if x is not r)
+            if r.node is target:
+                continue
+            if chain and chain[0].inputs[0] is target and not is_output and self.chain_is_free(chain, target, last_failure):
+                for u in chain:
+                    schedule.memory[u] = buffer
+                    schedule.stores[u] = [buffer]
+                    schedule.in_place.add(u)
+            elif not chain and self.may_store(r.node, target, last_failure):
+                self.give(r.node, buffer)
+            else:
+                schedule.copies.append((r.node, buffer))
+
+    def chain_is_free(self, chain: list[Node], target: Node, last_failure: int) -> bool:
+        if self.position(chain[0]) <= last_failure:
+            return False
+        return all(self.is_dead(base, update) for base, update in zip([target, *chain], chain))
+
+    def is_dead(self, base: Node, update: Node) -> bool:
+        """Nothing reads `base` once `update` has begun, but the update itself at the places it overwrites."""
+        return all(self.position(m) < self.position(update) or m is update for m, _ in self.readers.get(base, [])) and not any(
+            u is not update and u.op in UPDATES and u.inputs[0] is base for u in self.grouping.home
+        )
+
+    def may_store(self, node: Node, target: Node, last_failure: int) -> bool:
+        """May the kernel of `node` store straight into `target`, although it or others read the old contents?"""
+        home = self.grouping.home[node]
+        if home.position <= last_failure or home.mode != "map":
+            return home.position > last_failure and not self.readers.get(target)
+        own = index_key(identity(node.shape))
+        for m, index in self.readers.get(target, []):
+            where = self.position(m)
+            if where > home.position or (where == home.position and index_key(index) != own):
+                return False
+        return True
+
+    def place(self, node: Node, group: Group) -> None:
+        """Memory for an anchor that is not a result, when somebody needs to load it."""
+        schedule = self.schedule
+        if node.op in UPDATES:
+            base = node.inputs[0]
+            is_result = any(r.node is base for r in schedule.results)
+            if base.op != "input" and not is_result and self.is_dead(base, node) and base in schedule.memory:
+                schedule.in_place.add(node)
+                self.give(node, schedule.memory[base])
+                return
+        elsewhere = [m for m, _ in self.readers.get(node, []) if self.grouping.home[m] is not group]
+        later = [m for m, _ in self.readers.get(node, []) if group.phase.get(m, 0) > group.phase.get(node, 0)]
+        is_kept = group.reduced and (node.op in REDUCTIONS or not same_shape(node.shape, group.space))
+        if self.needs_memory(node, elsewhere):
+            strides = self.grouping.strides[node]
+            self.give(node, self.new(Buffer(f"b{len(schedule.buffers)}", node.dtype, node.shape, strides, "temporary")))
+        elif later and not is_kept:
+            inner = [n for a, n in enumerate(group.space) if a in group.reduced]
+            steps = iter(contiguous_strides(tuple(inner), node.dtype.itemsize))
+            strides = tuple(next(steps) if a in group.reduced else 0 for a in range(len(group.space)))
+            self.give(node, self.new(Buffer(f"row{len(schedule.buffers)}", node.dtype, node.shape, strides, "row")))
+
+    def needs_memory(self, node: Node, elsewhere: list[Node]) -> bool:
+        is_base = any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
+        is_copied = any(n is node for n, _ in self.schedule.copies)
+        return bool(elsewhere) or is_base or is_copied or node.op in (*UPDATES, "scan")
+
+
+def update_chain(node: Node) -> list[Node]:
+    """The updates that end in `node`, first to last; empty when it is none."""
+    chain: list[Node] = []
+    while node.op in UPDATES:
+        chain.insert(0, node)
+        node = node.inputs[0]
+    return chain
