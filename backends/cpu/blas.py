@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def find_blas() -> tuple[list[int], int]:
     return [capsule_pointer(exported[routine]) for routine in ROUTINES], INT
 
 
-def address(function: ctypes._CFuncPtr) -> int:
+def address(function: Any) -> int:
     found = ctypes.cast(function, ctypes.c_void_p).value
     assert found is not None
     return found

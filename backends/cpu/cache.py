@@ -168,7 +168,7 @@ class Cache:
         try:
             yield
         finally:
-            if held:
+            if file is not None and held:
                 with contextlib.suppress(OSError):
                     fcntl.lockf(file, fcntl.LOCK_UN, 1, offset)
 
@@ -246,9 +246,8 @@ def remove_folder(folder: Path, owner: int) -> None:
 
 def open_cache() -> Cache:
     """The cache of this user: NPCOMPILE_CACHE_DIR, or the platform's place for caches. Warns when that is not safe."""
-    chosen = os.environ.get("NPCOMPILE_CACHE_DIR")
-    folder = Path(os.path.abspath(chosen) if chosen else platformdirs.user_cache_dir("npcompile", appauthor=False))
-    if not folder.is_absolute():  # there is no home directory
+    folder = chosen_folder()
+    if folder is None:
         return Cache(None)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -264,6 +263,18 @@ def open_cache() -> Cache:
         warnings.warn(f"npcompile does not use the cache directory {folder}: {fault}", RuntimeWarning, stacklevel=2)
         return Cache(None)
     return Cache(folder)
+
+
+def chosen_folder() -> Path | None:
+    """Where the cache should be, or None for a user without a home."""
+    chosen = os.environ.get("NPCOMPILE_CACHE_DIR")
+    if chosen:
+        return Path(os.path.abspath(chosen))
+    try:
+        folder = Path(platformdirs.user_cache_dir("npcompile", appauthor=False))
+    except RuntimeError:  # platformdirs raises it when there is no home; older versions leave a ~ in the path
+        return None
+    return folder if folder.is_absolute() else None
 
 
 def why_unsafe(status: os.stat_result) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from npcompile.backends.cpu.cache import Cache, key_of
-from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
 
@@ -21,7 +21,7 @@ TIMEOUT = 120.0  # seconds, for one unit
 PROBE_TIMEOUT = 30.0  # seconds, for an empty one
 
 # Exact floating point: no contraction into fused multiply-add, nothing of -ffast-math. Integers wrap around.
-BASE_FLAGS = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared", "-w", "-fwrapv", "-fno-strict-aliasing")
+BASE_FLAGS: tuple[str, ...] = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared", "-w", "-fwrapv", "-fno-strict-aliasing")
 BASE_FLAGS += ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp")  # used where the compiler takes them
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
@@ -137,7 +137,8 @@ def probe(command: tuple[str, ...], cache: Cache) -> Compiler:
     """Try what a unit needs, all at once first, one by one when that fails. Raises CompilerError."""
     from npcompile.backends.cpu.process import run  # here, because a warm start runs no process
 
-    flags, libraries = (f"-march={architecture()}", *OPTIONAL_FLAGS), OPTIONAL_LIBRARIES
+    flags: tuple[str, ...] = (f"-march={architecture()}", *OPTIONAL_FLAGS)
+    libraries: tuple[str, ...] = OPTIONAL_LIBRARIES
     with cache.scratch_directory() as folder:
         if not links(command, flags, libraries, folder):
             flags = tuple(flag for flag in flags if links(command, (flag,), (), folder))
@@ -155,8 +156,6 @@ def attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[s
 def links(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path) -> bool:
     try:
         attempt(command, flags, libraries, folder)
-    except CompilerTimeout:  # it would hang at the next question too
-        raise
-    except CompilerError:
+    except CompilerRefused:
         return False
     return True

@@ -9,5 +9,9 @@ class CompilerError(NoCompiler):
     """There is a compiler, but it failed: the message has the command and the end of what it said."""
 
 
+class CompilerRefused(CompilerError):
+    """The compiler ran, and ended with an error of its own."""
+
+
 class CompilerTimeout(CompilerError):
     """The compiler hung and was killed. It is not tried again in this process."""

@@ -87,7 +87,10 @@ class Loader:
         with self.lock("runtime"):
             if self.table:
                 return self.table
-            source = f'{TYPES}#line 1 "{RUNTIME.name}"\n{RUNTIME.read_text()}'
+            try:
+                source = f'{TYPES}#line 1 "{RUNTIME.name}"\n{RUNTIME.read_text()}'
+            except OSError as error:
+                raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
             return start(self.library(source, self.key(source), "npc_start"))
 
     def library(self, source: str, key: str, entry: str) -> Library:

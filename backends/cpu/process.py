@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout
 
 
 def run(command: Sequence[str], text: str, timeout: float) -> str:
@@ -35,7 +35,8 @@ def run(command: Sequence[str], text: str, timeout: float) -> str:
                 kill_group(process.pid)
     if process.returncode != 0:
         tail = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
-        raise CompilerError(f"{shlex.join(command)}\nfailed with status {process.returncode}:\n{tail}")
+        kind = CompilerRefused if process.returncode > 0 else CompilerError  # a signal says nothing about the source
+        raise kind(f"{shlex.join(command)}\nfailed with status {process.returncode}:\n{tail}")
     return output.decode(errors="replace")
 
 

@@ -1,0 +1,221 @@
+"""Which compiler is used, and what happens with none, a failing, a hanging or a lying one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu import compiler as compiler_module
+from npcompile.backends.cpu.cache import Cache
+from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
+from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.loader import Loader
+from tests.runtime.units import INT64, constant, make_loader
+
+REAL = which("cc") or which("gcc") or which("clang") or ""
+needs_compiler = pytest.mark.skipif(not REAL, reason="no C compiler")
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Makes a shell script the only compiler."""
+
+    def make(script: str) -> Cache:
+        path = tmp_path / "cc"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("CC", str(path))
+        monkeypatch.setattr(compiler_module.importlib.util, "find_spec", lambda name: None)
+        return Cache(tmp_path / "cache")
+
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return make
+
+
+def test_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(compiler_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NoCompiler, match=r"\$CC, cc, gcc, clang .* ziglang"):
+        find_compiler(Cache(tmp_path))
+
+
+def test_failing_compiler_shows_command_and_end_of_errors(fake):
+    cache = fake("seq 1 1000 >&2; exit 3")
+    with pytest.raises(CompilerError, match=r"(?s)/cc .*-O3.* status 3:\n981\n.*1000$"):
+        find_compiler(cache)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "exit 0",
+        'for a; do case "$p" in -o) echo nonsense > "$a";; esac; p=$a; done',
+        f'echo "int other;" > "$0.c"; for a; do case "$p" in -o) {REAL} -shared -fPIC -o "$a" "$0.c";; esac; p=$a; done',
+        "kill -SEGV $$",
+    ],
+    ids=["writes nothing", "writes nonsense", "compiles something else", "crashes"],
+)
+def test_lying_compiler(fake, lie):
+    cache = fake(lie)
+    for _ in range(2):
+        with pytest.raises(CompilerError):
+            Loader(cache, find_compiler(cache)).load(constant(1), [INT64])
+    assert not list(cache.folder.glob("*.so"))
+
+
+def running(marker: str) -> bool:
+    return any(marker in path.read_text(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path))
+
+
+def readable(path: Path) -> bool:
+    try:
+        path.read_text(errors="replace")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_hanging_compiler_is_killed_with_its_children(fake, monkeypatch):
+    monkeypatch.setattr(compiler_module, "PROBE_TIMEOUT", 0.3)
+    cache = fake("sleep 86399.5 & sleep 86399.5; exit 0")
+    began = time.monotonic()
+    with pytest.raises(CompilerTimeout, match=r"stopped after 0.3 s"):
+        find_compiler(cache)
+    assert time.monotonic() - began < 10
+    assert not running("sleep\x0086399.5")
+
+
+@needs_compiler
+def test_compiler_without_options_is_used_without_them(fake):
+    refused = " ".join(OPTIONAL_FLAGS) + " -lmvec"
+    cache = fake(f'for a; do for r in {refused}; do [ "$a" = "$r" ] && exit 1; done; done; exec {REAL} "$@"')
+    loader = Loader(cache, find_compiler(cache))
+    assert not set(OPTIONAL_FLAGS) & set(loader.compiler.flags)
+    assert loader.compiler.libraries == ("-lm",)
+    assert not loader.compiler.has_openmp and not loader.compiler.has_vector_math
+    assert loader.load(constant(6), [INT64]).call() == (6,)
+
+
+@needs_compiler
+def test_wrapped_compiler(fake, monkeypatch):
+    cache = fake('exec "$@"')
+    monkeypatch.setenv("CC", f"{os.environ['CC']} {REAL} -g0")
+    compiler = find_compiler(cache)
+    assert compiler.command == (os.environ["CC"].split()[0], REAL, "-g0")
+
+
+@needs_compiler
+def test_warm_start_runs_no_process(loader, monkeypatch):
+    loader.load(constant(8), [INT64])
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    unit = make_loader(loader.cache.folder).load(constant(8), [INT64])
+    assert unit.was_cached and unit.call() == (8,)
+
+
+@needs_compiler
+def test_another_compiler_processor_or_target_is_another_entry(fake, monkeypatch):
+    cache = fake(f'exec {REAL} "$@"')
+    keys = {Loader(cache, find_compiler(cache)).key("source")}
+    monkeypatch.setenv("NPCOMPILE_MARCH", "x86-64" if os.uname().machine == "x86_64" else "armv8-a")
+    keys.add(Loader(cache, find_compiler(cache)).key("source"))
+    assert "-march=native" not in find_compiler(cache).flags
+    before = len(list(cache.folder.glob("*.json")))
+    monkeypatch.setattr(compiler_module, "processor", lambda: "another")
+    find_compiler(cache)
+    os.utime(os.environ["CC"], (1, 1))
+    find_compiler(cache)
+    assert len(keys) == 2
+    assert len(list(cache.folder.glob("*.json"))) == before + 2  # found anew both times
+
+
+def test_processor_is_told_by_its_features_not_by_its_clock():
+    assert processor()
+    assert "MHz" not in processor()
+    assert processor() == processor()
+
+
+def test_floating_point_stays_exact():
+    flags = {*BASE_FLAGS, *OPTIONAL_FLAGS}
+    assert "-ffp-contract=off" in flags
+    assert not flags & {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-ffinite-math-only", "-fassociative-math"}
+
+
+def test_loading_leaves_subnormals_on(loader):
+    loader.load(constant(9), [INT64])
+    smallest = np.full(8, 5e-324)
+    assert (smallest * 1.0 == smallest).all() and smallest[0] > 0
+    assert np.float32(1e-45) * np.float32(1) > 0
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from npcompile.backends.cpu.cache import Cache
+from npcompile.backends.cpu.compiler import Compiler
+from npcompile.backends.cpu.loader import Loader
+from tests.runtime.units import INT64, constant, make_loader
+folder = Path(sys.argv[1])
+loader = make_loader(folder)
+real, loader.compiler = loader.compiler, Compiler((sys.argv[2],), "", (), ())
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    loader.compile(constant(1), "key", "npc_run")
+except KeyboardInterrupt:
+    print("interrupted" if time.monotonic() - began < 5 else "late")
+loader.compiler = real
+print(int(loader.load(constant(3), [INT64]).call()[0]))
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_interrupt_kills_the_compiler(tmp_path):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 86399.25 & sleep 86399.25\n")
+    slow.chmod(0o755)
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "cache"), str(slow)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    assert done.stdout.split() == ["interrupted", "3"], done.stderr
+    assert not running("sleep\x0086399.25")
+
+
+@needs_compiler
+def test_threads_compile_a_unit_once(tmp_path):
+    loader = make_loader(tmp_path)
+    barrier = threading.Barrier(32)
+    answers: list[int] = []
+
+    def work(number: int) -> None:
+        barrier.wait()
+        value = 100 + number % 4
+        answers.append(int(loader.load(constant(value), [INT64]).call()[0]) - value)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [0] * 32
+    assert loader.compiled == 5  # four units and the runtime
+
+
+def test_signals_are_as_before(loader):
+    before = signal.getsignal(signal.SIGINT)
+    loader.load(constant(10), [INT64])
+    assert signal.getsignal(signal.SIGINT) is before
