@@ -127,7 +127,7 @@ NULL_AFTER_CALLABLE: Final = [i.opname for i in dis.get_instructions(compile("f(
 EXHAUSTED_SKIPS: Final = 3 + dis.stack_effect(dis.opmap["END_FOR"]) if "END_FOR" in dis.opmap else 0
 
 NO_FALL_THROUGH: Final = frozenset(
-    """RETURN_VALUE RETURN_CONST RAISE_VARARGS RERAISE JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT""".split()
+    ["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"]
 )
 
 ACCESSES: Final[dict[str, tuple[str, ...]]] = {
@@ -200,7 +200,10 @@ def varint(table: Iterator[int]) -> int:
 
 
 def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]:
-    """(start, end, target, depth, push_lasti) of each region, offsets in words. Format: CPython, InternalDocs/exception_handling.md."""
+    """(start, end, target, depth, push_lasti) of each region, offsets in words.
+
+    Format: https://github.com/python/cpython/blob/3.13/InternalDocs/exception_handling.md
+    """
     table = iter(code.co_exceptiontable)
     try:
         while True:

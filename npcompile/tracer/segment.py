@@ -96,7 +96,9 @@ def make_segment(
     return with_cells
 
 
-def possible_exits(code: types.CodeType, entry: int, null_slots: tuple[int, ...] = (), *, protected: bool = False) -> frozenset[int]:
+def possible_exits(
+    code: types.CodeType, entry: int, null_slots: tuple[int, ...] = (), *, protected: bool = False
+) -> frozenset[int]:
     """The instructions at which a segment that enters at `entry` can be left.
 
     Those in exception regions count only if `protected`: the region is then left without running its handler.
@@ -133,7 +135,9 @@ def assemble(
     return Writer(code, facts, layout, states, layouts, exits).write()
 
 
-def check_entry(code: types.CodeType, facts: CodeFacts, entry: int, null_slots: tuple[int, ...], local_names: tuple[str, ...]) -> None:
+def check_entry(
+    code: types.CodeType, facts: CodeFacts, entry: int, null_slots: tuple[int, ...], local_names: tuple[str, ...]
+) -> None:
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise ValueError(f"{code.co_qualname} is a generator or coroutine")
     if not code.co_flags & inspect.CO_OPTIMIZED:
@@ -380,7 +384,8 @@ class Writer:
 
     def write_cold(self) -> None:
         """A local that a hand-over finds without a value becomes UNBOUND."""
-        for failed, done, self.positions in self.cold:
+        for failed, done, positions in self.cold:
+            self.positions = positions
             self.place(failed)
             self.add(POP_TOP)
             self.load_constant(UNBOUND)

@@ -1,5 +1,9 @@
 """Plain Python functions of every shape, with arguments, for tests that take them apart instruction by instruction."""
 
+# The shapes are the point: what a linter or formatter would write shorter stays.
+# ruff: noqa: B012, C408, C416, F821, F841, I001, PIE800, UP032
+# fmt: off
+
 from __future__ import annotations
 
 import contextlib
@@ -558,7 +562,7 @@ def raises_half_way(items):
         items[position] = item * 2
         if item == 2:
             items.append(
-                missing_name  # noqa: F821
+                missing_name
             )
     return items
 

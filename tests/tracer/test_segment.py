@@ -68,9 +68,7 @@ class Stepped:
         known = self.segments.get((index, null_slots))
         if known is None:
             exits = {cut: ("exit", cut) for cut in self.cuts & possible_exits(self.code, index, null_slots, protected=True)}
-            known = self.segments[index, null_slots] = assemble(
-                self.code, index, null_slots, local_names, exits, protected=True
-            )
+            known = self.segments[index, null_slots] = assemble(self.code, index, null_slots, local_names, exits, protected=True)
         return known
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:

@@ -1,0 +1,188 @@
+"""Facts about code objects, against dis and against functions whose facts are plain to see."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from npcompile.tracer.analysis import EXHAUSTED_SKIPS, analyse, decode, localsplus_names
+from tests.tracer import sample_functions
+from tests.tracer.sample_functions import CALLS
+
+
+def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from nested_codes(constant)
+
+
+def every_code() -> list[types.CodeType]:
+    modules = (sample_functions, inspect, dis)
+    found = [c for m in modules for c in nested_codes(compile(inspect.getsource(m), m.__file__ or "", "exec"))]
+    return found + [function.__code__ for function, _, _ in CALLS]
+
+
+def test_decoding_agrees_with_dis():
+    for code in every_code():
+        theirs = [i for i in dis.get_instructions(code) if i.opname not in ("EXTENDED_ARG", "CACHE")]
+        ours = decode(code)
+        assert [(i.name, i.arg, i.positions) for i in ours] == [(i.opname, i.arg or 0, tuple(i.positions or ())) for i in theirs]
+        jumps = [(i.index, i.target) for i in ours if i.target is not None]
+        offsets = [i.offset for i in theirs]
+        for index, target in jumps:
+            # A jump may go to the EXTENDED_ARGs of its target.
+            assert (offsets[target - 1] if target else -1) < theirs[index].argval <= offsets[target]
+
+
+def test_names_of_variables_agree_with_dis():
+    for code in every_code():
+        names = localsplus_names(code)
+        for theirs, ours in zip(
+            [i for i in dis.get_instructions(code) if i.opname not in ("EXTENDED_ARG", "CACHE")], decode(code), strict=True
+        ):
+            if ours.opcode in {*dis.haslocal, *dis.hasfree} and isinstance(theirs.argval, str):
+                assert names[ours.arg] == theirs.argval
+
+
+def test_stack_never_exceeds_what_the_compiler_reserves():
+    for code in every_code():
+        facts = analyse(code)
+        assert max(depth for depth in facts.depth if depth is not None) <= code.co_stacksize
+
+
+def index_of(function: Callable[..., Any], name: str, nth: int = 0) -> int:
+    return [i.index for i in analyse(function.__code__).instructions if i.name == name][nth]
+
+
+def sums(n, unused):
+    total = 0
+    for i in range(n):
+        half = i / 2
+        total += half
+    return total, i
+
+
+def test_liveness_and_assignment_at_a_loop_header():
+    facts = analyse(sums.__code__)
+    header = index_of(sums, "FOR_ITER")
+    assert facts.loop_headers == {header}
+    assert facts.live[header] == {"total", "i"}
+    assert facts.bound[header] == {"n", "unused", "total"}
+    assert facts.maybe_bound[header] == {"n", "unused", "total", "i", "half"}
+    assert facts.live_locals(header) == ("total", "i")
+    assert facts.depth[header] == 1
+    body, after = facts.successors[header]
+    assert body == header + 1 and facts.depth[after] == 0 and facts.depth[body] == 2
+    assert after == facts.instructions[header].target + EXHAUSTED_SKIPS and after in facts.jump_targets
+
+
+def test_handlers_keep_what_they_read_alive():
+    def guarded(x, message):
+        try:
+            y = x()
+            y = y + 1
+        except ValueError:
+            return message, y
+        return y
+
+    facts = analyse(guarded.__code__)
+    addition = index_of(guarded, "BINARY_OP")
+    assert facts.live[addition] == {"message", "y"}
+    assert facts.protected[addition] and facts.enterable[addition]
+    push, pop = index_of(guarded, "PUSH_EXC_INFO"), index_of(guarded, "POP_EXCEPT")
+    assert not any(facts.enterable[push : pop + 1]) and all(facts.protected[push : pop + 1])
+    returns = [i.index for i in facts.instructions if i.name == "RETURN_VALUE"]
+    assert any(facts.enterable[index] and not facts.protected[index] for index in returns)
+    assert facts.bound[push] == {"x", "message"} and "y" in facts.maybe_bound[push]
+
+
+def test_deleting_unbinds():
+    def deletes(x):
+        y = x
+        del y
+        return x
+
+    facts = analyse(deletes.__code__)
+    delete = index_of(deletes, "DELETE_FAST")
+    assert "y" in facts.live[delete] and "y" in facts.bound[delete]
+    assert "y" not in facts.maybe_bound[delete + 1] and "y" not in facts.live[delete + 1]
+
+
+def test_cells_are_no_locals():
+    def outer(a, b):
+        def inner():
+            return a
+
+        return inner, b
+
+    facts = analyse(outer.__code__)
+    assert facts.cells == ("a",) and facts.free == ()
+    assert facts.instructions[facts.start].name == "RESUME"
+    assert facts.bound[facts.start] == facts.live[facts.start] == {"b"}
+    assert not any("a" in names for names in (*facts.live, *facts.maybe_bound))
+    assert not any(facts.enterable[: facts.start]) and facts.enterable[facts.start]
+    inner = next(c for c in outer.__code__.co_consts if isinstance(c, types.CodeType))
+    assert analyse(inner).free == ("a",)
+
+
+def test_nulls_of_a_global_call():
+    def calls(x):
+        return len(x)
+
+    facts = analyse(calls.__code__)
+    argument = max(i.index for i in facts.instructions if i.name == "LOAD_FAST")
+    null_slot = 1 if sys.version_info >= (3, 13) else 0
+    assert facts.nulls(facts.start)[argument] == (null_slot,)
+    assert facts.nulls(facts.start)[index_of(calls, "RETURN_VALUE")] == ()
+    assert facts.nulls(argument, ())[argument + 1] == ()
+
+
+def test_nulls_of_a_method_call_are_known_at_run_time():
+    def calls(x):
+        return x.method(x)
+
+    facts = analyse(calls.__code__)
+    argument = max(i.index for i in facts.instructions if i.name == "LOAD_FAST")
+    assert facts.nulls(facts.start)[argument] is None
+    assert facts.nulls(facts.start)[index_of(calls, "RETURN_VALUE")] == ()
+    assert facts.nulls(argument, (0,))[argument + 1] == (0,)
+
+
+@pytest.mark.skipif("LOAD_FAST_AND_CLEAR" not in dis.opmap, reason="comprehensions are functions of their own")
+def test_inlined_comprehension_saves_the_outer_variable():
+    def saves(items, flag):
+        kept = [items for items in items if items]
+        if flag:
+            maybe = 1
+            flag = maybe
+        lost = [maybe for maybe in kept if flag]
+        return lost
+
+    facts = analyse(saves.__code__)
+    nulls = facts.nulls(facts.start)
+    first, second = index_of(saves, "BUILD_LIST"), index_of(saves, "BUILD_LIST", 1)
+    assert nulls[first] == ()
+    assert nulls[second] is None
+    assert "items" not in facts.maybe_bound[first] and "items" in facts.bound[second]
+
+
+def test_facts_are_computed_once():
+    assert analyse(sums.__code__) is analyse(sums.__code__)
+
+
+def test_unreachable_code_has_no_facts():
+    def stops():
+        raise ValueError
+        return 1
+
+    facts = analyse(stops.__code__)
+    for index, state in enumerate(facts.states):
+        assert (state is None) == (facts.depth[index] is None)
+        assert state is not None or not facts.enterable[index]
