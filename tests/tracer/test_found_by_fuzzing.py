@@ -100,3 +100,13 @@ def test_out_overlaps_operand(x):
     np.add(y, z, out=z)
     z += y
     return x
+
+
+@check(np.zeros((0, 0)))
+def test_extreme_of_no_elements_into_no_elements(x):
+    return x.max(axis=-1)
+
+
+@check(np.zeros((0, 0)))
+def test_position_of_the_extreme_of_no_elements(x):
+    return x.argmax(axis=0)
