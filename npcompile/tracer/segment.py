@@ -49,14 +49,15 @@ class Layout:
 class Segment:
     """New code that enters the user's code at one instruction."""
 
-    code: types.CodeType  # its free variables are the user's cells, then the user's free variables
+    code: types.CodeType  # its free variables are the user's cells, then the user's free variables, then the exits' objects
     entry: Layout
     layouts: dict[int, Layout]  # what is handed over, for each exit that control can reach
+    exit_cells: tuple[types.CellType, ...]  # not constants of the code: the garbage collector does not look into these
     self_name: str | None  # the user's first parameter, passed before all others because super() looks for it there
 
     def bind(self, user: types.FunctionType, cells: tuple[types.CellType, ...] = ()) -> Callable[..., tuple[Any, Any]]:
         """The function to call with the stack values that are not NULL, then the locals."""
-        function = types.FunctionType(self.code, user.__globals__, user.__name__, None, cells or None)
+        function = types.FunctionType(self.code, user.__globals__, user.__name__, None, cells + self.exit_cells)
         if self.self_name is None:
             return function
         return lambda *state: function(self.self_in(cells, state), *state)
@@ -122,8 +123,7 @@ def assemble(
 ) -> Segment:
     """The segment of `code` from `entry` to `exits`. ValueError says why an instruction cannot be one of these.
 
-    The first instruction runs in any case: an exit at `entry` means arriving there again. The exits' objects become
-    constants of the new code, where the garbage collector cannot see them: a reference cycle through them is never freed.
+    The first instruction runs in any case: an exit at `entry` means arriving there again.
     """
     facts = analyse(code)
     check_entry(code, facts, entry, null_slots, local_names)
@@ -181,7 +181,9 @@ def first_of(*names: str) -> int:
 
 
 LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
-PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE = map(first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE"))
+PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE, LOAD_DEREF = map(
+    first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE", "LOAD_DEREF")
+)
 COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD, NOP = map(
     first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD", "NOP")
 )
@@ -248,9 +250,9 @@ class Writer:
         self.argcount = len(parameters)
         own = [name for name in self.facts.slots if name not in self.cells]
         self.variables = list(dict.fromkeys([*parameters, *own, *self.temporaries()]))
-        slot_of = {name: slot for slot, name in enumerate([*self.variables, *self.cells])}
-        self.slot_of = slot_of
-        self.new_slot = [slot_of[name] for name in self.facts.slots]
+        self.free = (*self.cells, *(f".exit{index}" for index in self.layouts))
+        self.slot_of = {name: slot for slot, name in enumerate([*self.variables, *self.free])}
+        self.new_slot = [self.slot_of[name] for name in self.facts.slots]
 
     def temporaries(self) -> list[str]:
         """Variables for the stack above a NULL, which BUILD_TUPLE must not see."""
@@ -267,7 +269,8 @@ class Writer:
             if index == entry or index not in self.layouts:
                 self.copy(self.facts.instructions[index])
         self.write_cold()
-        return Segment(self.assembled(), self.layout, self.layouts, self.self_name)
+        exit_cells = tuple(types.CellType(self.exits[index]) for index in self.layouts)
+        return Segment(self.assembled(), self.layout, self.layouts, exit_cells, self.self_name)
 
     # --- pieces
 
@@ -288,8 +291,8 @@ class Writer:
     def prologue(self) -> None:
         entry = self.layout.index
         self.positions = self.facts.instructions[entry].positions
-        if self.cells:
-            self.add(COPY_FREE_VARS, len(self.cells))
+        if self.free:
+            self.add(COPY_FREE_VARS, len(self.free))
         self.add(RESUME)
         given = [n for n in (self.self_name, *self.layout.local_names) if n is not None and n not in self.cells]
         for name in dict.fromkeys(given):
@@ -363,7 +366,7 @@ class Writer:
             self.load_or_unbound(name, state, height)
             height += 1
         self.add(BUILD_TUPLE, height)
-        self.load_constant(self.exits[layout.index])
+        self.add(LOAD_DEREF, self.slot_of[f".exit{layout.index}"])
         self.add(SWAP, 2)
         self.add(BUILD_TUPLE, 2)
         self.add(RETURN_VALUE)
@@ -405,7 +408,7 @@ class Writer:
             co_nlocals=len(self.variables),
             co_varnames=tuple(self.variables),
             co_cellvars=(),
-            co_freevars=self.cells,
+            co_freevars=self.free,
             co_consts=tuple(self.consts),
             co_stacksize=max([code.co_stacksize + 1, self.layout.depth + 2, *heights]),
             co_code=bytecode,

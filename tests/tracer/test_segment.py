@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import sys
 import traceback
@@ -237,7 +238,7 @@ def test_exit_in_region_leaves_it_without_running_its_handler():
 def test_code_keeps_names_and_flags():
     code = big_function(2).__code__
     segment = assemble(code, analyse(code).start, (), ("n",), {})
-    kept = ("co_name", "co_qualname", "co_filename", "co_firstlineno", "co_freevars", "co_names")
+    kept = ("co_name", "co_qualname", "co_filename", "co_firstlineno", "co_names")
     assert all(getattr(segment.code, name) == getattr(code, name) for name in kept)
     star = sample_functions.star_arguments.__code__
     flags = assemble(star, analyse(star).start, (), ("a", "b", "rest", "key", "other", "keywords"), {}).code.co_flags
@@ -249,6 +250,20 @@ def test_jumps_longer_than_two_bytes():
     header = index_of(function, "FOR_ITER")
     stepped = Stepped(function, [header])
     assert stepped(3) == function(3) and stepped.hops == 4
+
+
+def test_cycles_through_exits_are_collected():
+    class Point:
+        segment: Any = None
+
+    point = Point()
+    header = index_of(counting, "FOR_ITER")
+    point.segment = make_segment(counting, analyse(counting.__code__).start, (), ("n",), {header: point})
+    assert point.segment(3)[0] is point
+    reference = weakref.ref(point)
+    del point
+    gc.collect()
+    assert reference() is None
 
 
 def test_equal_but_distinct_constants_stay_apart():
