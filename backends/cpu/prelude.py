@@ -70,7 +70,7 @@ struct npc_runtime {
   int (*as_uint64)(PyObject* number, uint64_t* out);
   int (*as_double)(PyObject* number, double* out);
   int (*as_complex)(PyObject* number, double* out);                  /* out[0] + out[1] j */
-  int (*scalar_data)(PyObject* number, PyObject* dtype, void* out);  /* its bytes as one element of `dtype` */
+  int (*scalar_data)(PyObject* number, PyObject* dtype, void* out);  /* its bytes as one element: np.asarray(number, dtype) */
 
   PyObject* (*tuple)(int64_t n);
   void (*tuple_set)(PyObject* tuple, int64_t i, PyObject* item); /* steals the item */

@@ -61,14 +61,14 @@ typedef struct {
   } allocator;
 } numpy_mem_handler;
 
-enum { OWNDATA = 0x4, ALIGNED = 0x100, WRITEABLE = 0x400 };
+enum { OWNDATA = 0x4, FORCECAST = 0x10, ALIGNED = 0x100, WRITEABLE = 0x400 };
 enum { TRACEMALLOC_DOMAIN = 389047 }; /* NumPy's own */
 
 static void** numpy;
 #define ndarray_type ((PyObject*)numpy[2])
 #define PyArray_DescrFromScalar ((PyObject * (*)(PyObject*)) numpy[57])
 #define PyArray_Scalar ((PyObject * (*)(const void*, PyObject*, PyObject*)) numpy[60])
-#define PyArray_CastScalarToCtype ((int (*)(PyObject*, void*, PyObject*))numpy[63])
+#define PyArray_ScalarAsCtype ((void (*)(PyObject*, void*))numpy[62])
 #define PyArray_FromAny ((PyObject * (*)(PyObject*, PyObject*, int, int, int, PyObject*)) numpy[69])
 #define PyArray_Return ((PyObject * (*)(PyObject*)) numpy[76])
 #define PyArray_NewFromDescr \
@@ -430,13 +430,21 @@ int PyType_IsSubtype(PyObject*, PyObject*);
 
 static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
   npc_array* array = (npc_array*)number;
-  if (PyType_IsSubtype(array->ob_type, generic_type)) return PyArray_CastScalarToCtype(number, out, dtype);
+  if (PyType_IsSubtype(array->ob_type, generic_type)) {
+    PyObject* own = PyArray_DescrFromScalar(number);
+    if (!own) return -1;
+    Py_DecRef(own); /* the built-in dtypes live on */
+    if (own == dtype) {
+      PyArray_ScalarAsCtype(number, out);
+      return 0;
+    }
+  }
   if (array->ob_type == ndarray_type && array->nd == 0 && array->descr == dtype) {
     memcpy(out, array->data, ((numpy_descr*)dtype)->elsize);
     return 0;
   }
   Py_IncRef(dtype); /* stolen */
-  PyObject* converted = PyArray_FromAny(number, dtype, 0, 0, 0, 0);
+  PyObject* converted = PyArray_FromAny(number, dtype, 0, 0, FORCECAST, 0);
   if (!converted) return -1;
   memcpy(out, ((npc_array*)converted)->data, ((numpy_descr*)dtype)->elsize);
   Py_DecRef(converted);
