@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npcompile.numpy_shim.attributes import FLAG_ITEMS, SET_ATTRIBUTES
-from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Decline
 from tests.shim.harness import Capture, check, compare, copy
 from tests.shim.layouts import CUBE, LAYOUTS, MATRIX, VECTOR
@@ -186,3 +187,50 @@ def test_putmask(layout: str) -> None:
 def test_methods_of_nothing() -> None:
     for name in ("tobytes", "sort", "nonzero", "resize"):
         assert name not in METHODS, f"ndarray.{name} gives Python values, or changes more than contents"
+
+
+def test_python_numbers_of_constants() -> None:
+    capture = Capture()
+    builder = capture.builder
+    known = FUNCTIONS[np.add](builder, FUNCTIONS[np.arange](builder, 3), 1)
+    assert METHODS["tolist"](builder, known) == [1, 2, 3]
+    assert METHODS["item"](builder, FUNCTIONS[np.asarray](builder, 2.5)) == 2.5
+    (data,) = capture.wrap([np.array(2.5)])
+    for name in ("item", "tolist"):
+        with pytest.raises(Decline):
+            METHODS[name](builder, data)
+
+
+def test_mask_of_constants() -> None:
+    capture = Capture()
+    (x,) = capture.wrap([VECTOR.copy()])
+    mask = FUNCTIONS[np.greater](capture.builder, FUNCTIONS[np.arange](capture.builder, 5), 2)
+    compare(capture.run(getitem(capture.builder, x, mask)), VECTOR[np.arange(5) > 2])
+
+
+@pytest.mark.parametrize(
+    "values", [(VECTOR,), (1.0,), (np.float32(2),), (VECTOR, 2), (3, 2.5), ([1, 2], MATRIX.astype("f4")), (np.array(1.0),)]
+)
+def test_array_converter(values: Any) -> None:
+    theirs = np._core._multiarray_umath._array_converter(*values)
+    capture = Capture()
+    ours = FUNCTIONS[np._core._multiarray_umath._array_converter](capture.builder, *capture.wrap(list(values)))
+    assert ours.scalar_input == theirs.scalar_input
+    assert len(ours) == len(values)
+    for mode in ("convert", "preserve", "convert_if_no_array"):
+        compare(capture.run(tuple(ours.as_arrays(pyscalars=mode))), tuple(theirs.as_arrays(pyscalars=mode)))
+    assert FUNCTIONS[np.result_type](capture.builder, *ours.as_arrays(pyscalars="preserve")) == theirs.result_type()
+
+
+@pytest.mark.parametrize("values", [(VECTOR, 1.0), (np.float32(1), 2), (MATRIX.astype("f4"), 2.0), (np.int8(1), "f4"), (1, 2.5)])
+def test_promotion(values: Any) -> None:
+    assert check(np.result_type, *values)
+    check(np.can_cast, values[0], "i8", must_capture=not isinstance(values[0], int))
+
+
+def test_broadcast_object() -> None:
+    capture = Capture()
+    ours = FUNCTIONS[np.broadcast](capture.builder, *capture.wrap([MATRIX, VECTOR[:4]]))
+    theirs = np.broadcast(MATRIX, VECTOR[:4])
+    for name in ("shape", "ndim", "nd", "size", "numiter"):
+        assert getattr(ours, name) == getattr(theirs, name)

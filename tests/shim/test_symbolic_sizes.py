@@ -193,3 +193,22 @@ def test_other_sizes(number: int) -> None:
     assert check(program, [(8, 4), (5, 3), (7, 9)]) >= least
     check(program, [(2, 2), (3, 2), (2, 5), (3, 3)])
     check(program, [(6, 4), (8, 3), (9, 9)], at=(3, 5))
+
+
+KNOWN: list[Program] = [
+    lambda np, x, y, v: np.reshape(x, np.multiply(np.shape(x), [1, 1])),
+    lambda np, x, y, v: np.reshape(x, (np.multiply(np.asarray(np.shape(x)[0]), np.asarray(np.shape(x)[1])),)),
+    lambda np, x, y, v: np.full(np.floor_divide(np.asarray(np.shape(x)), 2), 1.5),
+    lambda np, x, y, v: np.get(v, np.subtract(np.shape(x)[0], 2)),
+    lambda np, x, y, v: np.get(v, slice(np.floor_divide(np.int64(np.shape(x)[0]), 2), None)),
+    lambda np, x, y, v: np.transpose(x, np.asarray([1, 0])),
+    lambda np, x, y, v: np.repeat(x, np.asarray([2]), 0),
+    lambda np, x, y, v: np.array_split(v, np.asarray([1, 2])),
+    lambda np, x, y, v: np.get(v, np.add(np.asarray([0, 1]), 0)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(KNOWN)))
+def test_arrays_of_sizes(number: int) -> None:
+    """Shapes, positions and axes that NumPy's own Python code computes as arrays."""
+    assert check(KNOWN[number], [(8, 4), (5, 3), (7, 9)]) >= 2
