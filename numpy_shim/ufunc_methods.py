@@ -126,7 +126,7 @@ def reduction_loop(ufunc: np.ufunc, array: Array, dtype: Any, out: Any) -> Dtype
     loop = resolve(ufunc, (first, array.dtype, None), signature, "unsafe", reduction=True)
     if loop[0] != loop[-1]:
         raise Decline(f"reductions with {ufunc.__name__} of {array.dtype} run as NumPy")
-    if isinstance(out, Array) and not np.can_cast(loop[-1], out.dtype, "same_kind"):
+    if isinstance(out, Array) and not np.can_cast(loop[-1], out.dtype, "safe"):
         raise Decline("how NumPy rounds partial results into such an out is not captured")
     return loop
 
@@ -177,8 +177,7 @@ def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...
     if nothing is None and any(value.shape[a] == 0 for a in axes):
         if start is not None:
             return expand(builder, start, kept)
-        if not any(n == 0 for n in kept):
-            raise Decline(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        raise Decline(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     if axes:
         value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
     elif start is None:

@@ -15,7 +15,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS, as_array, require_dtype
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full, result_meta, size_node
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes
+from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
 
@@ -60,7 +60,7 @@ class Operand:
                 require_range(self.value, dtype)
                 return cast(builder, size_node(builder, self.value), dtype)
             case Number():
-                return cast(builder, self.value.node(builder), dtype)
+                return cast_quietly(builder, self.value.node(builder), dtype)
             case _:
                 require_range(self.value, dtype)
                 return weak_constant(builder, self.value, dtype)
@@ -86,7 +86,7 @@ def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> 
     with np.errstate(all="ignore"):
         try:
             return builder.constant(value, dtype)
-        except OverflowError as error:
+        except (OverflowError, TypeError, ValueError) as error:  # too large, complex in a real loop, NaN in an integer one
             raise Decline(str(error)) from None
 
 
@@ -98,6 +98,12 @@ def is_in_range(value: Any, dtype: np.dtype) -> bool:
     if isinstance(value, Dim) and limits.bits == 64:  # symbols are int64
         return limits.kind == "i" or bool(value >= 0)
     return bool(limits.min <= value) and bool(value <= limits.max)
+
+
+def without_arrays(builder: Builder, o: Operand, count: int) -> Operand:
+    """A Python number beside no array: int64, float64 or complex128, also when a loop is asked for by its dtype."""
+    require_range(o.value, np.dtype(np.int64))
+    return Operand(as_array(builder, o.value)) if count == 1 else o
 
 
 def require_range(value: Any, dtype: np.dtype) -> None:
@@ -117,12 +123,21 @@ def resolve(
     reduction: bool = False,
 ) -> Dtypes:
     """The dtypes of the loop that NumPy runs for operands of these types, outputs last. Declines where it raises."""
+    if casting in ("no", "equiv") and any(isinstance(t, type) for t in types):
+        raise Decline(f"casting={casting!r} of Python numbers")  # resolve_dtypes of NumPy 2.4 crashes on some
     fixed = {} if signature is None else {"signature": signature}
     try:
         found = ufunc.resolve_dtypes(types, casting=casting, reduction=reduction, **fixed)
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
-    return tuple(map(require_dtype, found))
+    return tuple(map(require_canonical, found))
+
+
+def require_canonical(dtype: np.dtype) -> np.dtype:
+    """NumPy has two integer types of the same 64 bits (long and longlong): graphs have one."""
+    if require_dtype(dtype).char != np.dtype(dtype.str).char:
+        raise Decline(f"arrays of the C type {dtype.char!r} run as NumPy")
+    return dtype
 
 
 def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tuple[Any, ...] | None:
@@ -147,7 +162,7 @@ def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tup
 
 def as_dtype(value: Any) -> np.dtype:
     try:
-        return require_dtype(np.dtype(value))
+        return require_canonical(np.dtype(value))
     except TypeError as error:
         raise Decline(str(error)) from None
 
@@ -158,10 +173,11 @@ def require_no_error(ufunc: np.ufunc, operands: Sequence[Operand], loop: Dtypes)
         return
     exponent = operands[1].value
     if isinstance(exponent, Array):
-        constant = exponent.node.params.get("value") if exponent.node.op == "constant" else None
-        known = exponent.dtype.kind in "ub" or constant is not None and constant >= 0
+        constant = exponent.node.params["value"] if exponent.node.op == "constant" else None
+        exact = np.can_cast(exponent.dtype, loop[1], "safe")
+        known = exact and (exponent.dtype.kind in "ub" or constant is not None and constant >= 0)
     else:
-        known = bool(exponent >= 0)  # type: ignore[operator]  # weak in an integer loop: an int or a Dim
+        known = isinstance(exponent, (int, Dim)) and bool(exponent >= 0)
     if not known:
         raise Decline("integers to integer powers that may be negative run as NumPy")
 
@@ -190,6 +206,8 @@ def call_ufunc(
         raise Decline("casting and order are strings")
     inputs, outs = split_outputs(ufunc, arguments, out)
     operands = [operand(builder, x) for x in inputs]
+    if all(o.is_weak for o in operands):
+        operands = [without_arrays(builder, o, ufunc.nin) for o in operands]
     loop = resolve(ufunc, (*(o.type for o in operands), None), read_signature(ufunc, dtype, signature, sig), casting)
     require_no_error(ufunc, operands, loop)
     mask = read_mask(builder, where)
@@ -203,8 +221,17 @@ def call_ufunc(
         raise Decline("without out, where= leaves elements uninitialised")
     node = apply_loop(builder, ufunc, operands, loop, shape)
     arrays = [o.value for o in operands if isinstance(o.value, Array)]
+    require_known_order(order.upper(), operands, loop)
     meta = result_meta(shape, loop[-1], arrays, order.upper())
     return fresh(builder, node, meta, boxed=bool(shape) or target is ...)
+
+
+def require_known_order(order: str, operands: Sequence[Operand], loop: Dtypes) -> None:
+    if order not in tuple("KACF"):
+        raise Decline(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    for x, dtype in zip((o.value for o in operands), loop):
+        if order == "A" and isinstance(x, Array) and x.ndim == 1 and x.dtype != dtype and not is_contiguous(x.meta):
+            raise Decline("whether order='A' sees this vector, or its contiguous cast, depends on its size")
 
 
 def split_outputs(ufunc: np.ufunc, arguments: Sequence[Any], out: Any) -> tuple[Sequence[Any], list[Array | EllipsisType | None]]:

@@ -150,6 +150,27 @@ def test_keywords(ufunc: np.ufunc) -> None:
     assert captured > 50, captured
 
 
+def test_found_by_random_calls() -> None:
+    """Corners that long random runs found."""
+    rng = np.random.default_rng(14)
+    for arguments, keywords in (
+        ((np.power, np.arange(3, dtype=np.int8), np.array([1, 253, 2], np.uint8)), {"dtype": "b", "casting": "unsafe"}),
+        ((np.tan, 2), {"dtype": "f", "casting": "safe"}),
+        ((np.log1p, 2**70), {}),
+        ((np.logical_and, 3, 2**63), {}),
+        ((np.floor_divide, 0, 2**63), {}),
+        ((np.bitwise_or, 2**40, 2**40), {"dtype": "i"}),
+        ((np.trunc, np.int64(5)), {"dtype": "q"}),
+        ((np.add, 2**70, np.ones(3, np.float32)), {"casting": "equiv"}),
+        ((np.add, np.ones(3, np.int8), 1j), {"dtype": float, "casting": "unsafe"}),
+        ((np.add, np.ones(3, np.int8), float("nan")), {"dtype": int, "casting": "unsafe"}),
+        ((np.maximum, numbers(np.dtype("d"), rng, (3,))[::-1], numbers(np.dtype("F"), rng, (2, 1))), {"order": "A"}),
+    ):
+        check(*arguments, must_capture=False, **keywords)
+    assert not check_method(np.maximum, "reduce", np.arange(3), out=np.zeros((), np.int8), must_capture=False)
+    assert check_method(np.maximum, "reduce", np.arange(3), out=np.zeros((), np.float64))
+
+
 def test_out_positional_and_in_tuples() -> None:
     x, y = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
     assert check(np.add, x, y, np.zeros((2, 3)))
