@@ -164,14 +164,16 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
     (numpy/_core/src/multiarray/nditer_constr.c, npyiter_find_best_axis_ordering).
     """
     ndim = len(shape)
-    if ndim < 2 or all(is_contiguous(m, "C") for m in operands):
+    # An empty array counts as contiguous, but its strides still order the axes of a reduction's result.
+    if ndim < 2 or all(is_contiguous(m, "C") and not any(n == 0 for n in m.shape) for m in operands):
         return contiguous_strides(shape, itemsize)
-    metas = [m for m in operands if m.ndim]
+    # Axes of size 1 have no say: nditer gives them stride 0.
+    strides = [tuple(0 if isinstance(n, int) and n == 1 else s for n, s in zip(shape, m.strides)) for m in operands if m.ndim]
     order = list(range(ndim))[::-1]  # innermost first
     for i in range(1, ndim):
         position, axis = i, order[i]
         for j in range(i - 1, -1, -1):
-            should_swap, ambiguous = _compare_axes(metas, order[j], axis)
+            should_swap, ambiguous = _compare_axes(strides, order[j], axis)
             if not ambiguous:
                 if should_swap:
                     position = j
@@ -181,11 +183,11 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
     return packed_strides(shape, itemsize, order[::-1])
 
 
-def _compare_axes(metas: Sequence[TensorMeta], inner: int, axis: int) -> tuple[bool, bool]:
+def _compare_axes(strides: Sequence[Shape], inner: int, axis: int) -> tuple[bool, bool]:
     """Should `axis` move inside `inner`? Second answer: no operand could tell."""
     swap, ambiguous = False, True
-    for m in metas:
-        a, b = abs(m.strides[inner]), abs(m.strides[axis])
+    for operand in strides:
+        a, b = abs(operand[inner]), abs(operand[axis])
         if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
             continue
         if same(a, b) or a <= b:

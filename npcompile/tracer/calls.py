@@ -511,7 +511,7 @@ def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> An
         return Iterator("range", [RangeValue(Constant(span.start), Constant(span.stop), span.step)])
     if not isinstance(positional[0], Sequence):
         raise Decline("reversed() of something that is not a list, tuple or range")
-    return Iterator("reversed", [positional[0]])
+    return Iterator("reversed", [positional[0]], start=len(positional[0].items) - 1)
 
 
 @captures(map)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-
 import numpy as np
 
 from npcompile.tensor_core.array import Array, Storage, view_text
@@ -20,7 +19,6 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
-
     UNASSIGNED,
     ArrayMethod,
     Cell,
@@ -204,7 +202,7 @@ class Emitter:
             case "sequence" | "array":
                 return f"{self.name_constant(iterator_at)}({self.text(iterator.parts[0])}, {k})"
             case "reversed":
-                return f"{self.name_constant(reversed_at)}({self.text(iterator.parts[0])}, {k})"
+                return f"{self.name_constant(reversed_at)}({self.text(iterator.parts[0])}, {iterator.start - k})"
             case "enumerate":
                 return f"enumerate({self.text(iterator.parts[0])}, {iterator.start + k})"
             case "zip":
@@ -237,10 +235,10 @@ def iterator_at(items: Any, position: int) -> Any:
     return iterator
 
 
-def reversed_at(items: Any, position: int) -> Any:
+def reversed_at(items: Any, index: int) -> Any:
+    """A reversed iterator over a list or tuple whose next item is that at `index`."""
     iterator = reversed(items)
-    for _ in range(position):
-        next(iterator)
+    iterator.__setstate__(index)
     return iterator
 
 
@@ -255,5 +253,3 @@ def make_function(
 def parameter_name(local: str, slot: int) -> str:
     """What a local of the user's is called in the generated program."""
     return f"v_{local}" if local.isidentifier() and not keyword.iskeyword(local) else f"v_{slot}"
-
-

@@ -516,10 +516,10 @@ def next_item(capture: Capture, iterator: Iterator) -> Any | None:
                 return None
             item = lift(indexing.getitem(capture.builder, x, k))  # when asked for: the array may have changed
         case "reversed":
-            items = iterator.parts[0].items
-            if k >= len(items):
+            items, at = iterator.parts[0].items, iterator.start - k
+            if not 0 <= at < len(items):
                 return None
-            item = items[-1 - k]
+            item = items[at]
         case "range":
             span = iterator.parts[0]
             current = plain_number(span.start) + k * span.step
@@ -551,8 +551,10 @@ def remaining(iterator: Any) -> int | None:
     if not isinstance(iterator, Iterator):
         return None
     match iterator.kind:
-        case "sequence" | "reversed":
+        case "sequence":
             return len(iterator.parts[0].items) - iterator.position
+        case "reversed":
+            return iterator.start + 1 - iterator.position
         case "range":
             return len(remaining_range(iterator.parts[0])) - iterator.position
         case "array":

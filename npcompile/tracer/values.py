@@ -87,7 +87,7 @@ class Iterator:
     kind: str  # "sequence", "array", "range", "enumerate", "zip", "map", "reversed"
     parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators
     position: int = 0
-    start: int = 0  # of enumerate
+    start: int = 0  # the first index, of enumerate and reversed
 
 
 @dataclass(slots=True, eq=False)
@@ -200,5 +200,3 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield value.owner
         case Truth():
             yield value.array
-
-

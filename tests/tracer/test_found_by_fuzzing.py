@@ -110,3 +110,32 @@ def test_extreme_of_no_elements_into_no_elements(x):
 @check(np.zeros((0, 0)))
 def test_position_of_the_extreme_of_no_elements(x):
     return x.argmax(axis=0)
+
+
+@check(np.zeros((0, 4, 2)).transpose(0, 2, 1))
+def test_memory_order_of_a_sum_of_nothing(x):
+    return np.sum(np.asfortranarray(np.ones((3, 4, 2)))[:0], axis=0), x.sum(axis=0)
+
+
+@check(np.asfortranarray(np.ones((2, 2))), np.ones((3, 1, 6)))
+def test_axes_of_size_one_do_not_order_memory(x, y):
+    return np.add.outer(x, y)
+
+
+@check()
+def test_reversed_list_that_shrinks(x):
+    items, seen = [x, x + 1, 2], []
+    for item in reversed(items):
+        seen.append(item)
+        del items[0]
+    return items, seen
+
+
+@check()
+def test_reversed_list_across_a_break(x):
+    items, seen = [x, x + 1, 2], []
+    for item in reversed(items):
+        seen.append(item)
+        opaque(item)
+        items[0] = 5
+    return items, seen
