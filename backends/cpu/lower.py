@@ -112,7 +112,7 @@ class Lowering:
         self.scopes[depth].statements.append(statement)
         return target
 
-    def let(self, dtype: np.dtype, op: str, *args: Value, **params: object) -> Value:
+    def let(self, dtype: np.dtype, op: str, /, *args: Value, **params: object) -> Value:
         target = self.fresh(dtype)
         return self.emit(Let(target, op, args, tuple(params.items())), target, *args)
 
@@ -241,7 +241,7 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
         case "scan":
             kernels = [lower_scan(lowering, group)]
         case "update":
-            kernels = lower_update(lowering, group)
+            return lower_update(lowering, group)
     for kernel in kernels:
         finish(kernel, schedule, lowering)
     return kernels
@@ -491,9 +491,11 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
             lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
 
         loops = [(f"v{a}", space[a]) for a in order if not is_one(space[a])]
-        kernels.append(Kernel(lowering.name, [], nest(lowering, loops, body)))
+        update = Kernel(lowering.name, [], nest(lowering, loops, body))
     else:
-        kernels.append(scatter_kernel(lowering, node, target, own))
+        update = scatter_kernel(lowering, node, target, own)
+    finish(update, schedule, lowering)
+    kernels.append(update)
     kernels += [copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more) for k, more in enumerate(schedule.stores[node][1:])]
     return kernels
 
