@@ -130,7 +130,8 @@ def resolve(
         found = ufunc.resolve_dtypes(types, casting=casting, reduction=reduction, **fixed)
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
-    return tuple(map(require_canonical, found))
+    *inputs, result = map(require_dtype, found)
+    return (*(np.dtype(d.str) for d in inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
 
 
 def require_canonical(dtype: np.dtype) -> np.dtype:
