@@ -28,7 +28,9 @@ class Explanation:
     result: Any = None  # what the call returned
 
     def __str__(self) -> str:
-        lines = [f"{self.function}: {len(self.graphs)} graph{'s' * (len(self.graphs) != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"]
+        lines = [
+            f"{self.function}: {len(self.graphs)} graph{'s' * (len(self.graphs) != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"
+        ]
         for k, graph in enumerate(self.graphs):
             lines += [f"graph {k} ({self.ops[k]} ops)", *(f"    {line}" for line in str(graph).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
@@ -37,6 +39,10 @@ class Explanation:
         lines.append(f"kernels: {', '.join(self.kernels) or 'none'}")
         lines.append("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in self.seconds.items()))
         return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:

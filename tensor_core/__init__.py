@@ -8,4 +8,21 @@ from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS, Op
 
-__all__ = ["OPS", "Array", "Builder", "Decline", "Dim", "Graph", "Location", "Node", "Number", "Op", "ShapeEnv", "Size", "Storage", "TensorMeta", "fresh", "ops"]
+__all__ = [
+    "OPS",
+    "Array",
+    "Builder",
+    "Decline",
+    "Dim",
+    "Graph",
+    "Location",
+    "Node",
+    "Number",
+    "Op",
+    "ShapeEnv",
+    "Size",
+    "Storage",
+    "TensorMeta",
+    "fresh",
+    "ops",
+]

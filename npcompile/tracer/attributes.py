@@ -102,7 +102,7 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         return Lazy(f"{owner.source}.{name}", found)
     if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
         return Constant(getattr(value, name))
-    if isinstance(value, operators.PURE_TYPES) or isinstance(value, type):
+    if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
@@ -163,13 +163,3 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
             frame.capture.require_no_overlap()
             return
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
-
-
-@calls.captures(getattr)
-def call_getattr(frame: Frame, positional: list[Any], keywords: dict[str, Any]) -> Any:
-    name = operators.plain(frame.capture, positional[1])
-    if len(positional) == 3 and isinstance(positional[0], (Array, Constant)):
-        holder = calls.type_of(positional[0]) if isinstance(positional[0], Array) else positional[0].value
-        if not hasattr(holder, name):
-            return positional[2]
-    return load(frame, positional[0], name)

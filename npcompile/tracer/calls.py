@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import math
 import operator
@@ -16,9 +15,7 @@ import numpy as np
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array
-from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
 from npcompile.tracer import operators
 from npcompile.tracer.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
@@ -28,17 +25,13 @@ from npcompile.tracer.values import (
     Cell,
     Closure,
     Constant,
-    ErrorState,
     ErrorStateExit,
     Iterator,
     Lazy,
     Mapping,
     Method,
     Opaque,
-    RangeValue,
     Sequence,
-    SliceValue,
-    Truth,
 )
 
 Arguments = list[Any]
@@ -349,7 +342,7 @@ def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Argume
     raise Decline(f"dict.{name}")
 
 
-# --- Python's builtins
+# --- Python's builtins: what each does on values is in python_builtins.py
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 
@@ -361,364 +354,3 @@ def captures(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., An
         return captured
 
     return add
-
-
-def no_keywords(name: str, keywords: Keywords) -> None:
-    if keywords:
-        raise Decline(f"{name} with keywords")
-
-
-@captures(len)
-def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    match positional:
-        case [Array() as x]:
-            if not x.ndim:
-                raise Decline("len() of unsized object")
-            return lift(x.shape[0])
-        case [Sequence() | Mapping() as x]:
-            return Constant(len(x.items))
-        case [RangeValue() as x] if x.step == 1:
-            start, stop = operators.plain_number(x.start), operators.plain_number(x.stop)
-            return lift(stop - start if stop > start else 0)
-    return operators.evaluate_pure(frame.capture, len, *positional)
-
-
-@captures(range)
-def call_range(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords("range", keywords)
-    if not 1 <= len(positional) <= 3 or not all(isinstance(p, (Constant, Dim)) for p in positional):
-        raise Decline("range() of an object that is not an integer")
-    parts = [
-        p if isinstance(p, Dim) else Constant(operator.index(p.value)) if hasattr(p.value, "__index__") else None
-        for p in positional
-    ]
-    if None in parts:
-        raise Decline("range() of an object that is not an integer")
-    step = plain(frame.capture, parts[2]) if len(parts) == 3 else 1
-    if step == 0:
-        raise Decline("range() arg 3 must not be zero")
-    start, stop = (Constant(0), parts[0]) if len(parts) == 1 else parts[:2]
-    return RangeValue(start, stop, step)
-
-
-@captures(isinstance, issubclass)
-def call_isinstance(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    value, kinds = positional[0], plain(frame.capture, positional[1])
-    if isinstance(value, Constant) and isinstance(value.value, type):
-        return evaluate(lambda: issubclass(value.value, kinds) or isinstance(value.value, kinds) and value.value is None)
-    return evaluate(lambda: issubclass(type_of(value), kinds))
-
-
-@captures(type)
-def call_type(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if len(positional) != 1:
-        raise Decline("type() with three arguments")
-    return Constant(type_of(positional[0]))
-
-
-def type_of(value: Any) -> type:
-    match value:
-        case Array():
-            return np.ndarray if value.meta.boxed else value.dtype.type
-        case Dim():
-            return int
-        case Number():
-            return value.type
-        case Sequence():
-            return value.kind
-        case Mapping():
-            return dict
-        case SliceValue():
-            return slice
-        case RangeValue():
-            return range
-        case Constant():
-            return type(value.value)
-        case Opaque():
-            return type(value.example)
-        case Closure():
-            return types.FunctionType
-        case Truth():
-            return bool
-        case _:
-            raise Decline(f"the type of {operators.describe(value)}")
-
-
-for _kind in (tuple, list):
-
-    def _make(frame: Frame, positional: Arguments, keywords: Keywords, kind: type = _kind) -> Any:
-        no_keywords(kind.__name__, keywords)
-        return Sequence(kind, operators.iterate(frame.capture, positional[0]) if positional else [])
-
-    BUILTINS[_kind] = _make
-
-
-@captures(dict)
-def call_dict(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    items: dict[Any, Any] = {}
-    if positional:
-        if isinstance(positional[0], Mapping):
-            items.update(positional[0].items)
-        else:
-            for pair in operators.iterate(frame.capture, positional[0]):
-                key, value = operators.iterate(frame.capture, frame.capture.realize(pair))
-                items[operators.constant_key(frame.capture, key)] = value
-    items.update(keywords)
-    return Mapping(items)
-
-
-@captures(iter)
-def call_iter(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if len(positional) != 1:
-        raise Decline("iter() with two arguments")
-    return operators.iterator_of(frame.capture, positional[0])
-
-
-@captures(next)
-def call_next(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if not isinstance(positional[0], Iterator):
-        raise Decline("next() of an iterator from outside")
-    item = operators.next_item(frame.capture, positional[0])
-    if item is None:
-        if len(positional) < 2:
-            raise Decline("StopIteration")
-        return positional[1]
-    return item
-
-
-@captures(enumerate)
-def call_enumerate(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    start = keywords.get("start", positional[1] if len(positional) > 1 else Constant(0))
-    inner = operators.iterator_of(frame.capture, positional[0])
-    if not isinstance(inner, Iterator):
-        raise Decline("enumerate() over an outside iterator")
-    return Iterator("enumerate", [inner], start=plain(frame.capture, start))
-
-
-@captures(zip)
-def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords("zip", keywords)
-    parts = [operators.iterator_of(frame.capture, p) for p in positional]
-    if not parts or not all(isinstance(p, Iterator) for p in parts):
-        raise Decline("zip() over an outside iterator")
-    return Iterator("zip", parts)
-
-
-@captures(reversed)
-def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if isinstance(positional[0], RangeValue):
-        span = plain(frame.capture, positional[0])[::-1]
-        return Iterator("range", [RangeValue(Constant(span.start), Constant(span.stop), span.step)])
-    if not isinstance(positional[0], Sequence):
-        raise Decline("reversed() of something that is not a list, tuple or range")
-    return Iterator("reversed", [positional[0]], start=len(positional[0].items) - 1)
-
-
-@captures(map)
-def call_map(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    function, *parts = positional
-    columns = [operators.iterate(frame.capture, p) for p in parts]
-    return Iterator("sequence", [Sequence(tuple, [call(frame, function, list(row), {}) for row in zip(*columns)])])
-
-
-@captures(sum)
-def call_sum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    total = keywords.get("start", positional[1] if len(positional) > 1 else Constant(0))
-    for item in operators.iterate(frame.capture, positional[0]):
-        total = operators.binary(frame.capture, "+", frame.capture.realize(total), frame.capture.realize(item))
-    return total
-
-
-@captures(abs)
-def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    x = positional[0]
-    if isinstance(x, Array):
-        return lift(operators.array_operators.UNARY["abs"](frame.capture.builder, x))
-    if isinstance(x, Dim):
-        return abs(x)
-    if isinstance(x, Number):
-        return Number(x.env, f"abs({x.text})", abs(x.hint))
-    return operators.evaluate_pure(frame.capture, abs, x)
-
-
-@captures(min)
-def call_min(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return extreme(frame, "<", min, positional, keywords)
-
-
-@captures(max)
-def call_max(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return extreme(frame, ">", max, positional, keywords)
-
-
-def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords(function.__name__, keywords)
-    items = positional if len(positional) > 1 else operators.iterate(frame.capture, positional[0])
-    items = [frame.capture.realize(v) for v in items]
-    if not items or not all(operators.is_number(v) for v in items):
-        return operators.evaluate_pure(frame.capture, lambda *v: function(v), *items)
-    best = items[0]
-    for item in items[1:]:
-        if operators.compare(frame.capture, symbol, item, best).value:
-            best = item
-    return best
-
-
-for _function, _stops_at in ((any, True), (all, False)):
-
-    def _ask(frame: Frame, positional: Arguments, keywords: Keywords, stops_at: bool = _stops_at) -> Any:
-        for item in operators.iterate(frame.capture, positional[0]):
-            answer = operators.truth(frame.capture, item)
-            if not isinstance(answer, Constant):
-                raise Decline("any() or all() over array data")
-            if bool(answer.value) == stops_at:
-                return Constant(stops_at)
-        return Constant(not stops_at)
-
-    BUILTINS[_function] = _ask
-
-
-@captures(bool)
-def call_bool(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    answer = operators.truth(frame.capture, positional[0]) if positional else Constant(False)
-    if not isinstance(answer, Constant):
-        raise Decline("bool() of array data", "np.where and masks stay in the graph.")
-    return answer
-
-
-@captures(int)
-def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if len(positional) == 1 and isinstance(positional[0], Dim):
-        return positional[0]
-    return conversion(frame, int, positional, keywords)
-
-
-@captures(float)
-def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    match positional:
-        case [Number() as x] if x.type is float:
-            return x
-        case [Dim() as n]:
-            return Number(frame.capture.builder.env, f"float({n})", float(n.hint))
-    return conversion(frame, float, positional, keywords)
-
-
-def conversion(frame: Frame, kind: type, positional: Arguments, keywords: Keywords) -> Any:
-    if any(isinstance(p, Array) and frame.capture.known_contents(p) is None for p in positional):
-        raise Decline(f"{kind.__name__}() of array data", "A NumPy scalar or 0-D array stays in the graph.")
-    return evaluate_call(frame, kind, positional, keywords)
-
-
-@captures(hasattr)
-def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    owner, name = positional[0], plain(frame.capture, positional[1])
-    match owner:
-        case Array():
-            return Constant(hasattr(np.ndarray if owner.meta.boxed else owner.dtype.type, name))
-        case Constant() | Sequence() | Dim() | Number() | Mapping():
-            holder = owner.value if isinstance(owner, Constant) else type_of(owner)
-            return Constant(hasattr(holder, name))
-        case _:
-            raise Decline(f"hasattr of {operators.describe(owner)}")
-
-
-@captures(callable)
-def call_callable(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return Constant(
-        callable(type_of(positional[0])) if not isinstance(positional[0], Constant) else callable(positional[0].value)
-    )
-
-
-@captures(slice)
-def call_slice(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    none = Constant(None)
-    match positional:
-        case [stop]:
-            return SliceValue(none, stop, none)
-        case [start, stop]:
-            return SliceValue(start, stop, none)
-        case [start, stop, step]:
-            return SliceValue(start, stop, step)
-    raise Decline("slice() without arguments")
-
-
-@captures(sorted)
-def call_sorted(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords("sorted", keywords)
-    return evaluate(lambda: sorted(plain(frame.capture, Sequence(list, operators.iterate(frame.capture, positional[0])))))
-
-
-@captures(np.errstate)
-def call_errstate(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    settings = {k: plain(frame.capture, v) for k, v in keywords.items()}
-    if positional or any(v not in ("ignore", "warn") for k, v in settings.items()):
-        raise Decline("np.errstate that raises, calls, prints or logs")
-    return ErrorState(settings)
-
-
-for _name in ("repr", "str", "round", "ord", "chr", "hash", "divmod", "pow", "format"):
-    _builtin = getattr(builtins, _name)
-
-    def _pure(frame: Frame, positional: Arguments, keywords: Keywords, function: Any = _builtin) -> Any:
-        no_keywords(function.__name__, keywords)
-        return operators.evaluate_pure(frame.capture, function, *positional)
-
-    BUILTINS[_builtin] = _pure
-
-# math functions of a traced float: guarded to stay where Python's math raises nothing.
-MATH_DOMAINS: dict[str, str] = {
-    "sqrt": "0.0 <= {x} < 1e308",
-    "exp": "-1e308 < {x} < 700.0",
-    "log": "5e-324 <= {x} < 1e308",
-    "log2": "5e-324 <= {x} < 1e308",
-    "log10": "5e-324 <= {x} < 1e308",
-    "log1p": "-0.999 < {x} < 1e308",
-    "expm1": "-1e308 < {x} < 700.0",
-    "floor": "-2147483647 < {x} < 2147483647",
-    "ceil": "-2147483647 < {x} < 2147483647",
-    "sin": "-1e308 < {x} < 1e308",
-    "cos": "-1e308 < {x} < 1e308",
-    "tan": "-1e308 < {x} < 1e308",
-    "atan": "-1e308 < {x} < 1e308",
-    "tanh": "-1e308 < {x} < 1e308",
-    "asin": "-1.0 <= {x} <= 1.0",
-    "acos": "-1.0 <= {x} <= 1.0",
-    "sinh": "-700.0 < {x} < 700.0",
-    "cosh": "-700.0 < {x} < 700.0",
-    "erf": "-1e308 < {x} < 1e308",
-    "fabs": "-1e308 < {x} < 1e308",
-}
-
-for _name, _domain in MATH_DOMAINS.items():
-
-    def _math(
-        frame: Frame, positional: Arguments, keywords: Keywords, function: Any = getattr(math, _name), domain: str = _domain
-    ) -> Any:
-        x = positional[0] if len(positional) == 1 else None
-        if not isinstance(x, (Dim, Number)):
-            return evaluate_call(frame, function, positional, keywords)
-        text, value = operators.number_text(x), operators.hint(x)
-        condition = domain.format(x=text)
-        if not in_domain(domain, value):
-            raise Decline(f"math.{function.__name__} out of its domain")
-        frame.capture.guard(condition)
-        result = function(value)
-        expression = f"{frame.capture.name_constant(function)}({text})"
-        if isinstance(result, int):
-            return traced_integer(frame, expression, result)
-        return Number(frame.capture.builder.env, expression, result)
-
-    BUILTINS[getattr(math, _name)] = _math
-
-
-def in_domain(domain: str, value: Any) -> bool:
-    """Does the number satisfy the condition, which is a chain of comparisons on {x}?"""
-    return not isinstance(value, complex) and bool(eval(domain.format(x="x"), {}, {"x": value}))
-
-
-def traced_integer(frame: Frame, expression: str, hint: int) -> Any:
-    """A traced integer that is the value of an expression."""
-    env = frame.capture.builder.env
-    name = f"s{len(env.hints)}"
-    frame.capture.guard(f"(({name} := {expression}) is not None)")
-    return env.symbol(name, hint)

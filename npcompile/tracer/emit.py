@@ -216,11 +216,15 @@ class Emitter:
 
     def closure_text(self, closure: Closure) -> str:
         cells = "".join(f"{self.text(c)}, " for c in closure.cells)
-        defaults = "None" if closure.defaults is None else self.text(closure.defaults)
-        namespace = closure.globals_source or self.name_constant(closure.globals)
-        name = closure.code.co_name
-        made = f"{self.name_constant(make_function)}({self.name_constant(closure.code)}, {namespace}, {name!r}, {defaults}, ({cells})"
-        return f"{made}, {self.text(closure.kwdefaults) if closure.kwdefaults is not None else 'None'})"
+        parts = [
+            self.name_constant(closure.code),
+            closure.globals_source or self.name_constant(closure.globals),
+            repr(closure.code.co_name),
+            "None" if closure.defaults is None else self.text(closure.defaults),
+            f"({cells})",
+            "None" if closure.kwdefaults is None else self.text(closure.kwdefaults),
+        ]
+        return f"{self.name_constant(make_function)}({', '.join(parts)})"
 
 
 def is_unchanged(value: Any) -> bool:

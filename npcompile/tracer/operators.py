@@ -187,7 +187,7 @@ def integer_power(base: Any, exponent: Any) -> Any:
 def require_power(capture: Capture, base: Any, exponent: Any) -> None:
     """Guard that `base ** exponent` neither overflows nor leaves the real numbers: Python raises there."""
     power = operator.index(exponent) if isinstance(exponent, Dim) else exponent
-    if isinstance(power, Number) or isinstance(power, complex) or isinstance(hint(base), complex):
+    if isinstance(power, (Number, complex)) or isinstance(hint(base), complex):
         raise Decline("a power with a traced exponent")
     largest = 10.0 ** (300 / max(abs(power), 1))
     in_range = abs(hint(base)) < largest and (power >= 0 or abs(hint(base)) > 1 / largest)
@@ -231,7 +231,7 @@ def evaluate(thunk: Callable[[], Any]) -> Any:
     """A constant computed while capturing. What raises is left to the native run, which raises on the user's line."""
     try:
         return lift(thunk())
-    except Exception as error:  # any of them: the instruction runs again natively, and raises there
+    except Exception as error:  # noqa: BLE001  (the instruction runs again natively, and raises there)
         raise Decline(f"{type(error).__name__}: {error}") from None
 
 

@@ -19,7 +19,7 @@ from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
-from npcompile.tracer import instructions
+from npcompile.tracer import instructions, python_builtins
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.calls import is_library_code
 from npcompile.tracer.capture import Break, Capture, Decisions, Restart
@@ -27,14 +27,16 @@ from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import Emitter, parameter_name
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions import PLAIN_ITERATORS
-from npcompile.tracer.segment import UNBOUND, make_segment
+from npcompile.tracer.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
 ATTEMPT_LIMIT = 100  # decisions of one capture
-_OURS = re.compile(r"^(holds|FloatingPointSignal|np|[cstv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$")
+_OURS = re.compile(
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
+)
 
-assert instructions  # registers the handlers
+assert instructions and python_builtins  # they register what instructions and built-in functions do
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +51,6 @@ class Options:
 
 class GraphBreakError(RuntimeError):
     """`fullgraph=True` and the function cannot be captured as one graph."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What is live at an instruction: how a Point's arguments stand for stack and locals."""
-
-    index: int
-    depth: int
-    null_slots: tuple[int, ...]
-    local_names: tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +210,13 @@ class CompiledFunction:
 
     def prepare(self) -> None:
         """Everything as before the first call."""
-        self.namespace.update(G=self.user.__globals__, UNBOUND=UNBOUND, drive=drive, FloatingPointSignal=FloatingPointSignal, __builtins__=__builtins__)
+        self.namespace.update(
+            G=self.user.__globals__,
+            UNBOUND=UNBOUND,
+            drive=drive,
+            FloatingPointSignal=FloatingPointSignal,
+            __builtins__=__builtins__,
+        )
         self.namespace["np"] = __import__("numpy")
         self.start()
 
@@ -269,7 +267,9 @@ class CompiledFunction:
         layout = Layout(self.facts.start, 0, (), self.argument_names)
         point = self.points[layout.index, ()] = Point(self, 0, layout)
         self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
-        forwarder = self.execute(f"def entry({self.signature}):\n    return point_start({', '.join(self.argument_names)})\n", "entry")
+        forwarder = self.execute(
+            f"def entry({self.signature}):\n    return point_start({', '.join(self.argument_names)})\n", "entry"
+        )
         if self.entry is None:
             self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
             self.entry.__kwdefaults__ = self.user.__kwdefaults__
@@ -375,7 +375,9 @@ class CompiledFunction:
         frame = Frame(capture, self.program, self.user.__globals__, "G", {}, index=layout.index, start=layout.index)
         values = dict(zip(point.parameters, state))
         if not point.is_start:
-            frame.stack = [NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)]
+            frame.stack = [
+                NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)
+            ]
         names = point.parameters[len(point.parameters) - len(layout.local_names) :]
         for local, name in zip(layout.local_names, names):
             if local not in self.facts.bound[layout.index]:
@@ -423,7 +425,10 @@ class CompiledFunction:
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
         if len(point.variants):
-            log("recompiles", lambda: f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}")
+            log(
+                "recompiles",
+                lambda: f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}",
+            )
         return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
 
     def compile_graph(self, graph: Graph, capture: Capture, timings: dict[str, float]) -> CompiledGraph:
@@ -589,4 +594,3 @@ class Ending:
 
 def is_user_function(value: Any) -> bool:
     return isinstance(value, types.FunctionType) and value.__closure__ is None and not is_library_code(value.__globals__)
-

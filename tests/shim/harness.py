@@ -89,7 +89,9 @@ def copy(value: Any) -> Any:
     return value
 
 
-def check(function: Any, *args: Any, must_capture: bool = True, ulp: int = 4, backend: Any = compile_eager, **kwargs: Any) -> bool:
+def check(
+    function: Any, *args: Any, must_capture: bool = True, ulp: int = 4, backend: Any = compile_eager, **kwargs: Any
+) -> bool:
     """Compare the captured form of a NumPy function with NumPy. False when it declined (or NumPy raised and it declined).
 
     A string names an ndarray method or attribute: `check("reshape", x, (2, 3))`, `check("T", x)`.
@@ -153,6 +155,9 @@ def compare(ours: Any, theirs: Any, ulp: int = 4) -> None:
         for a, b in zip(ours, theirs):
             compare(a, b, ulp)
         return
+    if isinstance(theirs, float) and not isinstance(theirs, np.generic):
+        same_values(np.float64(ours), np.float64(theirs), ulp)
+        return
     if not isinstance(theirs, (np.ndarray, np.generic)):
         assert ours == theirs or ours != ours and theirs != theirs, (ours, theirs)
         return
@@ -166,6 +171,7 @@ def compare(ours: Any, theirs: Any, ulp: int = 4) -> None:
 
 
 def same_values(ours: np.ndarray, theirs: np.ndarray, ulp: int) -> None:
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
     if theirs.dtype.kind not in "fc" or not theirs.size:
         np.testing.assert_array_equal(ours, theirs)
         return

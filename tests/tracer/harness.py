@@ -96,7 +96,11 @@ def run(function: Callable[..., Any], user: Callable[..., Any], arguments: list[
         with np.errstate(all="ignore"):
             return Outcome(function(*arguments), None, None, arguments)
     except Exception as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == user.__code__.co_filename and in_code(f, user)]
+        lines = [
+            f.lineno
+            for f in traceback.extract_tb(error.__traceback__)
+            if f.filename == user.__code__.co_filename and in_code(f, user)
+        ]
         return Outcome(None, error, lines[-1] if lines else None, arguments)
 
 

@@ -82,7 +82,7 @@ def test_kind_of_number_is_guarded():
 
 
 def test_dtype_layout_and_rank_are_guarded():
-    compiled, call = checked(lambda x: x[::-1] * 2 + x.T)
+    _, call = checked(lambda x: x[::-1] * 2 + x.T)
     x = np.arange(9.0).reshape(3, 3)
     for a in (x, x.T, x[::-1], x.astype(np.float32), x.astype(">f8"), np.asfortranarray(x)):
         call(a)
@@ -98,7 +98,7 @@ def uses_globals(x):
 
 def test_globals_changed_after_capture():
     global SCALE
-    compiled, call = checked(uses_globals)
+    _, call = checked(uses_globals)
     x = np.arange(3.0)
     call(x)
     SCALE = 5.0
