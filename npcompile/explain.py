@@ -28,9 +28,8 @@ class Explanation:
     result: Any = None  # what the call returned
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.function}: {len(self.graphs)} graph{'s' * (len(self.graphs) != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"
-        ]
+        summary = f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'break')}"
+        lines = [f"{self.function}: {summary}"]
         for k, graph in enumerate(self.graphs):
             lines += [f"graph {k} ({self.ops[k]} ops)", *(f"    {line}" for line in str(graph).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
