@@ -19,7 +19,8 @@ def gather(x: TensorMeta, *indices: TensorMeta):
 def eager_scatter(x, value, *indices, mode):
     out = x.copy()
     if mode == "set":
-        out[tuple(indices)] = value
+        # NumPy goes through index arrays in their order of memory.
+        out[tuple(np.asarray(i, order="C") for i in indices)] = np.asarray(value, order="C")
     else:
         getattr(np, mode).at(out, tuple(indices), value)
     return out

@@ -139,3 +139,11 @@ def test_reversed_list_across_a_break(x):
         opaque(item)
         items[0] = 5
     return items, seen
+
+
+@check(np.asfortranarray([[0, 1, 2], [2, 0, 1]]))
+def test_last_write_to_a_place_is_the_last_in_c_order(x):
+    i = x.copy()
+    y = np.zeros(3)
+    y[i] = np.arange(6).reshape(2, 3)
+    return y
