@@ -84,16 +84,31 @@ void* mmap(void*, size_t, int, int, int, long);
 int munmap(void*, size_t);
 int madvise(void*, size_t, int);
 int sched_yield(void);
+int sigfillset(void*);
+int sigdelset(void*, int);
+int pthread_sigmask(int, const void*, void*);
 int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+int pthread_create(void** thread, const void* attributes, void* (*)(void*), void*);
+int pthread_detach(void*);
+int pthread_mutex_init(void*, const void*);
+int pthread_mutex_lock(void*);
+int pthread_mutex_unlock(void*);
+int pthread_cond_init(void*, const void*);
+int pthread_cond_wait(void* condition, void* mutex);
+int pthread_cond_signal(void*);
+int pthread_cond_broadcast(void*);
+typedef struct {
+  int64_t bytes[16]; /* more than any system's pthread_mutex_t or pthread_cond_t has */
+} lock;
 struct timespec {
   long seconds, nanoseconds;
 };
 int clock_gettime(int, struct timespec*);
 
 #if defined(__APPLE__)
-enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6 };
+enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6, SIG_SETMASK = 3, SIGBUS = 10 };
 #else
-enum { MAP_ANONYMOUS_PRIVATE = 0x22, CLOCK_MONOTONIC = 1 };
+enum { MAP_ANONYMOUS_PRIVATE = 0x22, CLOCK_MONOTONIC = 1, SIG_SETMASK = 2, SIGBUS = 7 };
 #endif
 enum { PROT_READ_WRITE = 3, MADV_HUGEPAGE = 14 };
 
@@ -106,27 +121,11 @@ static int64_t now(void) {
   return t.seconds * 1000000000 + t.nanoseconds;
 }
 
-/* ---- threads ---- */
-
-#ifdef _OPENMP
-int omp_get_max_threads(void);
-int omp_get_thread_num(void);
-int omp_in_parallel(void);
-#endif
-
-static int thread_limit = 1;       /* from the environment, the affinity mask and the cgroup */
-static int busy;                   /* threads in parallel loops now, over all Python threads */
-static int has_run_parallel;       /* in this process, so its OpenMP pool exists */
-static int is_forked_from_pool;    /* the pool's threads are gone: starting a parallel region would wait for ever */
-static __thread int body_thread;   /* 1 + the thread number while in a body without the GIL, else 0 */
-
-static int count_threads(void) {
-#ifdef _OPENMP
-  if (is_forked_from_pool || omp_in_parallel()) return 1;
-  int openmp = omp_get_max_threads(); /* asked each time: threadpoolctl and omp_set_num_threads change it */
-  return openmp < thread_limit ? openmp : thread_limit;
-#else
-  return 1;
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
 #endif
 }
 
@@ -173,31 +172,78 @@ static int report(int errors) {
   return 0;
 }
 
+/* ---- threads ----
+
+   One pool for all loops. The calling thread takes chunks like any other and waits only for those that took one: a
+   worker which the system has not scheduled, because the machine is busy, delays nobody. (At the end of an OpenMP region
+   every thread must have arrived.) While one caller has the pool, others run their loops alone. */
+
+#ifdef _OPENMP
+int omp_get_max_threads(void);
+int omp_in_parallel(void);
+#endif
+
+enum { MOST_WORKERS = 1023 };
+static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
+static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
+
 struct loop {
   npc_body body;
   void* context;
   int64_t n, grain;
-  int64_t largest;      /* items taken at once */
   int64_t next;         /* the first item that nobody has taken */
+  int threads;          /* at most */
   int is_interrupted;
   unsigned flags;       /* floating-point errors of the other threads */
   PyThreadState* state; /* of the calling thread, while it has no GIL */
 };
 
-static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
+static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
+static int is_child;                 /* forked from a process that had workers: stays on one thread */
+static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
+
+/* The offer of a loop to workers: | number of the loop: 32 bits | wanted workers: 16 | workers that joined: 16 |.
+   Nobody may join while `wanted` is not more than `joined`. */
+static struct {
+  uint64_t offer;
+  int has_caller; /* somebody's loop has the workers */
+  struct loop* loop;
+  int finished; /* workers that joined the loop and are done with it */
+  int started;  /* workers that exist */
+  int sleeping;
+  lock mutex;
+  lock condition;
+} workers;
+
+static int joined(uint64_t offer) { return offer & 0xffff; }
+static int wanted(uint64_t offer) { return offer >> 16 & 0xffff; }
+
+static int count_threads(void) {
+  if (is_child) return 1;
+#ifdef _OPENMP
+  if (omp_in_parallel()) return 1;
+  int openmp = omp_get_max_threads(); /* asked each time: threadpoolctl and omp_set_num_threads change it */
+  return openmp < thread_limit ? openmp : thread_limit;
+#else
+  return thread_limit;
+#endif
+}
 
 static void run_chunks(struct loop* loop, int thread) {
-  int64_t chunk = least(loop->grain * 4, loop->largest);
-  int64_t start = now(), checked = start;
+  int64_t chunk = loop->grain * 4, start = now(), checked = start;
   body_thread = thread + 1;
   if (thread) clear_flags();
   while (!__atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED)) {
-    int64_t begin = __atomic_fetch_add(&loop->next, chunk, __ATOMIC_RELAXED);
+    /* Small at first, to see how long they take, and at the end, to finish together. */
+    int64_t rest = loop->n - __atomic_load_n(&loop->next, __ATOMIC_RELAXED);
+    int64_t share = rest / loop->grain / (3 * loop->threads) * loop->grain;
+    int64_t taken = greatest(least(chunk, loop->threads > 1 ? share : chunk), loop->grain);
+    int64_t begin = __atomic_fetch_add(&loop->next, taken, __ATOMIC_RELAXED);
     if (begin >= loop->n) break;
-    loop->body(loop->context, begin, least(begin + chunk, loop->n), thread);
+    loop->body(loop->context, begin, least(begin + taken, loop->n), thread);
     int64_t end = now();
-    if (end - start < SHORT) chunk = least(chunk * 2, loop->largest);
-    if (end - start > LONG && chunk > loop->grain) chunk = (chunk / loop->grain / 2) * loop->grain;
+    if (end - start < SHORT) chunk = least(chunk * 2, loop->n / loop->grain * loop->grain);
+    if (end - start > LONG && chunk > loop->grain) chunk = greatest(chunk / loop->grain / 2, 1) * loop->grain;
     if (thread == 0 && end - checked > LONG) {
       PyEval_RestoreThread(loop->state);
       if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
@@ -210,6 +256,75 @@ static void run_chunks(struct loop* loop, int thread) {
   body_thread = 0;
 }
 
+/* Waits for an offer and joins it. The number of this thread in the loop. */
+static int join_loop(void) {
+  for (int64_t asleep_from = now() + SPIN;;) {
+    uint64_t offer = __atomic_load_n(&workers.offer, __ATOMIC_SEQ_CST);
+    if (joined(offer) < wanted(offer)) {
+      if (__atomic_compare_exchange_n(&workers.offer, &offer, offer + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        return joined(offer) + 1;
+    } else if (now() < asleep_from) {
+      pause_briefly();
+    } else {
+      pthread_mutex_lock(&workers.mutex);
+      __atomic_fetch_add(&workers.sleeping, 1, __ATOMIC_SEQ_CST);
+      offer = __atomic_load_n(&workers.offer, __ATOMIC_SEQ_CST);
+      if (joined(offer) >= wanted(offer)) pthread_cond_wait(&workers.condition, &workers.mutex);
+      __atomic_fetch_sub(&workers.sleeping, 1, __ATOMIC_SEQ_CST);
+      pthread_mutex_unlock(&workers.mutex);
+      asleep_from = now() + SPIN;
+    }
+  }
+}
+
+static void* work(void* unused) {
+  for (;;) {
+    int thread = join_loop();
+    run_chunks(workers.loop, thread);
+    __atomic_fetch_add(&workers.finished, 1, __ATOMIC_RELEASE);
+  }
+  return 0;
+}
+
+/* Workers see no signal, except those of their own faults: Python's handlers are the main thread's. */
+static void start_workers(int count) {
+  static const int faults[] = {4, SIGBUS, 8, 11}; /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
+  char every[128], before[128];
+  sigfillset(every);
+  for (int i = 0; i < 4; i++) sigdelset(every, faults[i]);
+  pthread_sigmask(SIG_SETMASK, every, before);
+  for (void* thread; workers.started < count; workers.started++) {
+    if (pthread_create(&thread, 0, work, 0)) break; /* fewer threads, then */
+    pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, before, 0);
+}
+
+static void run_with_workers(struct loop* loop) {
+  int count = loop->threads - 1;
+  if (workers.started < count) start_workers(count);
+  workers.loop = loop;
+  workers.finished = 0;
+  uint64_t number = (workers.offer >> 32) + 1;
+  __atomic_store_n(&workers.offer, number << 32 | (uint64_t)count << 16, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&workers.sleeping, __ATOMIC_SEQ_CST)) {
+    pthread_mutex_lock(&workers.mutex);
+    if (count < workers.started)
+      for (int i = 0; i < count; i++) pthread_cond_signal(&workers.condition);
+    else
+      pthread_cond_broadcast(&workers.condition);
+    pthread_mutex_unlock(&workers.mutex);
+  }
+  run_chunks(loop, 0);
+  uint64_t offer = __atomic_fetch_and(&workers.offer, ~(uint64_t)0xffff0000, __ATOMIC_SEQ_CST); /* nobody wanted now */
+  for (int i = 0; __atomic_load_n(&workers.finished, __ATOMIC_ACQUIRE) < joined(offer); i++) {
+    if (i < 1000)
+      pause_briefly();
+    else
+      sched_yield();
+  }
+}
+
 static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
   if (n <= 0) return 0;
   if (grain < 1) grain = 1;
@@ -217,26 +332,18 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
     body(context, 0, n, body_thread ? body_thread - 1 : 0);
     return 0;
   }
-  int64_t chunks = (n - 1) / grain + 1;
-  int limit = count_threads(), wanted = (int)least(chunks, limit);
-  int others = __atomic_fetch_add(&busy, wanted, __ATOMIC_RELAXED);
-  int threads = (int)least(wanted, greatest(limit - others, 1));
-  __atomic_fetch_sub(&busy, wanted - threads, __ATOMIC_RELAXED);
-
-  struct loop loop = {.body = body, .context = context, .n = n, .grain = grain};
-  loop.largest = greatest(chunks / (8 * threads), 1) * grain;
+  int threads = (int)least((n - 1) / grain + 1, count_threads());
+  struct loop loop = {.body = body, .context = context, .n = n, .grain = grain, .threads = threads};
   loop.state = PyEval_SaveThread();
-#ifdef _OPENMP
-  if (threads > 1) {
-    __atomic_store_n(&has_run_parallel, 1, __ATOMIC_RELAXED);
-#pragma omp parallel num_threads(threads)
-    run_chunks(&loop, omp_get_thread_num());
-  } else
-#endif
+  if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
+    run_with_workers(&loop);
+    __atomic_store_n(&workers.has_caller, 0, __ATOMIC_RELEASE);
+  } else {
+    loop.threads = 1;
     run_chunks(&loop, 0);
+  }
   raise_flags(loop.flags);
   PyEval_RestoreThread(loop.state);
-  __atomic_fetch_sub(&busy, threads, __ATOMIC_RELAXED);
   return loop.is_interrupted ? -1 : 0;
 }
 
@@ -252,7 +359,7 @@ struct block { /* just before the memory that it describes */
 };
 
 enum { SLOTS = 64 };
-static const size_t LARGE = 1 << 20, PAGE = 4096, HUGE_PAGE = 2 << 20;
+static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20;
 
 static struct {
   char lock;
@@ -287,9 +394,9 @@ static void* pool_get(size_t size) {
   unlock_pool();
   if (block) return block + 1;
 
-  /* Blocks start on a huge page, each a little further than the one before: with equal low bits in all addresses the
+  /* Blocks start on a page, each a little further than the one before: with equal low bits in all addresses the
      inputs and outputs of one loop would compete for the same lines of the cache. */
-  size_t offset = colour * (PAGE + 256), alignment = size >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
+  size_t offset = colour * 320, alignment = size >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
   size_t mapped = (size + offset + PAGE + alignment + PAGE - 1) / PAGE * PAGE;
   if (mapped < size) return 0;
   char* mapping = mmap(0, mapped, PROT_READ_WRITE, MAP_ANONYMOUS_PRIVATE, -1, 0);
@@ -498,8 +605,7 @@ static void hold_before_fork(void) { lock_pool(); }
 static void resume_parent(void) { unlock_pool(); }
 static void resume_child(void) {
   unlock_pool();
-  busy = 0;
-  is_forked_from_pool = is_forked_from_pool || has_run_parallel;
+  is_child = is_child || workers.started;
 }
 
 /* The table, ready for use; NULL with an exception set. Called once, with the GIL. `blas` has one pointer per routine
@@ -511,7 +617,9 @@ const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObjec
   generic_type = generic;
   Py_IncRef(report_errors);
   reporter = report_errors;
-  thread_limit = threads;
+  thread_limit = (int)least(threads, MOST_WORKERS + 1);
+  pthread_mutex_init(&workers.mutex, 0);
+  pthread_cond_init(&workers.condition, 0);
   pool.most_kept = bytes_kept;
   runtime.scalar = PyArray_Return;
   runtime.blas_limit = blas_limit;
