@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import npcompile as npc
 from tests.fuzz import programs
-from tests.fuzz.programs import Program, define, draw_program
+from tests.fuzz.generate import draw_program
+from tests.fuzz.programs import Program, define
 from tests.shim.harness import compare_aliasing, flatten
 from tests.tracer.harness import BACKENDS, Outcome, compare_any, run
 
@@ -45,8 +46,9 @@ def check_program(program: Program, backend: str) -> None:
 
 def observed(function: Any, user: Any, arguments: list[Any]) -> tuple[Outcome, list[Any]]:
     programs.printed.clear()
+    user.__globals__["TABLE"] = np.arange(3.0)
     outcome = run(function, user, arguments)
-    return outcome, list(programs.printed)
+    return outcome, [*programs.printed, user.__globals__["TABLE"]]
 
 
 def same_outcome(ours: Outcome, theirs: Outcome, is_exact: bool) -> None:
@@ -69,7 +71,10 @@ def compare_values(ours: Any, theirs: Any, is_exact: bool) -> None:
         return
     our_arrays, their_arrays = flatten(ours), flatten(theirs)
     assert len(our_arrays) == len(their_arrays)
-    scale = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in map(np.asarray, their_arrays) if x.dtype.kind in "fc"), default=0.0)
+    scale = max(
+        (float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in map(np.asarray, their_arrays) if x.dtype.kind in "fc"),
+        default=0.0,
+    )
     for a, b in zip(our_arrays, their_arrays):
         assert (type(a), a.dtype, a.shape) == (type(b), b.dtype, b.shape)
         kept = [k for k, n in enumerate(b.shape) if n > 1 and b.size]
