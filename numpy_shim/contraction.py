@@ -10,7 +10,9 @@ import numpy as np
 from npcompile.numpy_shim.arguments import (
     array_of,
     axes_of,
+    axis_of,
     dtype_of,
+    flag,
     integer,
     is_sequence,
     order_of,
@@ -31,6 +33,7 @@ from npcompile.tensor_core.meta import (
     TensorMeta,
     broadcast_strides,
     by_strides,
+    concrete,
     contiguous_strides,
     is_contiguous,
     keep_order_strides,
@@ -212,6 +215,9 @@ def stacked_product(ufunc: np.ufunc, a_core: str, b_core: str) -> None:
     """Register a gufunc that sums over axis `n` of both; other letters of the cores are axes of the result."""
 
     def captured(builder: Builder, x1: Any, x2: Any, /, out: Any = None, **keywords: Any) -> Array:
+        if ufunc.signature.startswith("(n),(n)") and isinstance(keywords.get("axis"), int):
+            axis = keywords.pop("axis")
+            x1, x2 = (last_axis(array_of(builder, x), axis) for x in (x1, x2))
         unusual = [k for k, v in keywords.items() if k not in DEFAULTS or v != DEFAULTS[k]]
         if unusual:
             raise Decline(f"{ufunc.__name__}({', '.join(unusual)}=)")
@@ -236,6 +242,12 @@ def stacked_product(ufunc: np.ufunc, a_core: str, b_core: str) -> None:
         return result if out is None else write_out(out[0] if isinstance(out, tuple) else out, result)
 
     implements(ufunc)(captured)
+
+
+def last_axis(x: Array, axis: int) -> Array:
+    """The array with the axis that is summed over as its last."""
+    axis = axis_of(axis, x.ndim)
+    return views.transpose(x, [*(a for a in range(x.ndim) if a != axis), axis])
 
 
 def core_of(ufunc: np.ufunc, x: Array, core: str, optional: str) -> str:
@@ -273,8 +285,7 @@ if hasattr(np, "matvec"):
 
 @implements(np.einsum)
 def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Array:
-    if is_traced(optimize) or optimize is not False:
-        raise Decline("einsum(optimize=)", "without optimize= the compiled program chooses its own order")
+    path = optimize if is_sequence(optimize) or isinstance(optimize, str) else flag(optimize)
     unknown = set(keywords) - {"dtype", "order", "casting"}
     if unknown:
         raise Decline(f"einsum({', '.join(sorted(unknown))}=)")
@@ -289,11 +300,32 @@ def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = Fa
     if len(arrays) == 1 and len(output) == len(set(inputs[0])) and out is None:
         return rearranged(builder, arrays[0], inputs[0], output, dtype, order)
     nodes = [(cast(builder, x.node, dtype), labels) for x, labels in zip(arrays, inputs)]
+    if path is not False and len(nodes) > 2:
+        nodes = contract_pairs(builder, nodes, output, path)
     node = contract(builder, nodes, output)
     result = fresh(builder, node, einsum_meta(node.meta.shape, dtype, arrays, inputs, output, order))
     if out is None:
         return unbox(result)
     return write_out(out, result, keywords.get("casting", "safe"))
+
+
+def contract_pairs(builder: Builder, operands: list[tuple[Node, Labels]], output: Labels, path: Any) -> list[tuple[Node, Labels]]:
+    """The last two operands of einsum(optimize=): earlier pairs are contracted in the order that NumPy finds best."""
+    letters = {label: k for k, label in enumerate(dict.fromkeys(label for _, labels in operands for label in labels))}
+    shown = [
+        v for node, labels in operands for v in (np.broadcast_to(0, concrete(node.meta.shape)), [letters[i] for i in labels])
+    ]
+    try:
+        steps, _ = np.einsum_path(*shown, [letters[label] for label in output], optimize=path)
+    except (TypeError, ValueError, KeyError) as error:
+        raise Decline(str(error)) from None
+    for step in steps[1:-1]:
+        chosen = [operands[k] for k in step]
+        operands = [operand for k, operand in enumerate(operands) if k not in step]
+        needed = {*output, *(label for _, labels in operands for label in labels)}
+        kept = tuple(dict.fromkeys(label for _, labels in chosen for label in labels if label in needed))
+        operands.append((contract(builder, chosen, kept), kept))
+    return operands
 
 
 def subscripts_of(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
@@ -382,6 +414,62 @@ def einsum_meta(
 def label_stride(x: Array, labels: Labels, label: int) -> Size:
     """How far a step along a label moves in an operand: not at all when it has no such axis, or one that repeats."""
     return sum((s for known, n, s in zip(labels, x.shape, x.meta.strides) if known == label and not same(n, 1)), 0)
+
+
+# --- convolution
+
+
+@implements(np._core.multiarray.correlate)
+def correlate_reversed(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
+    """What np.convolve calls with v reversed: sums of a[i + k] * v[k], where a goes on with zeros."""
+    return correlation(builder, array_of(builder, a), array_of(builder, v), mode, conjugates=False)
+
+
+@implements(np._core.multiarray.correlate2)
+def correlate(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
+    """What np.correlate calls."""
+    return correlation(builder, array_of(builder, a), array_of(builder, v), mode, conjugates=True)
+
+
+def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: bool) -> Array:
+    if a.ndim != 1 or v.ndim != 1 or mode not in MARGINS:
+        raise Decline("correlation of arrays that are not vectors, or of another mode")
+    length, width = a.shape[0], v.shape[0]
+    if width == 0 or length < width:
+        raise Decline("correlation with the longer vector second")
+    dtype = common_dtype(a, v)
+    before, after = MARGINS[mode](width)
+    nodes = [cast(builder, x.node, dtype) for x in (a, v)]
+    if conjugates and dtype.kind == "c":
+        nodes[1] = builder.apply("conjugate", nodes[1])
+    zeros = [views.full(builder, (n,), 0, dtype) for n in (before, after)]
+    parts = [part for part, n in zip((zeros[0], nodes[0], zeros[1]), (before, length, after)) if not same(n, 0)]
+    padded = builder.apply("concatenate", *parts, axis=0) if len(parts) > 1 else parts[0]
+    shape = (length + before + after - width + 1, width)
+    windows = builder.apply("gather", padded, windows_of(builder, shape))
+    node = contract(builder, [(windows, (0, 1)), (nodes[1], (1,))], (0,))
+    return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
+
+
+def valid(width: Size) -> tuple[Size, Size]:
+    return 0, 0
+
+
+def same_length(width: Size) -> tuple[Size, Size]:
+    return width // 2, width - width // 2 - 1
+
+
+def full_length(width: Size) -> tuple[Size, Size]:
+    return width - 1, width - 1
+
+
+# mode -> length of the second vector -> zeros before and after the first
+MARGINS = {0: valid, "valid": valid, 1: same_length, "same": same_length, 2: full_length, "full": full_length}
+
+
+def windows_of(builder: Builder, shape: Shape) -> Node:
+    """i + k: where element k of window i lies."""
+    return builder.apply("add", *(builder.apply("index", shape=shape, axis=axis) for axis in (0, 1)))
 
 
 # --- sums along diagonals

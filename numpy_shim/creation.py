@@ -16,6 +16,7 @@ from npcompile.numpy_shim.arguments import (
     fit,
     flag,
     integer,
+    known,
     order_of,
     require_cast,
     require_fit,
@@ -297,7 +298,7 @@ def arange(
         wanted is None or wanted.kind in "iuf"
     ):
         return integer_range(builder, first, last, values[2], wanted)
-    return constant_range(builder, [known(v) for v in values], wanted)
+    return constant_range(builder, [fixed(v) for v in values], wanted)
 
 
 def range_ends(start_or_stop: Any, start: Any, stop: Any) -> tuple[Any, Any]:
@@ -312,10 +313,13 @@ def range_ends(start_or_stop: Any, start: Any, stop: Any) -> tuple[Any, Any]:
     return (0, start_or_stop) if stop is None else (start_or_stop, stop)
 
 
-def known(value: Any) -> Any:
+def fixed(value: Any) -> Any:
     """A constant; traced Python numbers are fixed by a guard."""
     if isinstance(value, Array):
-        raise Decline("a range with an end that is array data")
+        contents = known(value)
+        if contents is None or contents.ndim or contents.dtype == object:
+            raise Decline("a range with an end that is array data")
+        return contents[()]
     return value.fix() if isinstance(value, Number) else int(value) if isinstance(value, Dim) else value
 
 
@@ -392,7 +396,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """np.linspace between numbers, in the order of NumPy's own arithmetic."""
+    """np.linspace between real numbers, in the order of NumPy's own arithmetic."""
     require_cpu(device)
     first, last = (end_of_linspace(builder, v) for v in (start, stop))
     num, with_end = integer(num), flag(endpoint)
@@ -405,11 +409,12 @@ def linspace(
     delta = builder.apply("subtract", last, first)
     index = cast(builder, builder.apply("index", shape=shape, axis=0), FLOAT64)
     if div > 0:
-        require_large_step(start, stop, div)
-        step = builder.apply("divide", delta, cast(builder, size_node(builder, div), FLOAT64))
+        divisor = cast(builder, size_node(builder, div), FLOAT64)
+        step = builder.apply("divide", delta, divisor)
+        node = scaled_by_step(builder, index, step, delta, divisor, is_step_known_to_count(start, stop))
     else:
         step = delta
-    node = builder.apply("multiply", index, expand(builder, step, shape))
+        node = builder.apply("multiply", index, expand(builder, delta, shape))
     node = builder.apply("add", node, expand(builder, first, shape))
     if with_end and num > 1:
         end = expand(builder, size_node(builder, num - 1), shape)
@@ -424,27 +429,39 @@ def linspace(
 
 
 def end_of_linspace(builder: Builder, value: Any) -> Node:
-    if isinstance(value, Number) and value.type is complex:
-        raise Decline("linspace of complex numbers")
-    if isinstance(value, (Dim, Number)):
-        return cast(builder, as_array(builder, value).node, FLOAT64)
-    if isinstance(value, (bool, int, float, np.float64, np.int64)):
-        return builder.constant(float(value), FLOAT64)
-    raise Decline("linspace between arrays")
+    x = as_array(builder, value)
+    if x.ndim or not np.can_cast(x.dtype, FLOAT64) or x.dtype.kind == "f" and x.dtype != FLOAT64:
+        raise Decline("linspace between arrays, or of another dtype than float64")
+    return cast(builder, x.node, FLOAT64)
 
 
-def require_large_step(start: Any, stop: Any, div: Size) -> None:
-    """NumPy divides last when a step underflows to 0: not done here, so guard that it does not."""
-    numbers = [v for v in (start, stop) if isinstance(v, (Number, Dim))]
+def is_step_known_to_count(start: Any, stop: Any) -> bool:
+    """Is it known, or guarded, that the step does not underflow to 0?"""
+    if isinstance(start, Array) or isinstance(stop, Array):
+        return False
     texts = [v.text if isinstance(v, Number) else str(v) if isinstance(v, Dim) else repr(float(v)) for v in (start, stop)]
-    env = numbers[0].env if numbers else None
     hints = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
-    if 0 < abs(hints[1] - hints[0]) < 1e-290:
-        raise Decline("a step that underflows")
+    if 0 < abs(hints[1] - hints[0]) < SMALLEST_STEP or not all(map(math.isfinite, hints)):
+        return False
+    env = next((v.env for v in (start, stop) if isinstance(v, (Number, Dim))), None)
     if env is not None:
-        if "nan" in texts or "inf" in texts or "-inf" in texts:
-            raise Decline("linspace from a number to infinity")
-        env.assume(f"not 0 < abs({texts[1]} - ({texts[0]})) < 1e-290")
+        env.assume(f"not 0 < abs({texts[1]} - ({texts[0]})) < {SMALLEST_STEP}")
+    return True
+
+
+SMALLEST_STEP = 1e-290
+
+
+def scaled_by_step(builder: Builder, index: Node, step: Node, delta: Node, divisor: Node, counts: bool) -> Node:
+    """index * step, or index / div * delta where the step underflows to 0."""
+    shape = index.meta.shape
+    product = builder.apply("multiply", index, expand(builder, step, shape))
+    if counts:
+        return product
+    is_zero = builder.apply("equal", step, builder.constant(0, FLOAT64))
+    quotient = builder.apply("divide", index, expand(builder, divisor, shape))
+    slow = builder.apply("multiply", quotient, expand(builder, delta, shape))
+    return builder.apply("where", expand(builder, is_zero, shape), slow, product)
 
 
 # --- grids

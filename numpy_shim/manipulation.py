@@ -11,9 +11,11 @@ import numpy as np
 
 from npcompile.numpy_shim.arguments import (
     array_of,
+    assigned,
     axes_of,
     axis_of,
     copy_of,
+    fit,
     flag,
     integer,
     is_sequence,
@@ -519,3 +521,40 @@ def split_along(axis: int, least: int) -> Captured:
 hsplit = implements(np.hsplit)(split_along(1, 1))
 vsplit = implements(np.vsplit)(split_along(0, 2))
 dsplit = implements(np.dsplit)(split_along(2, 3))
+
+
+# --- windows
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    builder: Builder, x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
+) -> Array:
+    """A read-only view with one more axis for each window."""
+    if flag(subok) or flag(writeable):
+        raise Decline("sliding_window_view that can be written")
+    a = array_of(builder, x)
+    widths = shape_of(window_shape)
+    axes = tuple(range(a.ndim)) if axis is None else tuple(axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,)))
+    if len(widths) != len(axes):
+        raise Decline("as many windows as axes")
+    for width, i in zip(widths, axes):
+        if a.shape[i] < width:
+            raise Decline("window shape cannot be larger than input array shape")
+        a = views.windows(a, width, i)
+    return views.broadcast_to(a, a.shape) if not axes else a
+
+
+@implements(np.fill_diagonal)
+def fill_diagonal(builder: Builder, a: Any, val: Any, wrap: Any = False) -> None:
+    """a[i, i] = val, in place."""
+    if not isinstance(a, Array) or a.ndim != 2 or flag(wrap):
+        raise Decline("fill_diagonal of what is not a matrix")
+    rows, columns = a.shape
+    length = rows if same(rows, columns) or rows <= columns else columns
+    value = assigned(builder, val, a.dtype)
+    if value.ndim > 1 or (value.ndim == 1 and value.shape[0] != 1 and value.shape[0] != length):
+        raise Decline("as many values as the diagonal has elements, or one")
+    flat = views.reshaped(builder, a.node, (rows * columns,))
+    filled = builder.apply("slice_update", flat, fit(builder, value.node, (length,)), start=(0,), step=(columns + 1,))
+    a.write(views.reshaped(builder, filled, a.shape))

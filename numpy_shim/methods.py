@@ -27,7 +27,7 @@ from npcompile.numpy_shim.arguments import (
     write_out,
 )
 from npcompile.numpy_shim.manipulation import calls_method
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
@@ -257,6 +257,33 @@ def putmask(builder: Builder, a: Any, /, mask: Any, values: Any) -> None:
     if source.ndim and not same_shape(source.shape, a.shape):
         raise Decline("putmask that repeats values")
     a.write(builder.apply("where", condition.node, expand(builder, source.node, a.shape), a.node))
+
+
+@method("nonzero")
+def nonzero(builder: Builder, a: Array) -> tuple[Array, ...]:
+    """The places of elements that are known not to be 0."""
+    contents = known(a)
+    if contents is None or not a.ndim or contents.dtype == object:
+        raise Decline("as many places as elements are not 0", "np.where(condition, x, y) stays in the graph")
+    places = literal(builder, np.argwhere(contents))
+    return tuple(indexing.getitem(builder, places, (slice(None), axis)) for axis in range(a.ndim))
+
+
+@method("compress")
+def compress(builder: Builder, a: Array, condition: Any, axis: Any = None, out: Any = None) -> Array:
+    """The slices for which a condition is known to be true."""
+    mask = known(array_of(builder, condition))
+    if mask is None or mask.ndim != 1 or mask.dtype == object or out is not None:
+        raise Decline("as many elements as the condition is True", "np.where(condition, x, y) stays in the graph")
+    return take(builder, a, np.flatnonzero(mask), axis)
+
+
+@implements(np.compress)
+def function_compress(builder: Builder, condition: Any, a: Any, axis: Any = None, out: Any = None) -> Array:
+    return compress(builder, array_of(builder, a), condition, axis, out)
+
+
+calls_method(np.nonzero)(nonzero)
 
 
 # --- rounding

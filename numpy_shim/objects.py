@@ -55,6 +55,14 @@ def can_cast(builder: Builder, from_: Any, to: Any, casting: Any = "safe") -> bo
         raise Decline(str(error)) from None
 
 
+@implements(np.isscalar)
+def isscalar(builder: Builder, element: Any) -> bool:
+    """NumPy scalars and Python numbers are, 0-D arrays are not."""
+    if isinstance(element, Array):
+        return not element.meta.boxed
+    return isinstance(element, (Dim, Number)) or bool(np.isscalar(element))
+
+
 # --- np.broadcast
 
 

@@ -296,6 +296,31 @@ def read_diagonal(builder: Builder, node: Node, view: Diagonal) -> Node:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """sliding_window_view(x, width, axis)."""
+
+    width: Size
+    axis: int
+
+
+def windows(x: Array, width: Size, axis: int) -> Array:
+    """np.lib.stride_tricks.sliding_window_view(x, width, axis): a read-only view, the windows along a new last axis."""
+    shape = (*x.shape[:axis], x.shape[axis] - width + 1, *x.shape[axis + 1 :], width)
+    strides = (*x.meta.strides, x.meta.strides[axis])
+    return x.view("windows", Windows(width, axis), x.meta.with_(shape=shape, strides=strides, writeable=False))
+
+
+def read_windows(builder: Builder, node: Node, view: Windows) -> Node:
+    """Gather element i + k along the axis for element k of window i."""
+    ndim, axis = node.meta.ndim, view.axis
+    shape = (node.meta.shape[axis] - view.width + 1, view.width)
+    places = builder.apply("add", *(builder.apply("index", shape=shape, axis=a) for a in (0, 1)))
+    first = permute(builder, node, (axis, *(a for a in range(ndim) if a != axis)))
+    gathered = builder.apply("gather", first, places)
+    return permute(builder, gathered, (*range(2, 2 + axis), 0, *range(2 + axis, ndim + 1), 1))
+
+
 def read_real(part: str) -> Callable[[Builder, Node, Any], Node]:
     return lambda builder, node, _: builder.apply(part, node)
 
@@ -352,6 +377,11 @@ STEPS: dict[str, StepRule] = {
         lambda builder, node, shape: builder.apply("broadcast_to", node, shape=shape),
         no_update,
         lambda base, shape: f"np.broadcast_arrays({base}, np.broadcast_to(0, {sizes_text(shape)}))[0]",
+    ),
+    "windows": StepRule(
+        read_windows,
+        no_update,
+        lambda base, view: f"np.lib.stride_tricks.sliding_window_view({base}, {view.width}, {view.axis})",
     ),
     "diagonal": StepRule(
         read_diagonal,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shim.harness import check
+from npcompile.numpy_shim.registry import FUNCTIONS
+from tests.shim.harness import Capture, check, compare
 from tests.shim.layouts import CUBE, LAYOUTS, MATRIX, VECTOR
 
 layouts = st.sampled_from(sorted(LAYOUTS))
@@ -166,3 +167,28 @@ def test_einsum_repeated_label() -> None:
     agrees(np.einsum, "iij,iij->ij", np.ones((2, 2, 3)), np.ones((2, 2, 3)))
     assert not check(np.einsum, "ii->i", square, must_capture=False)  # a writeable view
     assert not check(np.einsum, "ii", MATRIX, must_capture=False)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, "valid", "same", "full"])
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4", "f8", "c16"])
+def test_correlation(mode: Any, dtype: str) -> None:
+    for n, m in ((7, 3), (7, 4), (4, 4), (5, 1), (3, 5)):
+        a, v = (np.arange(-2, k - 2).astype(dtype) * (1 + 2j if dtype == "c16" else 1) for k in (n, m))
+        for function in (np._core.multiarray.correlate, np._core.multiarray.correlate2):
+            check(function, a.astype(dtype), v.astype(dtype)[::-1], mode, must_capture=n >= m)
+
+
+@pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (0, 2), (0, 1)]])
+def test_einsum_path(optimize: Any) -> None:
+    a, b, c = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4), np.arange(8.0).reshape(4, 2)
+    for text in ("ij,jk,kl->il", "ij,jk,kl->", "ij,jk,kl->jl", "ij,jk,kl"):
+        capture = Capture()
+        operands = capture.wrap([a, b, c])
+        result = capture.run(FUNCTIONS[np.einsum](capture.builder, text, *operands, optimize=optimize))
+        compare(np.array(result, order="C"), np.array(np.einsum(text, a, b, c, optimize=optimize), order="C"))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_vecdot_axis(axis: int) -> None:
+    if hasattr(np, "vecdot"):
+        agrees(np.vecdot, MATRIX, MATRIX, axis=axis)

@@ -189,6 +189,21 @@ def test_linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool
         check(np.linspace, start, stop, num, endpoint, retstep, dtype, ulp=0, must_capture=is_plain)
 
 
+@pytest.mark.parametrize(
+    "ends", [(VECTOR[0], VECTOR[3]), (np.float64(0), np.float64(0)), (np.float64(1e-320), 0), (np.array(1.0), 5)]
+)
+def test_linspace_between_scalars(ends: Any) -> None:
+    for num in (0, 1, 2, 7):
+        for endpoint in (True, False):
+            assert check(np.linspace, *ends, num, endpoint, ulp=0)
+
+
+def test_arange_to_known_array() -> None:
+    builder = Builder()
+    end = FUNCTIONS[np.multiply](builder, FUNCTIONS[np.asarray](builder, 2.5), 2.0)
+    assert FUNCTIONS[np.arange](builder, 1.0, end).shape == (4,)
+
+
 def test_symbolic_linspace() -> None:
     for n, a in ((5, 1.5), (9, -3.0), (1, 0.0)):
         if n > 1:

@@ -139,6 +139,21 @@ def test_splits(layout: str, where: Any, along: int) -> None:
             agrees(function, x, where)
 
 
+@slow
+@given(layouts, st.one_of(st.integers(1, 4), st.lists(st.integers(1, 3), max_size=3).map(tuple)), axes)
+def test_windows(layout: str, window: Any, several: Any) -> None:
+    agrees(np.lib.stride_tricks.sliding_window_view, LAYOUTS[layout], window, several)
+
+
+@pytest.mark.parametrize("value", [5, 2.5, [1, 2, 3], np.arange(3.0), np.float32(7), [4], [[1]]])
+@pytest.mark.parametrize("shape", [(3, 3), (3, 5), (5, 3), (1, 3), (0, 3)])
+def test_fill_diagonal(shape: tuple[int, int], value: Any) -> None:
+    length = min(shape)
+    fits = np.size(value) in (1, length) and np.ndim(value) < 2
+    for x in (np.zeros(shape), np.zeros(shape, order="F"), np.zeros((2 * shape[0], shape[1]))[::-2]):
+        check(np.fill_diagonal, x, value, must_capture=fits)
+
+
 def symbolic(*shape: int) -> tuple[Capture, Array]:
     """A C-contiguous array whose sizes are symbols n0, n1, ..."""
     capture = Capture()

@@ -185,7 +185,7 @@ def test_putmask(layout: str) -> None:
 
 
 def test_methods_of_nothing() -> None:
-    for name in ("tobytes", "sort", "nonzero", "resize"):
+    for name in ("tobytes", "sort", "resize"):
         assert name not in METHODS, f"ndarray.{name} gives Python values, or changes more than contents"
 
 
@@ -199,6 +199,21 @@ def test_python_numbers_of_constants() -> None:
     for name in ("item", "tolist"):
         with pytest.raises(Decline):
             METHODS[name](builder, data)
+
+
+def test_places_of_constants() -> None:
+    capture = Capture()
+    (x,) = capture.wrap([MATRIX.copy()])
+    known = FUNCTIONS[np.tri](capture.builder, 3, 4, dtype=bool)
+    compare(capture.run(FUNCTIONS[np.nonzero](capture.builder, known)), np.nonzero(np.tri(3, 4)))
+    compare(capture.run(FUNCTIONS[np.compress](capture.builder, [True, False, True], x, 0)), MATRIX[::2].copy())
+    with pytest.raises(Decline):
+        FUNCTIONS[np.nonzero](capture.builder, x)
+
+
+@pytest.mark.parametrize("element", [1, 2.5, True, "text", np.float64(1), np.array(1), MATRIX, [1]])
+def test_isscalar(element: Any) -> None:
+    assert check(np.isscalar, element)
 
 
 def test_mask_of_constants() -> None:
