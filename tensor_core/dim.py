@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Union
 
+from npcompile.tensor_core.decline import Decline
+
 Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
 Monomial = tuple[Atom, ...]
@@ -30,6 +32,8 @@ class ShapeEnv:
     hints: dict[str, int] = field(default_factory=dict)
     lower: dict[str, int] = field(default_factory=dict)  # what each symbol is known to be at least
     guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
+    fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
+    changing: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value: not again
 
     def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:
         self.hints[name] = hint
@@ -156,10 +160,12 @@ class Dim:
         return self != 0
 
     def __index__(self) -> int:
-        value = self.hint
-        if not self.is_identical(value):
-            self.env.assume(f"{self} == {value}")
-        return value
+        names = set(self.symbols())
+        if names & self.env.changing:
+            raise Decline("an integer that changes from call to call is needed as a constant")
+        self.env.fixed |= names
+        self.env.assume(f"{self} == {self.hint}")
+        return self.hint
 
     __int__ = __index__
 

@@ -9,20 +9,10 @@ from functools import cmp_to_key, partial
 
 import numpy as np
 
+from npcompile.tensor_core.decline import Decline as Decline
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 
 Shape = tuple[Size, ...]
-
-
-class Decline(Exception):
-    """This cannot be captured exactly. The graph ends here, NumPy runs the instruction, capture resumes after it.
-
-    `reason` says what, `hint` what the user may do instead. Not an error: nobody but the tracer sees it.
-    """
-
-    def __init__(self, reason: str, hint: str = ""):
-        super().__init__(reason)
-        self.reason, self.hint = reason, hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,11 @@ class Capture:
     builder: Builder
     decisions: Decisions
     seen: dict[str, list[tuple]]  # source of an array -> (shape, strides) of earlier captures at this Point
+    fixed_before: dict[str, int]  # source of an integer -> the value that an earlier program at this Point was made for
     dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
     name_constant: Callable[[Any], str]  # a name in the generated program for an object
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
+    symbols: dict[str, str] = field(default_factory=dict)  # name of a symbolic integer -> its source
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     evaluated: dict[Node, np.ndarray | None] = field(default_factory=dict)
@@ -131,7 +133,7 @@ class Capture:
             if x not in SYMBOLIC_INTEGERS:
                 self.guard(f"{source} == {x}")
                 return Constant(x, source)
-            name = self._bind(source)
+            name = self._bind(source, x)
             self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:
@@ -186,11 +188,20 @@ class Capture:
         self.cells[id(real)] = Cell(content, source)
         return self.cells[id(real)]
 
-    def _bind(self, source: str) -> str:
+    def _bind(self, source: str, value: int) -> str:
         """A symbol whose value the generated program takes from `source` when it checks the guards."""
-        name = f"s{len(self.builder.env.hints)}"
+        env = self.builder.env
+        name = f"s{len(env.hints)}"
+        self.symbols[name] = source
+        if self.fixed_before.get(source, value) != value:
+            env.changing.add(name)
         self.guard(f"(({name} := {source}) is not None)")
         return name
+
+    def fixed_now(self) -> dict[str, int]:
+        """Sources of integers that became part of the program, with their values."""
+        env = self.builder.env
+        return {self.symbols[name]: env.hints[name] for name in env.fixed if name in self.symbols}
 
     def _wrap_array(self, source: str, x: np.ndarray) -> Array | Opaque:
         if not is_supported(x.dtype) or not x.flags.aligned:
@@ -232,7 +243,7 @@ class Capture:
         shape: list[Size] = []
         for axis, n in enumerate(x.shape):
             if changed[axis] and n > 1:
-                name = self._bind(f"{source}.shape[{axis}]")
+                name = self._bind(f"{source}.shape[{axis}]", n)
                 self.guard(f"{name} >= 2")
                 shape.append(self.builder.env.symbol(name, n, at_least=2))
             else:
@@ -243,7 +254,7 @@ class Capture:
         strides: list[Size] = []
         for axis, stride in enumerate(x.strides):
             if moved[axis] and stride:
-                name = self._bind(f"{source}.strides[{axis}]")
+                name = self._bind(f"{source}.strides[{axis}]", stride)
                 self.guard(f"{name} {'>' if stride > 0 else '<'} 0")
                 strides.append(self.builder.env.symbol(name, stride, at_least=1 if stride > 0 else None))
             else:

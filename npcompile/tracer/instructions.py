@@ -339,35 +339,47 @@ def unpack_ex(frame: Frame, i: Instruction) -> None:
 CONVERSIONS: dict[int, Callable[[Any], str]] = {1: str, 2: repr, 3: ascii}
 
 
+def formatted(frame: Frame) -> Any:
+    """The constant to make a string of. What comes from outside is not fixed for that: its text is made natively."""
+    value = frame.pop_raw()
+    if isinstance(value, (Lazy, Dim, Number)):
+        raise Decline("the text of a value that is not constant")
+    return calls.plain(frame.capture, value)
+
+
 @handles("FORMAT_VALUE")
 def format_value(frame: Frame, i: Instruction) -> None:
     spec = calls.plain(frame.capture, frame.pop()) if i.arg & 4 else ""
-    value = calls.plain(frame.capture, frame.pop())
+    value = formatted(frame)
     convert = CONVERSIONS.get(i.arg & 3)
     frame.push(calls.evaluate(lambda: format(convert(value) if convert else value, spec)))
 
 
 @handles("CONVERT_VALUE")
 def convert_value(frame: Frame, i: Instruction) -> None:
-    value = calls.plain(frame.capture, frame.pop())
+    value = formatted(frame)
     frame.push(calls.evaluate(lambda: CONVERSIONS[i.arg](value)))
 
 
 @handles("FORMAT_SIMPLE")
 def format_simple(frame: Frame, i: Instruction) -> None:
-    value = calls.plain(frame.capture, frame.pop())
+    value = formatted(frame)
     frame.push(calls.evaluate(lambda: format(value, "")))
 
 
 @handles("FORMAT_WITH_SPEC")
 def format_with_spec(frame: Frame, i: Instruction) -> None:
-    spec, value = (calls.plain(frame.capture, frame.pop()) for _ in range(2))
+    spec = calls.plain(frame.capture, frame.pop())
+    value = formatted(frame)
     frame.push(calls.evaluate(lambda: format(value, spec)))
 
 
 @handles("BUILD_STRING")
 def build_string(frame: Frame, i: Instruction) -> None:
-    parts = [calls.plain(frame.capture, frame.capture.realize(p)) for p in frame.pop_many(i.arg)]
+    parts = frame.pop_many(i.arg)
+    if any(isinstance(p, Lazy) for p in parts):
+        raise Decline("a string made of parts that are not constant")
+    parts = [calls.plain(frame.capture, p) for p in parts]
     frame.push(Constant("".join(parts)))
 
 
@@ -592,7 +604,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     if isinstance(iterator, Iterator):
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
-        if (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS:
+        if (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS or operators.length_changes(iterator):
             frame.roll(i.index)
         item = operators.next_item(frame.capture, iterator)
         if item is None:

@@ -252,7 +252,7 @@ def plain(capture: Capture, value: Any) -> Any:
         case Dim():
             return value.__index__()
         case Number():
-            return value.fix()
+            raise Decline("a traced float is needed as a constant")
         case RangeValue():
             return range(plain(capture, value.start), plain(capture, value.stop), value.step)
         case _:
@@ -562,6 +562,18 @@ def remaining(iterator: Any) -> int | None:
         case _:
             known = [r for p in iterator.parts if (r := remaining(p)) is not None]
             return min(known, default=None)
+
+
+def length_changes(iterator: Any) -> bool:
+    """Does the number of iterations depend on an integer that changes from call to call? If not, it is fixed now."""
+    spans = [p for p in iterator.parts if isinstance(p, RangeValue)]
+    ends = [end for span in spans for end in (span.start, span.stop) if isinstance(end, Dim)]
+    for end in ends:
+        names = set(end.symbols())
+        if names & end.env.changing:
+            return True
+        end.env.fixed |= names
+    return any(isinstance(p, Iterator) and length_changes(p) for p in iterator.parts)
 
 
 def remaining_range(span: RangeValue) -> range:

@@ -74,6 +74,7 @@ class Point:
     layout: Layout
     variants: list[Variant] = field(default_factory=list)
     seen: dict[str, list[tuple]] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)  # source of an integer -> the value it was last fixed at
     enter: Callable[..., Any] = None  # type: ignore[assignment]
     generation: int = 0
     is_native: bool = False
@@ -360,7 +361,7 @@ class CompiledFunction:
         began = time.perf_counter()
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
-            capture = Capture(Builder(), decisions, point.seen, self.options.dynamic, self.name_constant)
+            capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
             frame = self.frame_at(capture, point, state)
             try:
                 outcome = frame.run()
@@ -422,6 +423,7 @@ class CompiledFunction:
         if reason is not None:
             self.breaks.append(reason)
             log("graph_breaks", lambda: str(reason))
+        point.fixed |= capture.fixed_now()
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
         if len(point.variants):

@@ -338,6 +338,8 @@ def call_errstate(frame: Frame, positional: Arguments, keywords: Keywords) -> An
 
 def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     no_keywords(function.__name__, keywords)
+    if any(isinstance(p, (Dim, Number)) for p in positional):
+        raise Decline(f"{function.__name__}() of a traced number")
     return operators.evaluate_pure(frame.capture, function, *positional)
 
 

@@ -206,3 +206,27 @@ def test_run_only_compiles_nothing_new():
     call(np.ones(3))
     call(np.ones(3, np.float32))
     assert graphs_of(compiled) == 1
+
+
+def test_changing_trip_count_is_not_a_new_compile():
+    def f(x, n):
+        for i in range(n):
+            x = x * 2 + i
+        return x
+
+    compiled, call = checked(f)
+    for n in (3, 4, 5, 6, 7, 0, 100, 9, 12, 15):
+        call(np.ones(3), n)
+    assert graphs_of(compiled) <= 4
+
+
+def test_numbers_made_text_are_not_fixed():
+    def f(x, n, h):
+        label = f"{n} {h:.2f} {round(h)} {n!r}"
+        return x * n, label
+
+    compiled = npc.compile(f, backend="eager")
+    for k in range(12):
+        got, want = compiled(np.ones(3), k, k / 3), f(np.ones(3), k, k / 3)
+        assert got[1] == want[1] and (got[0] == want[0]).all()
+    assert graphs_of(compiled) <= 2

@@ -1,0 +1,12 @@
+"""The one way out of capture: this cannot be done exactly."""
+
+
+class Decline(Exception):
+    """This cannot be captured exactly. The graph ends here, NumPy runs the instruction, capture resumes after it.
+
+    `reason` says what, `hint` what the user may do instead. Not an error: nobody but the tracer sees it.
+    """
+
+    def __init__(self, reason: str, hint: str = ""):
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
