@@ -15,10 +15,10 @@ from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, functions_text, kind, short
-from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule
+from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
-from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.meta import TensorMeta, product
 
 ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
 
@@ -112,7 +112,7 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         elif any(f"x{k}" in kernel.scalars for kernel in kernels):
             body += read_scalar(k, node.dtype, len(graph.outputs) + k, node.meta.weak)
     for b in outputs:
-        body += make_output(b, boxed[b.number])
+        body += make_output(b.number, graph.metas[b.number])
     for b in temporaries:
         size = size_text(product(b.shape) * b.dtype.itemsize)
         body.append(f"if (!({b.name} = rt->scratch({size} + 1))) goto failed;")
@@ -147,17 +147,16 @@ def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[s
     ]
 
 
-def make_output(b: Buffer, is_boxed: bool) -> list[str]:
-    if not is_boxed:
-        return [f"char out{b.number}[16] __attribute__((aligned(16)));"]
-    n = len(b.shape)
-    shape = b.shape
-    meta = f"out{b.number}_shape", f"out{b.number}_strides"
-    values = [", ".join(map(size_text, part)) or "0" for part in (shape, b.strides)]
-    lines = [f"int64_t {name}[] = {{{value}}};" for name, value in zip(meta, values)]
-    lines.append(f"if (!(object{b.number} = rt->empty(npc_dtypes[{b.number}], {n}, {meta[0]}, {meta[1]}))) goto failed;")
-    lines.append(f"char* const out{b.number} = ((npc_array*)object{b.number})->data;")
-    return lines
+def make_output(k: int, meta: TensorMeta) -> list[str]:
+    """The new array, or room for one element that becomes a NumPy scalar."""
+    if not meta.boxed:
+        return [f"char out{k}[16] __attribute__((aligned(16)));"]
+    shape, strides = (", ".join(map(size_text, part)) or "0" for part in (meta.shape, dense_strides(meta)))
+    return [
+        f"int64_t out{k}_shape[] = {{{shape}}}, out{k}_strides[] = {{{strides}}};",
+        f"if (!(object{k} = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) goto failed;",
+        f"char* const out{k} = ((npc_array*)object{k})->data;",
+    ]
 
 
 register_backend("cpu", compile_cpu)

@@ -72,6 +72,21 @@ def libm_text() -> str:
     return "\n".join(lines) + "\n"
 
 
+# GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
+ROUNDED_TEXT = """
+#if defined(__has_builtin) && __has_builtin(__builtin_assoc_barrier)
+#define NPC_ROUNDED(x) __builtin_assoc_barrier(x)
+#else
+#define NPC_ROUNDED(x) (x)
+#endif
+#ifdef __FMA__
+#define NPC_FUSED(a, b, c) __builtin_fma(a, b, c)
+#define NPC_FUSEDf(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define NPC_FUSED(a, b, c) ((a) * (b) + (c))
+#define NPC_FUSEDf NPC_FUSED
+#endif
+"""
 COMPLEX_LIBM = {f: f for f in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")}
 COMPLEX_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 
@@ -129,7 +144,11 @@ COMPLEX_FUNCTIONS = """
 static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
 static inline {T} npc_add_{K}({T} a, {T} b) {{ {T} z = {{a.re + b.re, a.im + b.im}}; return z; }}
 static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im - b.im}}; return z; }}
-static inline {T} npc_multiply_{K}({T} a, {T} b) {{ {T} z = {{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}}; return z; }}
+/* As the vector loops of numpy/_core/src/umath/loops_arithm_fp.dispatch.c.src: fused where the processor can. */
+static inline {T} npc_multiply_{K}({T} a, {T} b) {{
+  {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
+  return z;
+}}
 /* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it */
 static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
@@ -137,12 +156,12 @@ static inline {T} npc_divide_{K}({T} a, {T} b) {{
   if (x >= y) {{
     if (x == 0 && y == 0) {{ z.re = a.re / x; z.im = a.im / x; return z; }}
     {P} ratio = b.im / b.re, scale = ({P})1 / (b.re + b.im * ratio);
-    z.re = (a.re + a.im * ratio) * scale;
-    z.im = (a.im - a.re * ratio) * scale;
+    z.re = (a.re + NPC_ROUNDED(a.im * ratio)) * scale;
+    z.im = (a.im - NPC_ROUNDED(a.re * ratio)) * scale;
   }} else {{
     {P} ratio = b.re / b.im, scale = ({P})1 / (b.im + b.re * ratio);
-    z.re = (a.re * ratio + a.im) * scale;
-    z.im = (a.im * ratio - a.re) * scale;
+    z.re = (NPC_ROUNDED(a.re * ratio) + a.im) * scale;
+    z.im = (NPC_ROUNDED(a.im * ratio) - a.re) * scale;
   }}
   return z;
 }}
@@ -155,7 +174,7 @@ static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z
 def functions_text(has_vector_math: bool) -> str:
     """What the templates need, in C. `has_vector_math`: units are linked with glibc's libmvec."""
     vector = '__attribute__((simd("notinbranch")))' if has_vector_math else ""
-    text = f"#define NPC_VECTOR {vector}\n#define NULL ((void*)0)\n" + TYPE_TEXT + libm_text() + FUNCTIONS
+    text = f"#define NPC_VECTOR {vector}\n#define NULL ((void*)0)\n" + TYPE_TEXT + ROUNDED_TEXT + libm_text() + FUNCTIONS
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix)
     for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):
@@ -208,17 +227,20 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | kinds("efg", "fabs{s}({0})")
     | {"c": "hypot{s}({0}.re, {0}.im)"},
     "fabs": kinds("efg", "fabs{s}({0})"),
-    "sign": {"u": "({0} != 0)"} | kinds("iefg", "({0} > 0 ? 1 : {0} < 0 ? -1 : {0})"),
+    "sign": {"u": "({0} != 0)"} | kinds("iefg", "({0} > 0 ? 1 : {0} < 0 ? -1 : {0} == 0 ? 0 : {0})"),
     "square": kinds("iuefg", "{0} * {0}") | {"c": "npc_multiply_{K}({0}, {0})"},
     "reciprocal": kinds("efg", "1 / {0}"),
     "conjugate": kinds("iuefg", "{0}") | {"c": "npc_pair_{K}({0}.re, -{0}.im)"},
     "heaviside": kinds("efg", "({0} != {0} ? {0} : {0} == 0 ? {1} : {0} < 0 ? 0 : 1)"),
     "gcd": {"i": "npc_gcd({0}, {1})", "u": "npc_ugcd({0}, {1})"},
     "lcm": {"i": "npc_lcm({0}, {1})", "u": "npc_ulcm({0}, {1})"},
-    "maximum": kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("efg", "({0} >= {1} || {0} != {0} ? {0} : {1})"),
-    "minimum": kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("efg", "({0} <= {1} || {0} != {0} ? {0} : {1})"),
-    "fmax": kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("efg", "({0} >= {1} || {1} != {1} ? {0} : {1})"),
-    "fmin": kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("efg", "({0} <= {1} || {1} != {1} ? {0} : {1})"),
+    # Of equal operands, 0.0 and -0.0, NumPy's vector loops keep the one that these do.
+    "maximum": kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("eg", "({0} >= {1} || {0} != {0} ? {0} : {1})")
+    | {"f": "({0} > {1} || {0} != {0} ? {0} : {1})"},
+    "minimum": kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("eg", "({0} <= {1} || {0} != {0} ? {0} : {1})")
+    | {"f": "({0} < {1} || {0} != {0} ? {0} : {1})"},
+    "fmax": {"f": "({0} > {1} || {1} != {1} ? {0} : {1})"} | kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("eg", "({0} >= {1} || {1} != {1} ? {0} : {1})"),
+    "fmin": {"f": "({0} < {1} || {1} != {1} ? {0} : {1})"} | kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("eg", "({0} <= {1} || {1} != {1} ? {0} : {1})"),
     "equal": kinds("biuefg", "({0} == {1})") | {"c": "({0}.re == {1}.re && {0}.im == {1}.im)"},
     "not_equal": kinds("biuefg", "({0} != {1})") | {"c": "({0}.re != {1}.re || {0}.im != {1}.im)"},
     "less": comparison("<"),

@@ -23,7 +23,7 @@ from npcompile.backends.cpu.index import (
 from npcompile.backends.cpu.primitives import EXPENSIVE
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.graph import Graph, Node, topological
-from npcompile.tensor_core.meta import contiguous_strides, product
+from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
 from npcompile.tensor_core.op import OPS
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
@@ -237,7 +237,7 @@ def results_of(graph: Graph) -> list[Result]:
     """Outputs with permutations and reshapes undone: the value under them is stored with other strides instead."""
     results = []
     for k, (node, meta) in enumerate(zip(graph.outputs, graph.metas)):
-        strides = meta.strides
+        strides = dense_strides(meta)
         while True:
             if node.op == "permute":
                 inverse = list(np.argsort(node.params["axes"]))
@@ -249,6 +249,15 @@ def results_of(graph: Graph) -> list[Result]:
                 break
         results.append(Result(node, strides, output=k))
     return results + [Result(node, graph.inputs[i].meta.strides, written=i) for i, node in graph.writes]
+
+
+def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
+    """Strides of a fresh array in the memory order of `meta`, which may be that of a view."""
+    order = sorted(range(meta.ndim), key=lambda a: (estimate(meta.strides[a]), -a))
+    strides: list[Size] = [0] * meta.ndim
+    for axis, step in zip(order, reversed(contiguous_strides(tuple(meta.shape[a] for a in reversed(order)), meta.dtype.itemsize))):
+        strides[axis] = step
+    return tuple(strides)
 
 
 def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
