@@ -350,13 +350,14 @@ def rolled_by(shift: Size, n: Size) -> Size:
     return shift if shift >= 0 and shift < n else shift % n
 
 
-def part(builder: Builder, node: Any, axis: int, start: Size, length: Size) -> Any:
+def part(builder: Builder, node: Any, axis: int, start: Size, length: Size, step: int = 1) -> Any:
+    """Elements start, start + step, ... along one axis."""
     shape = node.meta.shape
     return builder.apply(
         "slice",
         node,
         start=tuple(start if i == axis else 0 for i in range(len(shape))),
-        step=(1,) * len(shape),
+        step=tuple(step if i == axis else 1 for i in range(len(shape))),
         shape=(*shape[:axis], length, *shape[axis + 1 :]),
     )
 
@@ -454,6 +455,34 @@ def diag(builder: Builder, v: Any, k: Any = 0) -> Array:
     zero = expand(builder, builder.constant(0, v.dtype), (n, n))
     node = builder.apply("where", builder.apply("equal", i, j), expand(builder, node, (n, n)), zero)
     return fresh(builder, node, TensorMeta((n, n), v.dtype))
+
+
+@implements(np.diagflat)
+def diagflat(builder: Builder, v: Any, k: Any = 0) -> Array:
+    return diag(builder, ravel(builder, array_of(builder, v)), k)
+
+
+# --- places
+
+
+@implements(np.unravel_index)
+def unravel_index(builder: Builder, indices: Any, shape: Any, order: Any = "C") -> tuple[Array, ...]:
+    """The place of a flat position that is known to be inside: what argmax and argmin of the flat array give."""
+    sizes = shape_of(shape)
+    if not isinstance(indices, Array) or not sizes or order_of(order, "CF") != "C":
+        raise Decline("positions that NumPy refuses when out of bounds")
+    node = indices.node
+    if node.op != "arg_reduce":
+        raise Decline("positions that NumPy refuses when out of bounds")
+    count = node.inputs[0].meta.shape[node.params["axis"]]
+    if not same(count, product(sizes)) and count != product(sizes):
+        raise Decline("positions in an array of another size")
+    places = []
+    for n in reversed(sizes[1:]):
+        size = expand(builder, size_node(builder, n), node.meta.shape)
+        places.append(builder.apply("remainder", node, size))
+        node = builder.apply("floor_divide", node, size)
+    return tuple(unbox(fresh(builder, place, TensorMeta(place.meta.shape, place.dtype))) for place in [node, *reversed(places)])
 
 
 # --- splits

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npcompile.backends.eager import compile_eager
-from npcompile.numpy_shim.registry import FUNCTIONS
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Storage, TensorMeta
 from tests.shim.harness import Capture, check, compare
 from tests.shim.layouts import LAYOUTS
@@ -124,6 +124,7 @@ def test_diagonals(layout: str, offset: int, first: int, second: int) -> None:
     agrees(np.diagonal, x, offset, first, second)
     agrees("diagonal", x, offset)
     agrees(np.diag, x, offset)
+    agrees(np.diagflat, x, offset)
     agrees(np.trace, x, offset, first, second)
     agrees("trace", x, offset)
 
@@ -152,6 +153,35 @@ def test_fill_diagonal(shape: tuple[int, int], value: Any) -> None:
     fits = np.size(value) in (1, length) and np.ndim(value) < 2
     for x in (np.zeros(shape), np.zeros(shape, order="F"), np.zeros((2 * shape[0], shape[1]))[::-2]):
         check(np.fill_diagonal, x, value, must_capture=fits)
+
+
+PADS = [0, 1, (1, 2), (3,), ((1, 2),), ((0, 3), (2, 1)), ((1,), (2,)), [2, 0], 7, -1, ((1, 2), (3, 4), (0, 0))]
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("layout", ["matrix", "columns", "strided", "vector", "bytes", "ones", "empty", "bool"])
+def test_pad(layout: str, mode: str) -> None:
+    for width in PADS:
+        check(np.pad, LAYOUTS[layout], width, mode, must_capture=np.max(np.asarray(width)) < 7 if width is not PADS[-1] else True)
+    check(np.pad, LAYOUTS[layout], 1, mode, reflect_type="odd", must_capture=False)
+
+
+@pytest.mark.parametrize("values", [0, 3, 2.5, (1, 2), ((1, 2), (3, 4)), 300, [7]])
+def test_pad_values(values: Any) -> None:
+    for layout in ("matrix", "bytes", "columns"):
+        check(np.pad, LAYOUTS[layout], ((1, 2), (0, 1)), constant_values=values, must_capture=layout != "bytes")
+
+
+def test_place_of_extreme() -> None:
+    for x in (LAYOUTS["contiguous"], LAYOUTS["columns"], LAYOUTS["vector"]):
+        capture = Capture()
+        (array,) = capture.wrap([x])
+        for name in ("argmax", "argmin"):
+            flat = METHODS[name](capture.builder, array)
+            compare(
+                capture.run(FUNCTIONS[np.unravel_index](capture.builder, flat, x.shape)),
+                np.unravel_index(getattr(x, name)(), x.shape),
+            )
 
 
 def symbolic(*shape: int) -> tuple[Capture, Array]:

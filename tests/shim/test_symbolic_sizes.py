@@ -39,8 +39,17 @@ class Captured:
         setitem(self.builder, x, key, value)
         return x
 
+    def other(self, name: str, *args: Any) -> Any:
+        return FUNCTIONS[OTHERS[name]](self.builder, *args)
+
     def shape(self, x: Array) -> Any:
         return x.shape
+
+
+OTHERS = {
+    "correlate2": np._core.multiarray.correlate2,
+    "sliding_window_view": np.lib.stride_tricks.sliding_window_view,
+}
 
 
 class Real:
@@ -58,6 +67,9 @@ class Real:
     def set(self, x: Any, key: Any, value: Any) -> Any:
         x[key] = value
         return x
+
+    def other(self, name: str, *args: Any) -> Any:
+        return OTHERS[name](*args)
 
     def shape(self, x: Any) -> Any:
         return x.shape
@@ -184,6 +196,12 @@ PROGRAMS: list[tuple[Program, int]] = [
     (lambda np, x, y, v: np.squeeze(np.expand_dims(x, 1)), 3),
     (lambda np, x, y, v: np.atleast_3d(v), 3),
     (lambda np, x, y, v: np.round(x, 1), 3),
+    (lambda np, x, y, v: np.pad(x, ((1, 2), (0, 3))), 3),
+    (lambda np, x, y, v: np.pad(x, 1, "edge"), 3),
+    (lambda np, x, y, v: np.pad(x, ((1, 2), (0, 1)), "reflect"), 3),
+    (lambda np, x, y, v: np.pad(v, (2, 1), "wrap"), 3),
+    (lambda np, x, y, v: np.other("correlate2", v, [1.0, 2.0], 2), 3),
+    (lambda np, x, y, v: np.other("sliding_window_view", x, (2, 2)), 3),
 ]
 
 
