@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.c_printer import REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text
-from npcompile.backends.cpu.kernel import Kernel, Let, Reduce, Columns, Scan, walk
+from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
@@ -73,7 +73,11 @@ def errors_reported(graph: Graph) -> int:
 def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
     """The C translation unit, after the prelude."""
     graph = schedule.graph
-    parts = [comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels))), functions_text(loader().compiler.has_vector_math), REDUCE_HELPERS]
+    parts = [
+        comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels))),
+        functions_text(loader().compiler.has_vector_math),
+        REDUCE_HELPERS,
+    ]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
     for kernel in kernels:

@@ -60,9 +60,11 @@ def identity_text(acc: Accumulator) -> str:
     if reducer in ("multiply", "logical_and"):
         return constant_text(1, dtype)
     if reducer == "bitwise_and":
-        return constant_text(True if dtype.kind == "b" else dtype.type(0) if dtype.kind == "u" else -1, dtype) if dtype.kind != "u" else str(
-            np.iinfo(dtype).max
-        ) + "u"
+        return (
+            constant_text(True if dtype.kind == "b" else dtype.type(0) if dtype.kind == "u" else -1, dtype)
+            if dtype.kind != "u"
+            else str(np.iinfo(dtype).max) + "u"
+        )
     if reducer in ("fmax", "fmin") and dtype.kind == "f":
         return constant_text(np.nan, dtype)
     if reducer in ("maximum", "fmax"):
@@ -277,7 +279,13 @@ class Printer:
             total = f"(float)(_Float16)({total})"
         if a.reducer == "add" and a.dtype.kind in "fc":
             zero = constant_text(0, a.dtype)
-            return zero if count == 0 and isinstance(count, int) else total if isinstance(count, int) else f"({size_text(count)} == 0 ? {zero} : {total})"
+            return (
+                zero
+                if count == 0 and isinstance(count, int)
+                else total
+                if isinstance(count, int)
+                else f"({size_text(count)} == 0 ? {zero} : {total})"
+            )
         return total
 
     def reduce(self, s: Reduce) -> None:
@@ -446,7 +454,9 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
     if tasks.block:
         axis, size = tasks.block
         n = size_text(size)
-        p.line(f"const int64_t first_{axis} = inner_block * c->block_size, end_{axis} = npc_min(first_{axis} + c->block_size, {n});")
+        p.line(
+            f"const int64_t first_{axis} = inner_block * c->block_size, end_{axis} = npc_min(first_{axis} + c->block_size, {n});"
+        )
         p.limits[axis] = (f"first_{axis}", f"end_{axis}")
     p.statements(tasks.body)
     for k, (axis, size) in enumerate(reversed(counters)):
@@ -487,7 +497,9 @@ def print_chunk(p: Printer, kernel: Kernel) -> None:
     p.open("for (int64_t task = begin; task < end; task++) {")
     loop = outermost(reduce)
     if loop is not None:
-        p.line(f"const int64_t chunk_first = task * c->block_size, chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});")
+        p.line(
+            f"const int64_t chunk_first = task * c->block_size, chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
+        )
         p.limits[loop.axis] = ("chunk_first", "chunk_end")
     p.declare(reduce)
     p.statements(reduce.body)
@@ -563,10 +575,14 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
         if tasks.columns is not None:
             lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
             n = f"{n} * c.blocks"
-        lines.append(f"  const int64_t tasks = {n}, grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));")
+        lines.append(
+            f"  const int64_t tasks = {n}, grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
+        )
         lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, grain)) goto failed;")
         if kernel.can_fail:
-            lines.append(f"  if (c.failed == 1 && tasks > grain) {{ c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }} /* the first bad index */")
+            lines.append(
+                f"  if (c.failed == 1 && tasks > grain) {{ c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }} /* the first bad index */"
+            )
     if kernel.can_fail:
         lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
     if any(isinstance(s, ScratchRow) for s in walk(kernel.body)):

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.index import axis_variable, is_one, source_index, substitute, symbols_in
-from npcompile.backends.cpu.index import Index, rejoin, split_linear
+from npcompile.backends.cpu.index import Index, axis_variable, is_one, rejoin, source_index, split_linear, symbols_in
 from npcompile.backends.cpu.kernel import (
     Accumulate,
     Accumulator,
@@ -32,7 +31,7 @@ from npcompile.backends.cpu.kernel import (
     map_indices,
     walk,
 )
-from npcompile.backends.cpu.primitives import EXPENSIVE, short
+from npcompile.backends.cpu.primitives import EXPENSIVE
 from npcompile.backends.cpu.schedule import (
     MOVEMENT,
     REDUCTIONS,
@@ -44,10 +43,8 @@ from npcompile.backends.cpu.schedule import (
     element_operands,
     identity,
     index_key,
-    ranges_of,
     reads_of,
     same_shape,
-    space_of,
 )
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node, freeze
@@ -195,7 +192,9 @@ class Lowering:
         for x, i in reversed(parts):
             start = end - x.shape[axis]
             below = self.let(BOOL, "less", at, self.position(end)) if result is not None else None
-            above = self.let(BOOL, "greater_equal", at, self.position(start)) if not (isinstance(start, int) and start == 0) else None
+            above = (
+                self.let(BOOL, "greater_equal", at, self.position(start)) if not (isinstance(start, int) and start == 0) else None
+            )
             inside = self.both(mask, self.both(below, above))
             value = self.value(x, i, inside)
             result = value if result is None else self.let(node.dtype, "where", self.both(below, above), value, result)
@@ -265,7 +264,11 @@ def lower_map(lowering: Lowering, group: Group) -> Kernel:
     space = group.space
     order = axis_order(accesses(lowering.schedule, group.members, with_stores=True), space)
     own = identity(space)
-    body = nest(lowering, [(f"v{a}", space[a]) for a in order if not is_one(space[a])], lambda: compute_members(lowering, group.members, own))
+    body = nest(
+        lowering,
+        [(f"v{a}", space[a]) for a in order if not is_one(space[a])],
+        lambda: compute_members(lowering, group.members, own),
+    )
     return Kernel(lowering.name, [], body)
 
 
@@ -355,7 +358,9 @@ def lower_rows(lowering: Lowering, group: Group) -> Kernel:
     def body() -> None:
         if not rows:
             return row()
-        with scratch_rows(lowering, [(name, product([space[a] for a in group.reduced]) * n.dtype.itemsize) for name, n in rows.items()]):
+        with scratch_rows(
+            lowering, [(name, product([space[a] for a in group.reduced]) * n.dtype.itemsize) for name, n in rows.items()]
+        ):
             row()
 
     statements = nest(lowering, [(f"v{a}", space[a]) for a in kept_axes if not is_one(space[a])], body, is_parallel=False)
@@ -463,9 +468,8 @@ def lower_scan(lowering: Lowering, group: Group) -> Kernel:
         lowering.scopes[-1].statements.extend(stores)
 
     def body() -> None:
-        with lowering.block(lambda statements: Scan(acc, statements)):
-            with lowering.loop(f"v{axis}", space[axis]):
-                step()
+        with lowering.block(lambda statements: Scan(acc, statements)), lowering.loop(f"v{axis}", space[axis]):
+            step()
 
     outer = [(f"v{a}", space[a]) for a in order if a != axis and not is_one(space[a])]
     return Kernel(lowering.name, [], nest(lowering, outer, body, is_parallel=False))
@@ -484,7 +488,9 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
     if node.op == "slice_update":
         place = tuple(a + s * i for a, s, i in zip(node.params["start"], node.params["step"], own))
         found = accesses(schedule, [node], with_stores=False)
-        order = axis_order([*found, (tuple(s * b for s, b in zip(node.params["step"], target.strides)), own, value.dtype.itemsize)], space)
+        order = axis_order(
+            [*found, (tuple(s * b for s, b in zip(node.params["step"], target.strides)), own, value.dtype.itemsize)], space
+        )
 
         def body() -> None:
             stored = lowering.value(value, own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,7 +85,9 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> 
                     except FloatingPointError:
                         raise FloatingPointSignal from None
             if piece is not None:
-                results = piece.compiled(*(values[n] for n in piece.inputs), *(args[len(graph.inputs) + k] for k in piece.symbols))
+                results = piece.compiled(
+                    *(values[n] for n in piece.inputs), *(args[len(graph.inputs) + k] for k in piece.symbols)
+                )
                 values.update(zip(piece.outputs, results))
         outputs = tuple(give_out(values[n], meta, symbols) for n, meta in zip(graph.outputs, graph.metas))
         for (index, _), value in zip(graph.writes, [np.array(values[n]) for _, n in graph.writes]):
@@ -113,6 +115,7 @@ def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int]) -> 
 
 def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callable[..., CompiledGraph]) -> Piece | None:
     """The compiled piece of one stage, or None when nobody outside needs anything of it."""
+
     def is_inside(n: Node) -> bool:
         return stage[n] == number and is_native_node(n) and n.op != "input"
 
@@ -139,7 +142,9 @@ def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callab
             rebuild(n)
     results = tuple(rebuild(n) for n in outputs)
     metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
-    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks if not graph.writes else frozenset())
+    sub = Graph(
+        tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks if not graph.writes else frozenset()
+    )
     found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
     symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
     sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))

@@ -16,7 +16,13 @@ from npcompile.tensor_core.op import OPS
 
 # Short name of a dtype -> its C type in a register. In memory float16 is _Float16.
 C_TYPES = {
-    **{"b1": "uint8_t", "f2": "float", "f4": "float", "f8": "double", "f16": "long double", "c8": "npc_c8", "c16": "npc_c16"},
+    "b1": "uint8_t",
+    "f2": "float",
+    "f4": "float",
+    "f8": "double",
+    "f16": "long double",
+    "c8": "npc_c8",
+    "c16": "npc_c16",
     **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
     **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
 }
@@ -44,7 +50,8 @@ TYPE_TEXT = """
 typedef struct { float re, im; } npc_c8;
 typedef struct { double re, im; } npc_c16;
 """ + "".join(
-    f"typedef {'_Float16' if name == 'f2' else c} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n" for name, c in C_TYPES.items()
+    f"typedef {'_Float16' if name == 'f2' else c} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n"
+    for name, c in C_TYPES.items()
 )
 
 # --- libm. In what is listed as VECTORISED libmvec has vector forms that keep NumPy's accuracy and special values.
@@ -64,7 +71,7 @@ def libm_text() -> str:
         vectorised = VECTORISED.get(name, "").split()
         for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}")):
             for function in functions.split():
-                simd = 'NPC_VECTOR ' if function in vectorised else ""
+                simd = "NPC_VECTOR " if function in vectorised else ""
                 lines.append(f"{simd}{c} {function}{suffix}({arguments});")
         lines.append(f"{c} ldexp{suffix}({c}, int);")
     for c, suffix in (("float", "f"), ("double", "")):
@@ -90,7 +97,28 @@ ROUNDED_TEXT = """
 COMPLEX_LIBM = {f: f for f in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")}
 COMPLEX_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 
-NUMPY_LIBM = {f: f for f in "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p cbrt sqrt hypot copysign".split()}
+NUMPY_LIBM = {
+    f: f
+    for f in [
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "cbrt",
+        "sqrt",
+        "hypot",
+        "copysign",
+    ]
+}
 NUMPY_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 NUMPY_LIBM |= {"arctan2": "atan2", "power": "pow", "float_power": "pow", "fmod": "fmod"}
 
@@ -183,14 +211,12 @@ def functions_text(has_vector_math: bool) -> str:
 
 
 def kinds(which: str, template: str) -> dict[str, str]:
-    return {k: template for k in which}
+    return dict.fromkeys(which, template)
 
 
 def comparison(relation: str) -> dict[str, str]:
     strict = relation[0]
-    lexicographic = (
-        f"(({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}})) || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
-    )
+    lexicographic = f"(({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}})) || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
     return kinds("biuefg", f"({{0}} {relation} {{1}})") | {"c": lexicographic}
 
 
@@ -235,12 +261,18 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "gcd": {"i": "npc_gcd({0}, {1})", "u": "npc_ugcd({0}, {1})"},
     "lcm": {"i": "npc_lcm({0}, {1})", "u": "npc_ulcm({0}, {1})"},
     # Of equal operands, 0.0 and -0.0, NumPy's vector loops keep the one that these do.
-    "maximum": kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("eg", "({0} >= {1} || {0} != {0} ? {0} : {1})")
+    "maximum": kinds("biu", "({0} > {1} ? {0} : {1})")
+    | kinds("eg", "({0} >= {1} || {0} != {0} ? {0} : {1})")
     | {"f": "({0} > {1} || {0} != {0} ? {0} : {1})"},
-    "minimum": kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("eg", "({0} <= {1} || {0} != {0} ? {0} : {1})")
+    "minimum": kinds("biu", "({0} < {1} ? {0} : {1})")
+    | kinds("eg", "({0} <= {1} || {0} != {0} ? {0} : {1})")
     | {"f": "({0} < {1} || {0} != {0} ? {0} : {1})"},
-    "fmax": {"f": "({0} > {1} || {1} != {1} ? {0} : {1})"} | kinds("biu", "({0} > {1} ? {0} : {1})") | kinds("eg", "({0} >= {1} || {1} != {1} ? {0} : {1})"),
-    "fmin": {"f": "({0} < {1} || {1} != {1} ? {0} : {1})"} | kinds("biu", "({0} < {1} ? {0} : {1})") | kinds("eg", "({0} <= {1} || {1} != {1} ? {0} : {1})"),
+    "fmax": {"f": "({0} > {1} || {1} != {1} ? {0} : {1})"}
+    | kinds("biu", "({0} > {1} ? {0} : {1})")
+    | kinds("eg", "({0} >= {1} || {1} != {1} ? {0} : {1})"),
+    "fmin": {"f": "({0} < {1} || {1} != {1} ? {0} : {1})"}
+    | kinds("biu", "({0} < {1} ? {0} : {1})")
+    | kinds("eg", "({0} <= {1} || {1} != {1} ? {0} : {1})"),
     "equal": kinds("biuefg", "({0} == {1})") | {"c": "({0}.re == {1}.re && {0}.im == {1}.im)"},
     "not_equal": kinds("biuefg", "({0} != {1})") | {"c": "({0}.re != {1}.re || {0}.im != {1}.im)"},
     "less": comparison("<"),
@@ -284,7 +316,22 @@ for numpy_name, libm_name in NUMPY_LIBM.items():
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
-EXPENSIVE = {"sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "hypot", "power", "float_power"}
+EXPENSIVE = {
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "cbrt",
+    "hypot",
+    "power",
+    "float_power",
+}
 EXPENSIVE |= {"sinh", "cosh", "tanh", "logaddexp", "logaddexp2", "arctan2", "fmod", "remainder", "floor_divide", "gcd", "lcm"}
 EXPENSIVE |= {name for name in NUMPY_LIBM if name.startswith("arc")}
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
@@ -383,7 +430,7 @@ def float_text(scalar, dtype: np.dtype) -> str:  # type: ignore[no-untyped-def]
     suffix = {"e": "f", "g": "L"}.get(kind(dtype), "f" if dtype.itemsize == 4 else "")
     sign = "-" if np.signbit(scalar) else ""
     if np.isnan(scalar):
-        return f"({sign}__builtin_nan{suffix.lower()}(\"\"))"
+        return f'({sign}__builtin_nan{suffix.lower()}(""))'
     if np.isinf(scalar):
         return f"({sign}__builtin_inf{suffix.lower()}())"
     if kind(dtype) == "g":

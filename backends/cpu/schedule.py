@@ -255,7 +255,9 @@ def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
     """Strides of a fresh array in the memory order of `meta`, which may be that of a view."""
     order = sorted(range(meta.ndim), key=lambda a: (estimate(meta.strides[a]), -a))
     strides: list[Size] = [0] * meta.ndim
-    for axis, step in zip(order, reversed(contiguous_strides(tuple(meta.shape[a] for a in reversed(order)), meta.dtype.itemsize))):
+    for axis, step in zip(
+        order, reversed(contiguous_strides(tuple(meta.shape[a] for a in reversed(order)), meta.dtype.itemsize))
+    ):
         strides[axis] = step
     return tuple(strides)
 
@@ -469,7 +471,10 @@ def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple
 def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
     """A topological order with what overwrites memory as late as possible, and what can fail before that."""
     written = {r.node for r in results if r.written is not None}
-    producers = {g: {grouping.home[x] for m in g.members for x in depends_on(m, grouping) if x in grouping.home} - {g} for g in grouping.groups}
+    producers = {
+        g: {grouping.home[x] for m in g.members for x in depends_on(m, grouping) if x in grouping.home} - {g}
+        for g in grouping.groups
+    }
     overwrites = {g: any(m in written or m.op in UPDATES for m in g.members) for g in grouping.groups}
     readers: dict[Node, set[Group]] = {}
     for g in grouping.groups:
