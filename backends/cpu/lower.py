@@ -248,7 +248,7 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
 
 def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) -> list[tuple[tuple[Size, ...], Index, int]]:
     """(strides, index, itemsize) of all that these anchors read and write, over axes v0, v1, ..."""
-    leaves = set(schedule.memory)
+    leaves = {*schedule.memory, *(m for group in schedule.groups for m in group.members)}  # what is not computed on the way
     found = []
     for node in nodes:
         for x, index in reads_of(node, leaves - {node}):
