@@ -191,6 +191,14 @@ def constant_assigned(value: Any, dtype: np.dtype) -> np.ndarray:
     return result
 
 
+def require_element(value: Any, dtype: np.dtype) -> None:
+    """A NumPy scalar that becomes one element of integers is converted as its Python number: that raises when it does not fit."""
+    if not isinstance(value, Array) or value.meta.boxed or value.dtype.kind in "bc":
+        return
+    if dtype.kind in "iu" and dtype != np.uint64 and not np.can_cast(value.dtype, dtype):
+        raise Decline(f"a NumPy scalar of {value.dtype} may not fit into {dtype}", f"convert it first: value.astype(np.{dtype})")
+
+
 def require_fit(size: Dim, dtype: np.dtype) -> None:
     """Python integers that do not fit an integer dtype raise OverflowError."""
     if dtype.kind not in "iu" or (dtype.kind == "i" and dtype.itemsize == 8):

@@ -19,6 +19,7 @@ from npcompile.numpy_shim.arguments import (
     known,
     order_of,
     require_cast,
+    require_element,
     require_fit,
     scalar,
     shape_of,
@@ -229,7 +230,9 @@ def require_elements(values: Any, dtype: np.dtype) -> None:
     for value in values:
         if isinstance(value, (list, tuple)):
             require_elements(value, dtype)
-        elif not isinstance(value, Array):
+        elif isinstance(value, Array):
+            require_element(value, dtype)
+        else:
             assigned_scalar(value, dtype)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, scalar
+from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, same
@@ -96,6 +96,7 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
         raise Decline("setting an array element with a sequence")
     view = basic_index(x, selection.index)
     if not selection.lookups:
+        require_element(value, x.dtype)
         view.write(fit(builder, source.node, view.shape))
     elif any(isinstance(lookup.item, Mask) for lookup in selection.lookups):
         write_masked(builder, view, selection, source)

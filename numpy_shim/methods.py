@@ -22,6 +22,7 @@ from npcompile.numpy_shim.arguments import (
     known,
     order_of,
     require_cast,
+    require_element,
     same_shape,
     unbox,
     write_out,
@@ -143,6 +144,7 @@ def tolist(builder: Builder, x: Array) -> Any:
 @method("fill")
 def fill(builder: Builder, x: Array, value: Any) -> None:
     source = assigned(builder, value, x.dtype)
+    require_element(value, x.dtype)
     if source.ndim:
         raise Decline("fill with an array")
     x.write(expand(builder, source.node, x.shape))

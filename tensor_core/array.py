@@ -90,6 +90,7 @@ class Array:
             raise Decline("a NumPy scalar is immutable")
         if not self.meta.writeable:
             raise Decline("assignment destination is read-only")
+        value = reshaped(self.builder, value, self.shape)  # sizes that were found equal may be written differently
         self.storage.node = self._updated(self.storage.node, self.steps, value)
 
     def _updated(self, base: Node, steps: Sequence[Step], value: Node) -> Node:

@@ -147,3 +147,22 @@ def test_last_write_to_a_place_is_the_last_in_c_order(x):
     y = np.zeros(3)
     y[i] = np.arange(6).reshape(2, 3)
     return y
+
+
+@check(np.zeros(3, np.int8), lambda round: np.int64(100 + 100 * round))
+def test_scalar_that_does_not_fit_its_element(x, v):
+    x[1] = v
+    return x
+
+
+@check(np.zeros(3, np.int8), lambda round: np.int64(100 + 100 * round))
+def test_scalars_that_do_not_fit_a_new_array(x, v):
+    return np.array([v, v], dtype=np.int8)
+
+
+@check(lambda round: np.arange(3.0 + 3 * round))
+def test_sizes_found_equal_are_written_differently(x):
+    y = opaque(x + 1)
+    if y.size > 3:
+        np.cumsum(x, axis=0, out=y)
+    return y
