@@ -63,7 +63,7 @@ def check_compiler() -> Iterator[Finding]:
         return
     yield Finding("C compiler", " ".join((*compiler.command, *compiler.flags, *compiler.libraries)))
     if not compiler.has_openmp:
-        yield Finding("OpenMP", "the compiler has none: loops run on one thread", "install libgomp (gcc) or libomp (clang)")
+        yield Finding("OpenMP", "the compiler has none: loops run in parallel, but threadpoolctl does not limit them")
     if not compiler.has_vector_math:
         yield Finding(
             "vector mathematics", "no libmvec: sin, exp, ... are not vectorised (it comes with glibc on x86-64 and AArch64)"

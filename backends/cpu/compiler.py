@@ -23,8 +23,25 @@ PROBE_TIMEOUT = 30.0  # seconds, for an empty one
 # Exact floating point: no contraction into fused multiply-add, nothing of -ffast-math. Integers wrap around.
 BASE_FLAGS: tuple[str, ...] = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared", "-w", "-fwrapv", "-fno-strict-aliasing")
 BASE_FLAGS += ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+if sys.platform == "darwin":
+    BASE_FLAGS += ("-Wl,-undefined,dynamic_lookup",)  # CPython's functions are the process's own
 OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp")  # used where the compiler takes them
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
+
+# An option may be taken and still lead nowhere: the probe calls what it is for.
+PROBE = "void probe(void) {}"
+PROBES = {
+    "-fopenmp": "int omp_get_max_threads(void); int probe_openmp(void) { return omp_get_max_threads(); }",
+    "-lmvec": """
+#if defined(__x86_64__)
+void _ZGVbN2v_sin(void); void probe_vectors(void) { _ZGVbN2v_sin(); }
+#elif defined(__aarch64__)
+void _ZGVnN2v_sin(void); void probe_vectors(void) { _ZGVnN2v_sin(); }
+#endif
+""",
+    "-lm": "double sin(double); double probe_mathematics(double x) { return sin(x); }",
+}
+MISSING_IS_AN_ERROR = () if sys.platform == "darwin" else ("-Wl,--no-undefined",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +167,9 @@ def probe(command: tuple[str, ...], cache: Cache) -> Compiler:
 
 
 def attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path) -> None:
-    Compiler(command, "", (*BASE_FLAGS, *flags), libraries).compile("int probe;", folder / "probe.so", PROBE_TIMEOUT)
+    source = "\n".join((PROBE, *(PROBES[option] for option in (*flags, *libraries) if option in PROBES)))
+    compiler = Compiler(command, "", (*BASE_FLAGS, *flags, *MISSING_IS_AN_ERROR), libraries)
+    compiler.compile(source, folder / "probe.so", PROBE_TIMEOUT)
 
 
 def links(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path) -> bool:

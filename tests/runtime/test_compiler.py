@@ -18,7 +18,7 @@ from npcompile.backends.cpu.cache import Cache
 from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.loader import Loader
-from tests.runtime.units import INT64, constant, make_loader
+from tests.runtime.units import INT64, constant, make_loader, mark_items
 
 REAL = which("cc") or which("gcc") or which("clang") or ""
 needs_compiler = pytest.mark.skipif(not REAL, reason="no C compiler")
@@ -108,6 +108,29 @@ def test_compiler_without_options_is_used_without_them(fake):
 
 
 @needs_compiler
+def test_options_that_lead_nowhere_are_not_used(fake):
+    """As zig does, -fopenmp is taken and its library is not linked: what needs it could not be loaded."""
+    cache = fake(f"""
+for a; do
+  if [ "$a" = -fopenmp ]; then a=-D_OPENMP=201511; fi
+  set -- "$@" "$a"; shift
+done
+exec {REAL} "$@"
+""")
+    loader = Loader(cache, find_compiler(cache))
+    assert not loader.compiler.has_openmp
+    assert (mark_items(loader)(1000, 10) // 1000 == 1).all()
+
+
+def test_ziglang(tmp_path, monkeypatch):
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("CC", str(tmp_path / "nowhere"))
+    loader = make_loader(tmp_path / "cache")
+    assert loader.compiler.command[1:] == ("-m", "ziglang", "cc")
+    assert (mark_items(loader)(1000, 10) // 1000 == 1).all()
+
+
+@needs_compiler
 def test_wrapped_compiler(fake, monkeypatch):
     cache = fake('exec "$@"')
     monkeypatch.setenv("CC", f"{os.environ['CC']} {REAL} -g0")
@@ -168,7 +191,7 @@ from pathlib import Path
 from npcompile.backends.cpu.cache import Cache
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.loader import Loader
-from tests.runtime.units import INT64, constant, make_loader
+from tests.runtime.units import INT64, constant, make_loader, mark_items
 folder = Path(sys.argv[1])
 loader = make_loader(folder)
 real, loader.compiler = loader.compiler, Compiler((sys.argv[2],), "", (), ())
