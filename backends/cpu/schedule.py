@@ -47,7 +47,8 @@ class Buffer:
     data: bytes = b""  # of a literal
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.kind} {self.dtype.str[1:]}[{', '.join(map(str, self.shape))}] strides ({', '.join(map(str, self.strides))})"
+        shape, strides = (", ".join(map(str, sizes)) for sizes in (self.shape, self.strides))
+        return f"{self.name}: {self.kind} {self.dtype.str[1:]}[{shape}] strides ({strides})"
 
 
 @dataclass(eq=False, slots=True)
@@ -537,7 +538,8 @@ def build_schedule(graph: Graph) -> Schedule:
     anchors = choose_anchors(graph, results)
     strides = {n: layout(n) for n in anchors}
     for r in reversed(results):
-        strides[r.node] = r.strides
+        if r.node.op != "input":  # an input that is given out is read where it is
+            strides[r.node] = r.strides
     grouping = form_groups(graph, anchors, strides)
     groups = order_groups(grouping, results)
     schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
