@@ -101,6 +101,10 @@ def run_captured(frame: Frame, captured: Captured, owner: list[Any], positional:
         raise
 
 
+def is_written_in_python(function: Any) -> bool:
+    return isinstance(getattr(function, "_implementation", function), types.FunctionType)
+
+
 def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     capture = frame.capture
     name = function_name(function)
@@ -108,7 +112,11 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
         if function in FUNCTIONS:
-            return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
+            try:
+                return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
+            except Decline:
+                if not is_written_in_python(function):
+                    raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
