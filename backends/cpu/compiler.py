@@ -68,7 +68,7 @@ class Compiler:
         command = [*self.command, *self.flags, "-o", str(output), "-", *self.libraries]
         run(command, source, timeout)
         if not output.is_file() or output.stat().st_size == 0:
-            raise CompilerError(f"{' '.join(command)}\nsucceeded, but wrote no library")
+            raise CompilerRefused(f"{' '.join(command)}\nsucceeded, but wrote no library")
 
 
 def find_compiler(cache: Cache) -> Compiler:

@@ -10,8 +10,8 @@ class CompilerError(NoCompiler):
 
 
 class CompilerRefused(CompilerError):
-    """The compiler ran, and ended with an error of its own."""
+    """The compiler ran and made no library: it would do so again."""
 
 
 class CompilerTimeout(CompilerError):
-    """The compiler hung and was killed. It is not tried again in this process."""
+    """The compiler hung and was killed."""

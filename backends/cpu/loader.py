@@ -17,7 +17,7 @@ import numpy as np
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.compiler import Compiler, find_compiler
-from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
 from npcompile.backends.registry import FloatingPointSignal
@@ -209,7 +209,7 @@ class Process:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     loader: Loader | None = None
-    hung: CompilerTimeout | None = None
+    refused: CompilerError | None = None  # what a compiler said that would say so again
 
 
 PROCESS = Process()
@@ -218,16 +218,16 @@ PROCESS = Process()
 def loader() -> Loader:
     """The loader of this process. Raises NoCompiler."""
     with PROCESS.lock:
-        if PROCESS.hung:
-            raise PROCESS.hung
+        if PROCESS.refused:
+            raise type(PROCESS.refused)(*PROCESS.refused.args)
         if PROCESS.loader is None:
             if why := why_unsupported():
                 raise NoCompiler(f"no compiled code: {why}")
             cache = open_cache()
             try:
                 PROCESS.loader = Loader(cache, find_compiler(cache))
-            except CompilerTimeout as error:
-                PROCESS.hung = error
+            except (CompilerRefused, CompilerTimeout) as error:
+                PROCESS.refused = error
                 raise
         return PROCESS.loader
 
