@@ -166,3 +166,8 @@ def test_sizes_found_equal_are_written_differently(x):
     if y.size > 3:
         np.cumsum(x, axis=0, out=y)
     return y
+
+
+@check(np.zeros((0, 2)))
+def test_strides_of_an_empty_array(x):
+    return (x * 2).strides, x[None].strides
