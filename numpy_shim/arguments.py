@@ -99,7 +99,7 @@ def dtype_of(value: Any) -> np.dtype:
     if is_traced(value):
         raise Decline("a dtype is array data")
     try:
-        return require_dtype(np.dtype(value))
+        return require_dtype(value)
     except TypeError as error:
         raise Decline(str(error)) from None
 

@@ -443,7 +443,7 @@ def is_step_known_to_count(start: Any, stop: Any) -> bool:
     if isinstance(start, Array) or isinstance(stop, Array):
         return False
     texts = [v.text if isinstance(v, Number) else str(v) if isinstance(v, Dim) else repr(float(v)) for v in (start, stop)]
-    hints = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
+    hints: list[Any] = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
     if 0 < abs(hints[1] - hints[0]) < SMALLEST_STEP or not all(map(math.isfinite, hints)):
         return False
     env = next((v.env for v in (start, stop) if isinstance(v, (Number, Dim))), None)

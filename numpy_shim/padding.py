@@ -102,7 +102,7 @@ def run_of(builder: Builder, node: Node, axis: int, run: Run) -> Node:
     return expand(builder, part(builder, node, axis, start, 1), (*shape[:axis], count, *shape[axis + 1 :]))
 
 
-def known_runs(n: int, before: int, after: int, mode: str) -> list[Run]:
+def known_runs(n: Size, before: Size, after: Size, mode: str) -> list[Run]:
     """Runs of the positions that NumPy itself pads an axis of n elements with."""
     positions = np.pad(np.arange(n), (before, after), mode=mode).tolist()
     runs: list[list[int]] = []

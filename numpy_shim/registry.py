@@ -53,9 +53,10 @@ def is_traced(value: Any) -> bool:
 SUPPORTED_KINDS = "biufc"
 
 
-def require_dtype(dtype: np.dtype) -> np.dtype:
+def require_dtype(dtype: Any) -> np.dtype:
     """The dtype if graphs can hold it: native byte order bool, integers, floats and complex (not clongdouble)."""
-    dtype = np.dtype(dtype)
+    # np.dtype() takes a class like np.dtypes.Float64DType for a Python class: NumPy's functions take its only dtype.
+    dtype = dtype() if isinstance(dtype, type) and issubclass(dtype, np.dtype) else np.dtype(dtype)
     if dtype.kind not in SUPPORTED_KINDS or not dtype.isnative or dtype.char == "G":
         raise Decline(f"arrays of dtype {dtype} run as NumPy")
     return dtype

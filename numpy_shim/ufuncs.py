@@ -163,7 +163,7 @@ def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tup
 
 def as_dtype(value: Any) -> np.dtype:
     try:
-        return require_canonical(np.dtype(value))
+        return require_canonical(require_dtype(value))
     except TypeError as error:
         raise Decline(str(error)) from None
 

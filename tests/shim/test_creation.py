@@ -74,6 +74,13 @@ def test_like(function: Any, layout: str, dtype: Any, order: str, shape: Any) ->
     assert check(np.full_like, LAYOUTS[layout], 1, dtype=dtype, order=order, shape=shape)
 
 
+@pytest.mark.parametrize("dtype", [np.dtypes.Float32DType, np.dtypes.Int64DType, np.float32, "f4", float, np.dtype("i2")])
+def test_dtype_given_as_class(dtype: Any) -> None:
+    assert check(np.zeros, 3, dtype)
+    assert check("astype", VECTOR, dtype)
+    assert check(np.add, VECTOR, 1, dtype=dtype, casting="unsafe")
+
+
 def test_empty_holds_something() -> None:
     assert run(np.empty, (2, 3)).shape == (2, 3)
     assert run(np.empty_like, LAYOUTS["fortran"], "i4").dtype == np.int32
