@@ -77,7 +77,7 @@ def largest(size: Size, ranges: Mapping[str, Size]) -> Size | None:
             return None
         term: Size = coefficient
         for atom in monomial:
-            term = term * (ranges[atom] - 1 if atom in ranges else Dim(size.env, (((atom,), 1),)))
+            term = term * (ranges[atom] - 1 if isinstance(atom, str) and atom in ranges else Dim(size.env, (((atom,), 1),)))
         total = total + term
     return total
 
@@ -91,7 +91,7 @@ def is_at_least_zero(size: Size, env: ShapeEnv | None) -> bool:
 
 def divide_index(a: Size, n: Size, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
     """(a // n, a % n) for an index a >= 0 and a size n > 0, written without division where that can be seen."""
-    if is_one(n):
+    if is_one(n) or (isinstance(n, int) and n == 0):  # of an empty array nothing is read
         return a, 0
     quotient: Size = 0
     rest: Size = 0
@@ -132,7 +132,7 @@ def rejoin(size: Size) -> Size:
                 scale: Size = Dim(size.env, ((others, coefficient),)) if others else coefficient
                 whole = scale * n * call("floordiv", a, n)
                 rest = size - whole - scale * call("mod", a, n)
-                before = {m: c for m, c in size.terms}
+                before = dict(size.terms)
                 if all(m in before for m, _ in terms_of(whole) or ()) and len(terms_of(rest) or ()) < len(size.terms):
                     return rejoin(rest + scale * a)
     return size

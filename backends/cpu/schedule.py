@@ -118,7 +118,7 @@ class Reads:
 
     leaves: set[Node]
     ranges: dict[str, Size]
-    found: dict[tuple, tuple[Node, Index | None]] = field(default_factory=dict)
+    found: dict[tuple, tuple[Node, Index]] = field(default_factory=dict)
     _seen: set[tuple] = field(default_factory=set)
     _opaque: int = 0
 
@@ -295,12 +295,8 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
     anchors |= dict.fromkeys(inputs_given_out)
     found = set(anchors)
     for n in nodes:  # an update that reads what it overwrites, elsewhere than it overwrites
-        if n.op == "slice_update" and n.inputs[1] not in found and reads_elsewhere(n, found):
-            found.add(n.inputs[1])
-        if n.op == "scatter":
-            for x in n.inputs[1:]:
-                if x not in found and x.op != "input" and n.inputs[0] in {leaf for leaf, _ in reads_of(n, found)}:
-                    found.add(x)
+        if n.op in UPDATES and reads_elsewhere(n, n.inputs[0], reads_of(n, found)):
+            found |= {x for x in n.inputs[1:] if x.op != "input"}
     return [n for n in nodes if n in found]
 
 
@@ -321,11 +317,14 @@ def repeats_work(node: Node, cost: dict[Node, float]) -> bool:
     return cost[x] >= MANY_OPERATIONS and not all(map(is_one, x.shape)) and not same_shape(x.shape, node.shape)
 
 
-def reads_elsewhere(update: Node, anchors: set[Node]) -> bool:
-    base = update.inputs[0]
+def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]]) -> bool:
+    """Does the new value depend on elements of `base` at other places than the one that it is for?"""
+    places = [index for leaf, index in reads if leaf is base]
+    if update.op == "scatter":
+        return bool(places)
     own = identity(update.inputs[1].shape)
     target = tuple(a + s * i for a, s, i in zip(update.params["start"], update.params["step"], own))
-    return any(leaf is base and index_key(index) != index_key(target) for leaf, index in reads_of(update, anchors))
+    return any(index_key(index) != index_key(target) for index in places)
 
 
 # --- groups
@@ -348,7 +347,6 @@ class Grouping:
                 if self.join(node, group):
                     return
         space, reduced = space_of(node)
-        reduced = frozenset(a for a in reduced if not is_one(space[a])) or reduced
         group = Group(space, reduced, self.mode(node, space, reduced), [node], {node: 0}, len(self.groups))
         self.groups.append(group)
         self.home[node] = group
@@ -630,6 +628,8 @@ class Memory:
 
     def is_dead(self, base: Node, update: Node) -> bool:
         """Nothing reads `base` once `update` has begun, but the update itself at the places it overwrites."""
+        if reads_elsewhere(update, base, self.grouping.reads[update]):
+            return False
         return all(self.position(m) < self.position(update) or m is update for m, _ in self.readers.get(base, [])) and not any(
             u is not update and u.op in UPDATES and u.inputs[0] is base for u in self.grouping.home
         )
