@@ -94,7 +94,8 @@ def comment(text: str) -> str:
 
 def literal_text(buffer: Buffer) -> str:
     data = ", ".join(map(str, buffer.data)) or "0"
-    return f"static const unsigned char {buffer.name}_data[] __attribute__((aligned(64))) = {{{data}}};\n#define {buffer.name} ((const char*){buffer.name}_data)"
+    array = f"static const unsigned char {buffer.name}_data[] __attribute__((aligned(64))) = {{{data}}};"
+    return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 
 def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:

@@ -447,9 +447,9 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
         counters.append(("column_block", "c->blocks"))
     if counters:
         p.line("int64_t rest = begin;")
-    for axis, size in reversed(counters):
-        p.line(f"int64_t {axis} = rest % ({size});")
-        p.line(f"rest /= {size};")
+    for axis, count in reversed(counters):
+        p.line(f"int64_t {axis} = rest % ({count});")
+        p.line(f"rest /= {count};")
     p.open("for (int64_t task = begin; task < end; task++) {")
     if tasks.block:
         axis, size = tasks.block
@@ -459,11 +459,11 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
         )
         p.limits[axis] = (f"first_{axis}", f"end_{axis}")
     p.statements(tasks.body)
-    for k, (axis, size) in enumerate(reversed(counters)):
+    for k, (axis, count) in enumerate(reversed(counters)):
         if k == len(counters) - 1:
             p.line(f"{axis}++;")
         else:
-            p.open(f"if (++{axis} == {size}) {{")
+            p.open(f"if (++{axis} == {count}) {{")
             p.line(f"{axis} = 0;")
     for _ in counters[1:]:
         p.close()
@@ -498,7 +498,8 @@ def print_chunk(p: Printer, kernel: Kernel) -> None:
     loop = outermost(reduce)
     if loop is not None:
         p.line(
-            f"const int64_t chunk_first = task * c->block_size, chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
+            "const int64_t chunk_first = task * c->block_size, "
+            f"chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
         )
         p.limits[loop.axis] = ("chunk_first", "chunk_end")
     p.declare(reduce)
@@ -576,12 +577,14 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
             lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
             n = f"{n} * c.blocks"
         lines.append(
-            f"  const int64_t tasks = {n}, grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
+            f"  const int64_t tasks = {n}, "
+            f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
         lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, grain)) goto failed;")
         if kernel.can_fail:
             lines.append(
-                f"  if (c.failed == 1 && tasks > grain) {{ c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }} /* the first bad index */"
+                "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "
+                f"c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }}"
             )
     if kernel.can_fail:
         lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -172,7 +172,7 @@ class ScratchRow:
         return f"with {self.buffer} = scratch({self.bytes})"
 
 
-Statement = Union[Let, Position, Load, Store, CheckIndex, Accumulate, Loop, Reduce, Columns, Scan, ScratchRow]
+Statement = Let | Position | Load | Store | CheckIndex | Accumulate | Loop | Reduce | Columns | Scan | ScratchRow
 
 
 @dataclass(slots=True)
@@ -248,8 +248,8 @@ def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[S
             case Loop() | Reduce() | Scan() | ScratchRow():
                 result.append(replace(statement, body=map_indices(statement.body, change)))
             case Columns():
-                parts = {"body": map_indices(statement.body, change), "finish": map_indices(statement.finish, change)}
-                result.append(replace(statement, **parts))
+                made, finish = map_indices(statement.body, change), map_indices(statement.finish, change)
+                result.append(replace(statement, body=made, finish=finish))
             case _:
                 result.append(statement)
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -197,7 +197,11 @@ class Lowering:
             )
             inside = self.both(mask, self.both(below, above))
             value = self.value(x, i, inside)
-            result = value if result is None else self.let(node.dtype, "where", self.both(below, above), value, result)
+            condition = self.both(below, above)
+            if result is None or condition is None:
+                result = value
+            else:
+                result = self.let(node.dtype, "where", condition, value, result)
             end = start
         assert result is not None
         return result
@@ -601,13 +605,23 @@ def merge_loops(body: list[Statement]) -> list[Statement]:
             used = [i for s in walk(inner.body) for i in indices(s)]
             if any(isinstance(s, (Loop, Columns)) and loop_sizes_use(s, outer.axis) for s in walk(inner.body)):
                 break
-            changed = [(i, merged_index(i, outer.axis, inner.axis, inner.size)) for i in used]
-            if any(new is None for _, new in changed):
+            if any(merged_index(i, outer.axis, inner.axis, inner.size) is None for i in used):
                 break
-            fused = map_indices(inner.body, lambda i: merged_index(i, outer.axis, inner.axis, inner.size))
+            fused = map_indices(inner.body, merged_by(outer, inner))
             statement = Loop(inner.axis, outer.size * inner.size, fused, outer.is_parallel and inner.is_parallel)
         result.append(statement)
     return result
+
+
+def merged_by(outer: Loop, inner: Loop) -> Callable[[Size], Size]:
+    """What an index becomes when the two loops become one. Only for indices that `merged_index` can rewrite."""
+
+    def change(index: Size) -> Size:
+        merged = merged_index(index, outer.axis, inner.axis, inner.size)
+        assert merged is not None, index
+        return merged
+
+    return change
 
 
 def loop_sizes_use(statement: Statement, axis: str) -> bool:

@@ -56,7 +56,8 @@ typedef struct { double re, im; } npc_c16;
 
 # --- libm. In what is listed as VECTORISED libmvec has vector forms that keep NumPy's accuracy and special values.
 
-UNARY_LIBM = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt sqrt floor ceil trunc rint fabs"
+UNARY_LIBM = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+UNARY_LIBM += "exp exp2 expm1 log log2 log10 log1p cbrt sqrt floor ceil trunc rint fabs"
 BINARY_LIBM = "atan2 hypot pow fmod copysign nextafter"
 VECTORISED = {
     "f8": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
@@ -216,7 +217,8 @@ def kinds(which: str, template: str) -> dict[str, str]:
 
 def comparison(relation: str) -> dict[str, str]:
     strict = relation[0]
-    lexicographic = f"(({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}})) || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
+    by_real = f"({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}}))"
+    lexicographic = f"({by_real} || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
     return kinds("biuefg", f"({{0}} {relation} {{1}})") | {"c": lexicographic}
 
 
