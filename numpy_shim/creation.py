@@ -10,6 +10,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import (
     array_of,
     assigned,
+    axis_of,
     copied_meta,
     copy_of,
     dtype_of,
@@ -23,12 +24,32 @@ from npcompile.numpy_shim.arguments import (
     require_fit,
     scalar,
     shape_of,
+    unbox,
 )
 from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal
-from npcompile.tensor_core.array import Array, broadcast_arrays, cast, expand, fresh, full, reshape, size_node
+from npcompile.tensor_core.array import (
+    Array,
+    broadcast_arrays,
+    cast,
+    expand,
+    fresh,
+    full,
+    reshape,
+    result_meta,
+    size_node,
+    transpose,
+)
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous
+from npcompile.tensor_core.meta import (
+    Decline,
+    TensorMeta,
+    broadcast_shapes,
+    broadcast_strides,
+    contiguous_strides,
+    is_contiguous,
+    keep_order_strides,
+)
 from npcompile.tensor_core.number import Number
 
 FLOAT64 = np.dtype(float)
@@ -399,48 +420,66 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """np.linspace between real numbers, in the order of NumPy's own arithmetic."""
+    """np.linspace in the order of NumPy's own arithmetic."""
     require_cpu(device)
-    first, last = (end_of_linspace(builder, v) for v in (start, stop))
     num, with_end = integer(num), flag(endpoint)
-    if num < 0 or axis not in (0, -1):
-        raise Decline("linspace of negative length, or along another axis")
-    wanted = FLOAT64 if dtype is None else dtype_of(dtype)
-    require_cast(FLOAT64, wanted)
+    if num < 0:
+        raise Decline("Number of samples must be non-negative.")
+    computed = inexact_dtype(start, stop)
+    require_range(0, num, computed)
+    wanted = computed if dtype is None else dtype_of(dtype)
+    require_cast(computed, wanted)
+    first, last = (cast(builder, as_array(builder, v).node, computed) for v in (start, stop))
+    ends = broadcast_shapes(first.meta.shape, last.meta.shape)
+    delta = builder.apply("subtract", expand(builder, last, ends), expand(builder, first, ends))
     div = num - 1 if with_end else num
-    shape = (num,)
-    delta = builder.apply("subtract", last, first)
-    index = cast(builder, builder.apply("index", shape=shape, axis=0), FLOAT64)
+    shape = (num, *ends)
+    index = builder.apply("index", shape=shape, axis=0)
+    node = cast(builder, index, computed)
+    step = delta
     if div > 0:
-        divisor = cast(builder, size_node(builder, div), FLOAT64)
-        step = builder.apply("divide", delta, divisor)
-        node = scaled_by_step(builder, index, step, delta, divisor, is_step_known_to_count(start, stop))
+        divisor = cast(builder, size_node(builder, div), computed)
+        step = builder.apply("divide", delta, expand(builder, divisor, ends))
+        node = scaled_by_step(builder, node, step, delta, divisor, is_step_known_to_count(start, stop))
     else:
-        step = delta
-        node = builder.apply("multiply", index, expand(builder, delta, shape))
+        node = builder.apply("multiply", node, expand(builder, delta, shape))
     node = builder.apply("add", node, expand(builder, first, shape))
     if with_end and num > 1:
-        end = expand(builder, size_node(builder, num - 1), shape)
-        is_last = builder.apply("equal", builder.apply("index", shape=shape, axis=0), end)
+        is_last = builder.apply("equal", index, expand(builder, size_node(builder, num - 1), shape))
         node = builder.apply("where", is_last, expand(builder, last, shape), node)
     if wanted.kind in "iu":
         node = builder.apply("floor", node)
-    result = fresh(builder, cast(builder, node, wanted), TensorMeta(shape, wanted))
+    delta_meta = result_meta(ends, computed, [array_of(builder, stop), array_of(builder, start)])
+    grid = TensorMeta((num, *(1 for _ in ends)), computed)
+    operands = [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in (grid, delta_meta)]
+    result_strides = keep_order_strides(shape, wanted.itemsize, operands)
+    result = fresh(builder, cast(builder, node, wanted), TensorMeta(shape, wanted, result_strides))
+    place = axis_of(axis, len(shape))
+    result = transpose(result, [*range(1, place + 1), 0, *range(place + 1, len(shape))]) if place else result
     if not flag(retstep):
         return result
-    return result, scalar(builder, step) if div > 0 else math.nan
+    return result, unbox(fresh(builder, step, delta_meta)) if div > 0 else math.nan
 
 
-def end_of_linspace(builder: Builder, value: Any) -> Node:
-    x = as_array(builder, value)
-    if x.ndim or not np.can_cast(x.dtype, FLOAT64) or x.dtype.kind == "f" and x.dtype != FLOAT64:
-        raise Decline("linspace between arrays, or of another dtype than float64")
-    return cast(builder, x.node, FLOAT64)
+def inexact_dtype(start: Any, stop: Any) -> np.dtype:
+    """float64, or the promotion of both ends where that is inexact: Python numbers are weak."""
+    weak = [0.0, *(v.type() if isinstance(v, Number) else 0 for v in (start, stop) if isinstance(v, (Number, Dim)))]
+    strong = [promotes_as(v) for v in (start, stop) if not isinstance(v, (Number, Dim))]
+    dtype = np.result_type(*strong, *weak)
+    if dtype not in (np.float32, FLOAT64):
+        raise Decline(f"linspace of {dtype}")
+    return dtype
+
+
+def promotes_as(value: Any) -> Any:
+    if type(value) in (int, float, complex):
+        return value
+    return value.dtype if isinstance(value, Array) else native_array(value, None).dtype
 
 
 def is_step_known_to_count(start: Any, stop: Any) -> bool:
     """Is it known, or guarded, that the step does not underflow to 0?"""
-    if isinstance(start, Array) or isinstance(stop, Array):
+    if not all(isinstance(v, (int, float, Number, Dim)) for v in (start, stop)):
         return False
     texts = [v.text if isinstance(v, Number) else str(v) if isinstance(v, Dim) else repr(float(v)) for v in (start, stop)]
     hints: list[Any] = [v.hint if isinstance(v, (Number, Dim)) else float(v) for v in (start, stop)]
@@ -456,12 +495,14 @@ SMALLEST_STEP = 1e-290
 
 
 def scaled_by_step(builder: Builder, index: Node, step: Node, delta: Node, divisor: Node, counts: bool) -> Node:
-    """index * step, or index / div * delta where the step underflows to 0."""
+    """index * step, or index / div * delta where a step underflows to 0."""
     shape = index.meta.shape
     product = builder.apply("multiply", index, expand(builder, step, shape))
     if counts:
         return product
-    is_zero = builder.apply("equal", step, builder.constant(0, FLOAT64))
+    is_zero = builder.apply("equal", step, full(builder, step.meta.shape, 0, step.dtype))
+    if is_zero.meta.ndim:
+        is_zero = builder.apply("reduce", is_zero, reducer="logical_or", axes=tuple(range(is_zero.meta.ndim)))
     quotient = builder.apply("divide", index, expand(builder, divisor, shape))
     slow = builder.apply("multiply", quotient, expand(builder, delta, shape))
     return builder.apply("where", expand(builder, is_zero, shape), slow, product)

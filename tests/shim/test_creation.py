@@ -205,6 +205,28 @@ def test_linspace_between_scalars(ends: Any) -> None:
             assert check(np.linspace, *ends, num, endpoint, ulp=0)
 
 
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(layouts, layouts, st.integers(0, 5), st.booleans(), st.integers(-2, 1), st.sampled_from([None, "f4", "i8"]))
+def test_linspace_between_arrays(first: str, second: str, num: int, endpoint: bool, axis: int, dtype: Any) -> None:
+    a, b = LAYOUTS[first], LAYOUTS[second]
+    is_real = not (np.iscomplexobj(a) or np.iscomplexobj(b))
+    with np.errstate(all="ignore"):
+        if is_real or dtype is None:
+            check(
+                np.linspace,
+                a,
+                b,
+                num,
+                endpoint,
+                True,
+                dtype,
+                axis,
+                ulp=0,
+                must_capture=is_real and np.result_type(a, b).kind != "b",
+            )
+            check(np.linspace, a, 2, num, endpoint, False, dtype, axis, ulp=0, must_capture=not np.iscomplexobj(a))
+
+
 def test_arange_to_known_array() -> None:
     builder = Builder()
     end = FUNCTIONS[np.multiply](builder, FUNCTIONS[np.asarray](builder, 2.5), 2.0)
