@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.c_printer import REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text
+from npcompile.backends.cpu.c_printer import INTERNAL, REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text, symbol_text
 from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
@@ -27,6 +27,7 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
     if not is_native_graph(graph):
         return run_in_pieces(graph, compile_cpu)
+    assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
     schedule = build_schedule(graph)
     kernels = lower(schedule)
@@ -108,7 +109,7 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
     body += [f"char* {b.name} = NULL;" for b in temporaries]
     body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
-    for k, name in enumerate(graph.symbols):
+    for k, name in enumerate(map(symbol_text, graph.symbols)):
         body.append(f"int64_t {name};")
         body.append(f"if (rt->as_int64(args[{len(graph.inputs) + k}], &{name})) return NULL;")
     for k, node in enumerate(graph.inputs):

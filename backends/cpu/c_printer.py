@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -44,8 +45,17 @@ REDUCE_HELPERS = """
 """
 
 
+INTERNAL = re.compile(r"[vtk]\d+")  # names that lowering gives to axes and values
+NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
 def size_text(size: Size) -> str:
-    return text_of(size, c_call)
+    """A size or index in C. The graph's symbols get a prefix: they may have any name."""
+    return NAME.sub(lambda m: m[0] if INTERNAL.fullmatch(m[0]) or m[0].startswith("npc_") else symbol_text(m[0]), text_of(size, c_call))
+
+
+def symbol_text(name: str) -> str:
+    return f"size_{name}"
 
 
 def compensated(acc: Accumulator) -> bool:
@@ -281,7 +291,7 @@ class Printer:
             zero = constant_text(0, a.dtype)
             return (
                 zero
-                if count == 0 and isinstance(count, int)
+                if isinstance(count, int) and count == 0
                 else total
                 if isinstance(count, int)
                 else f"({size_text(count)} == 0 ? {zero} : {total})"
@@ -415,7 +425,7 @@ def context_fields(kernel: Kernel, symbols: Sequence[str]) -> list[tuple[str, st
     used = {name for s in walk(kernel.body) for size in sizes_in(s) for name in symbols_in(size)}
     fields = [("char*", b) for b in kernel.buffers]
     fields += [(c_type(d), n) for n, d in kernel.scalars.items()]
-    return fields + [("int64_t", s) for s in symbols if s in used]
+    return fields + [("int64_t", symbol_text(s)) for s in symbols if s in used]
 
 
 def sizes_in(s: Statement) -> Iterator[Size]:
