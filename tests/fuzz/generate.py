@@ -6,51 +6,53 @@ from tests.fuzz.programs import DTYPES, LAYOUTS, SHAPES, SIZES, Program
 from tests.fuzz.statements import grow
 from tests.fuzz.writer import Draw, Writer
 
+VIEWS_OF_ANOTHER = ("{0}", "{0}[1:]", "{0}[::-1]", "{0}.T", "{0}[...]", "{0}.reshape(-1)", "{0}.copy()")
+NOT_ARRAYS = (
+    "2 + round",
+    "3",
+    "1.5 * (round + 1)",
+    "-0.5",
+    "True",
+    "round > 0",
+    "np.float32(1.5)",
+    "np.int64(round)",
+    "0",
+    "(x, 2)",
+    "[x, x]",
+    "{'a': x}",
+    "None",
+    "'abc'",
+    "x[0] if x.size and x.ndim else x",
+    "slice(None, None, -1)",
+    "1 + 2j",
+    "2 if round != 2 else 2.5",
+    "1 if round != 2 else np.float64(1)",
+    "(x, 1) if round != 2 else [x, 1]",
+    "None if round != 1 else 2",
+    "-3 + round",
+    "{'a': x, 'b': [1, x]}",
+    "Box(x)",
+)
+
 
 def add_arguments(w: Writer) -> None:
     for position in range(w.integer(1, 3)):
         name = "xyz"[position]
-        shape = w.pick(SHAPES)
-        text = f"laid_out({shape}, {w.pick(DTYPES)!r}, {w.integer(0, 5)} + round, {w.pick(LAYOUTS)!r})"
+        dtype = repr(w.pick(DTYPES))
+        if w.chance(8):
+            dtype = f"{dtype} if round != 2 else {w.pick(DTYPES)!r}"
+        text = f"laid_out({w.pick(SHAPES)}, {dtype}, {w.integer(0, 5)} + round, {w.pick(LAYOUTS)!r})"
+        if w.chance(10):
+            text += f" if round != 2 else laid_out({w.pick(SHAPES)}, {dtype}, 1, {w.pick(LAYOUTS)!r})"
         if position and w.chance(4):
-            other = w.pick(w.parameters)
-            text = w.pick(
-                [
-                    other,
-                    f"{other}[1:]",
-                    f"{other}[::-1]",
-                    f"{other}.T",
-                    f"{other}[...]",
-                    f"{other}.reshape(-1)",
-                    f"{other}.copy()",
-                ]
-            )
+            text = w.pick(VIEWS_OF_ANOTHER).format(w.pick(w.parameters))
             if w.chance(3):
                 text += " if round != 1 else np.ones(3)"
         w.arguments.append(f"{name} = {text}")
         w.parameters.append(name)
-    extra = [
-        "2 + round",
-        "3",
-        "1.5 * (round + 1)",
-        "-0.5",
-        "True",
-        "round > 0",
-        "np.float32(1.5)",
-        "np.int64(round)",
-        "0",
-        "(x, 2)",
-        "[x, x]",
-        "{'a': x}",
-        "None",
-        "'abc'",
-        "x[0] if x.size and x.ndim else x",
-        "slice(None, None, -1)",
-        "1 + 2j",
-    ]
     for position in range(w.integer(0, 2)):
         name = "ab"[position]
-        w.arguments.append(f"{name} = {w.pick(extra)}")
+        w.arguments.append(f"{name} = {w.pick(NOT_ARRAYS)}")
         w.parameters.append(name)
 
 

@@ -510,7 +510,7 @@ def element_loops(w: Writer) -> None:
         ]
     if w.breaks and kind(w.value(x)) != "c":
         texts += [
-            [f"{v} = 0", f"while {x}.max() > {v}:", f"    {v} += 2"],
+            [f"{v} = 0", f"while {x}.max() > {v} < 40:", f"    {v} += 2"],
             [
                 f"{v} = {x}.copy()",
                 f"for {i} in range(25):",
