@@ -47,7 +47,7 @@ def test_unary(ufunc: np.ufunc) -> None:
     for dtype in DTYPES:
         for layout in LAYOUTS.values():
             x = layout(numbers(dtype, rng))
-            check(ufunc, x, must_capture=is_runnable(ufunc, x) and ufunc is not np.frexp)
+            check(ufunc, x, must_capture=is_runnable(ufunc, x))
         check(ufunc, numbers(dtype, rng, (1,))[0], must_capture=False)
 
 
@@ -255,8 +255,15 @@ def test_two_outputs() -> None:
     for dtype in "?bBilefd":
         for layout in LAYOUTS.values():
             assert check(np.modf, layout(numbers(np.dtype(dtype), rng)))
+            assert check(np.frexp, layout(numbers(np.dtype(dtype), rng)), ulp=0)
     assert not check(np.divmod, x, y, out=(np.empty((3, 4)), None), must_capture=False)
     assert not check(np.divmod, x, must_capture=False)
+    for function in (np.modf, np.frexp):
+        assert check(function, 2.5) and check(function, np.float32(-0.1)) and check(function, 3)
+        check(function, np.ones(3, np.longdouble), must_capture=False)
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    assert check(np.frexp, every, ulp=0) and check(np.modf, every, ulp=0)
+    assert check(np.frexp, np.ldexp(np.float64(0.7), np.arange(-1075, 1025)), ulp=0)
 
 
 # --- methods
