@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.c_printer import INTERNAL, REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text, symbol_text
+from npcompile.backends.cpu.contraction import factor, run_factored
 from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
@@ -25,8 +26,13 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    return run_factored(factor(graph), graph, compile_pieces)
+
+
+def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+    """Compile a graph as it is written."""
     if not is_native_graph(graph):
-        return run_in_pieces(graph, compile_cpu)
+        return run_in_pieces(graph, compile_pieces)
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
     schedule = build_schedule(graph)

@@ -1,0 +1,235 @@
+"""Sums of products taken apart: what does not depend on a summed axis is not multiplied along it.
+
+A pass over the graph, before it is scheduled. A sum over axes of a product of broadcast arrays is a product of smaller
+sums when groups of factors share no summed axis. That is the same number but for rounding, unless a product
+overflows or is not a number: `FactoredGraph.guard` is an output that tells, and then the program has to run as it was
+written. Integers wrap around in any order, so they need no guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.index import is_one
+from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
+from npcompile.tensor_core.graph import Builder, Graph, Node
+from npcompile.tensor_core.meta import TensorMeta, product
+
+WORTH = 4  # times fewer products, at least
+Labels = tuple[int | None, ...]  # of each axis of a factor, the axis of the whole product; None where it repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """An array and where its axes lie in the product."""
+
+    node: Node
+    labels: Labels
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset(a for a in self.labels if a is not None)
+
+
+def factors_of(node: Node, labels: Labels) -> list[Factor]:
+    """The arrays that are multiplied to make `node`, read through what only moves and repeats them."""
+    match node.op:
+        case "multiply":
+            return [f for x in node.inputs for f in factors_of(x, labels)]
+        case "square":
+            return 2 * factors_of(node.inputs[0], labels)
+        case "broadcast_to" | "permute" | "reshape":
+            inner = moved(node, labels)
+            if inner is not None:
+                return factors_of(node.inputs[0], inner)
+    return [Factor(node, labels)]
+
+
+def moved(node: Node, labels: Labels) -> Labels | None:
+    """The labels of the axes of a movement's input, or None where its axes are cut or joined."""
+    (x,) = node.inputs
+    if node.op == "permute":
+        inner: list[int | None] = [None] * x.meta.ndim
+        for k, axis in enumerate(node.params["axes"]):
+            inner[axis] = labels[k]
+        return tuple(inner)
+    if node.op == "broadcast_to":
+        kept = labels[len(labels) - x.meta.ndim :]
+        sizes = node.shape[len(labels) - x.meta.ndim :]
+        if not all(same(n, m) or is_one(n) for n, m in zip(x.shape, sizes)):
+            return None
+        return tuple(None if is_one(n) and not is_one(m) else a for n, m, a in zip(x.shape, sizes, kept))
+    long = [(n, a) for n, a in zip(node.shape, labels) if not is_one(n)]
+    if not [n for n, _ in long] or len(long) != sum(not is_one(n) for n in x.shape):
+        return None
+    rest = iter(long)
+    found: list[int | None] = []
+    for n in x.shape:
+        size, axis = (n, None) if is_one(n) else next(rest)
+        if not same(n, size):
+            return None
+        found.append(axis)
+    return tuple(found)
+
+
+def components(factors: Sequence[Factor], summed: frozenset[int]) -> list[list[Factor]]:
+    """Factors in groups that share no summed axis."""
+    groups: list[tuple[set[int], list[Factor]]] = []
+    for f in factors:
+        axes = set(f.axes & summed)
+        touching = [g for g in groups if g[0] & axes or not (g[0] or axes)]
+        merged = (axes.union(*(g[0] for g in touching)), [x for g in touching for x in g[1]] + [f])
+        groups = [g for g in groups if g not in touching] + [merged]
+    return [members for _, members in groups]
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredGraph:
+    """`graph` has one output more than the original, 0-D bool, when `is_guarded`: is its answer the original's?"""
+
+    graph: Graph
+    is_guarded: bool
+
+
+@dataclass(slots=True)
+class Factoring:
+    """One graph, being rebuilt."""
+
+    builder: Builder
+    new: dict[Node, Node] = field(default_factory=dict)
+    bounds: list[Node] = field(default_factory=list)  # not finite where a product may be infinite or not a number
+    may_guard: bool = True
+
+    def rebuild(self, node: Node) -> Node:
+        inputs = tuple(self.new[i] for i in node.inputs)
+        self.builder.location = node.location
+        if node.op == "reduce" and node.params["reducer"] == "add" and node.dtype.kind in "iuf" and node.dtype != np.float16:
+            made = self.sum_of_products(inputs[0], node.params["axes"])
+            if made is not None:
+                return made
+        return self.builder.apply(node.op, *inputs, **node.params)
+
+    def sum_of_products(self, x: Node, axes: Sequence[int]) -> Node | None:
+        summed = frozenset(axes)
+        groups = components(factors_of(x, tuple(range(x.meta.ndim))), summed)
+        used = frozenset(a for g in groups for f in g for a in f.axes)
+        if len(groups) < 2 or not summed <= used or not self.saves(groups, x.shape):
+            return None
+        if x.dtype.kind == "f" and not self.may_guard:
+            return None
+        kept = [a for a in range(x.meta.ndim) if a not in summed]
+        shape = tuple(x.shape[a] for a in kept)
+        parts, bounds = zip(*(self.partial_sum(g, summed, x.shape) for g in groups))
+        result = self.multiply([self.spread(p, labels, kept, shape) for p, labels in parts])
+        if x.dtype.kind == "f":
+            self.bounds.append(self.multiply([self.spread(b, labels, kept, shape) for b, labels in bounds]))
+        return result
+
+    def saves(self, groups: Sequence[Sequence[Factor]], shape: Sequence[Size]) -> bool:
+        whole = hint_of(product(shape))
+        parts = sum(hint_of(product([shape[a] for a in axes_of(g)])) for g in groups)
+        return whole >= WORTH * parts
+
+    def partial_sum(
+        self, factors: Sequence[Factor], summed: frozenset[int], shape: Sequence[Size]
+    ) -> tuple[tuple[Node, list[int]], tuple[Node, list[int]]]:
+        """The sum of the product of some factors over their summed axes, and of its absolute values, with their axes."""
+        axes = axes_of(factors)
+        sizes = tuple(shape[a] for a in axes)
+        made = self.multiply([self.spread(self.compact(f), sorted(f.axes), axes, sizes) for f in factors])
+        here = tuple(k for k, a in enumerate(axes) if a in summed)
+        kept = [a for a in axes if a not in summed]
+        bound = self.builder.apply("absolute", made) if made.dtype.kind == "f" else made
+        if here:
+            made, bound = (self.builder.apply("reduce", n, reducer="add", axes=here) for n in (made, bound))
+        return (made, kept), (bound, kept)
+
+    def compact(self, factor: Factor) -> Node:
+        """The array with its axes in the order of the product, and no others."""
+        node = factor.node
+        order = sorted((a, k) for k, a in enumerate(factor.labels) if a is not None)
+        repeated = [k for k, a in enumerate(factor.labels) if a is None]
+        node = self.permuted(node, (*(k for _, k in order), *repeated))
+        return self.reshaped(node, node.shape[: len(order)])
+
+    def spread(self, node: Node, labels: Sequence[int], axes: Sequence[int], shape: tuple[Size, ...]) -> Node:
+        """Broadcast to all of `axes`."""
+        node = self.reshaped(node, tuple(n if a in labels else 1 for a, n in zip(axes, shape)))
+        return node if same_sizes(node, shape) else self.builder.apply("broadcast_to", node, shape=shape)
+
+    def permuted(self, node: Node, axes: tuple[int, ...]) -> Node:
+        return node if axes == tuple(range(len(axes))) else self.builder.apply("permute", node, axes=axes)
+
+    def reshaped(self, node: Node, shape: tuple[Size, ...]) -> Node:
+        return node if same_sizes(node, shape) else self.builder.apply("reshape", node, shape=shape)
+
+    def multiply(self, nodes: Sequence[Node]) -> Node:
+        result, *rest = nodes
+        for n in rest:
+            result = self.builder.apply("multiply", result, n)
+        return result
+
+    def guard(self) -> Node | None:
+        """Are all bounds finite?"""
+        answer: Node | None = None
+        for bound in self.bounds:
+            finite = self.builder.apply("isfinite", bound)
+            axes = tuple(range(bound.meta.ndim))
+            if axes:
+                finite = self.builder.apply("reduce", finite, reducer="logical_and", axes=axes)
+            answer = finite if answer is None else self.builder.apply("logical_and", answer, finite)
+        return answer
+
+
+def axes_of(factors: Sequence[Factor]) -> list[int]:
+    return sorted(set().union(*(f.axes for f in factors)))
+
+
+def same_sizes(node: Node, shape: Sequence[Size]) -> bool:
+    return node.meta.ndim == len(shape) and all(map(same, node.shape, shape))
+
+
+def factor(graph: Graph) -> FactoredGraph:
+    """The graph with its sums of products taken apart. Asks nothing about symbolic sizes."""
+    if not any(n.op == "reduce" and n.params["reducer"] == "add" for n in graph.nodes):
+        return FactoredGraph(graph, False)
+    env = graph.env or ShapeEnv()
+    guards = dict(env.guards)
+    factoring = Factoring(Builder(env=env), may_guard=not graph.writes and "under" not in graph.checks)
+    for node in graph.inputs:
+        factoring.new[node] = factoring.builder.input(node.meta)
+    for node in graph.nodes:
+        if node.op != "input":
+            factoring.new[node] = factoring.rebuild(node)
+    guard = factoring.guard()
+    outputs = [factoring.new[n] for n in graph.outputs] + ([guard] if guard is not None else [])
+    metas = [*graph.metas, *([TensorMeta((), np.dtype(np.bool_), boxed=False)] if guard is not None else [])]
+    writes = [(index, factoring.new[node]) for index, node in graph.writes]
+    made = factoring.builder.finish(outputs, metas, writes, graph.name)
+    env.guards = guards
+    return FactoredGraph(replace(made, symbols=graph.symbols, checks=graph.checks), guard is not None)
+
+
+def run_factored(
+    factored: FactoredGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]
+) -> CompiledGraph:
+    """The factored program; where its guard does not hold, the original, compiled when that first happens."""
+    fast = compile_graph(factored.graph)
+    if not factored.is_guarded:
+        return fast
+    whole: list[CompiledGraph] = []
+
+    def call(*args: Any) -> tuple[Any, ...]:
+        *results, holds = fast.call(*args)
+        if holds:
+            return tuple(results)
+        if not whole:
+            whole.append(compile_graph(graph))
+        return whole[0].call(*args)
+
+    return CompiledGraph(call, fast.source, fast.kernels, fast.seconds)
