@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import FUNCTIONS, Captured
-from npcompile.numpy_shim.ufuncs import call_divmod, call_ufunc
+from npcompile.numpy_shim.ufunc_pairs import call_divmod
+from npcompile.numpy_shim.ufuncs import call_ufunc
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline

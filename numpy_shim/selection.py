@@ -9,7 +9,8 @@ from numpy._core import umath
 
 from npcompile.numpy_shim.registry import METHODS, implements, require_dtype
 from npcompile.numpy_shim.ufunc_methods import NoValue, source_array
-from npcompile.numpy_shim.ufuncs import Operand, call_ufunc, operand, value_where
+from npcompile.numpy_shim.ufunc_operands import Operand, operand
+from npcompile.numpy_shim.ufuncs import call_ufunc, value_where
 from npcompile.tensor_core.array import Array, cast, expand, fresh, result_meta
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder

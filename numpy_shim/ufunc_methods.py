@@ -8,22 +8,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import Captured, as_array
-from npcompile.numpy_shim.ufuncs import (
-    Dtypes,
-    NoValue,
-    Operand,
-    as_dtype,
-    call_ufunc,
-    cast_quietly,
-    is_captured,
-    is_target,
-    operand,
-    read_mask,
-    require_range,
-    resolve,
-    store,
-    value_where,
-)
+from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dtype, cast_quietly, operand, require_range, resolve
+from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
 from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Builder, Node

@@ -3,187 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 from numpy._core import umath
 
-from npcompile.numpy_shim.registry import FUNCTIONS, as_array, require_dtype
-from npcompile.tensor_core.array import Array, cast, expand, fresh, full, result_meta, size_node
-from npcompile.tensor_core.dim import Dim, same
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array
+from npcompile.numpy_shim.ufunc_operands import (
+    Dtypes,
+    NoValue,
+    Operand,
+    cast_quietly,
+    is_in_range,
+    operand,
+    read_signature,
+    require_no_error,
+    resolve,
+    without_arrays,
+)
+from npcompile.tensor_core.array import Array, expand, fresh, full, result_meta
+from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous
-from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-
-NoValue = np._NoValue
-Weak = int | float | complex | Dim | Number
-Dtypes = tuple[np.dtype, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What a ufunc is applied to: an array with a dtype of its own, or a Python number, which is weak (NEP 50)."""
-
-    value: Array | Weak
-
-    @property
-    def is_weak(self) -> bool:
-        return not isinstance(self.value, Array)
-
-    @property
-    def type(self) -> np.dtype | type:
-        """As `ufunc.resolve_dtypes` wants it."""
-        match self.value:
-            case Array():
-                return self.value.dtype
-            case Dim():
-                return int
-            case Number():
-                return self.value.type
-            case _:
-                return type(self.value)
-
-    @property
-    def shape(self) -> Shape:
-        return self.value.shape if isinstance(self.value, Array) else ()
-
-    def node(self, builder: Builder, dtype: np.dtype) -> Node:
-        """The operand as the loop reads it. Declines where NumPy raises OverflowError."""
-        match self.value:
-            case Array():
-                return cast_quietly(builder, self.value.node, dtype)
-            case Dim():
-                require_range(self.value, dtype)
-                return cast(builder, size_node(builder, self.value), dtype)
-            case Number():
-                return cast_quietly(builder, self.value.node(builder), dtype)
-            case _:
-                require_range(self.value, dtype)
-                return weak_constant(builder, self.value, dtype)
-
-
-def operand(builder: Builder, value: Any) -> Operand:
-    """Anything that a ufunc takes. Declines what has its own __array_ufunc__, objects, strings and dates."""
-    if isinstance(value, (Array, Dim, Number)) or type(value) in (int, float, complex):
-        return Operand(value)
-    if type(value) in (bool, list, tuple, np.ndarray) or isinstance(value, np.generic):
-        return Operand(as_array(builder, value))
-    raise Decline(f"a {type(value).__name__} as the operand of a ufunc runs as NumPy")
-
-
-def cast_quietly(builder: Builder, node: Node, dtype: np.dtype) -> Node:
-    """A cast that NumPy does without a word."""
-    if node.dtype.kind == "c" and dtype.kind not in "cb":
-        raise Decline("casting complex to real discards the imaginary part, with a warning")
-    return cast(builder, node, dtype)
-
-
-def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> Node:
-    with np.errstate(all="ignore"):
-        try:
-            return builder.constant(value, dtype)
-        except (OverflowError, TypeError, ValueError) as error:  # too large, complex in a real loop, NaN in an integer one
-            raise Decline(str(error)) from None
-
-
-def is_in_range(value: Any, dtype: np.dtype) -> bool:
-    """Does the integer loop `dtype` hold this weak number? A question about a Dim is guarded."""
-    if dtype.kind not in "biu" or not isinstance(value, (int, Dim)):
-        return True
-    limits = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
-    if isinstance(value, Dim) and limits.bits == 64:  # symbols are int64
-        return limits.kind == "i" or bool(value >= 0)
-    return bool(limits.min <= value) and bool(value <= limits.max)
-
-
-def without_arrays(builder: Builder, o: Operand, count: int) -> Operand:
-    """A Python number beside no array: int64, float64 or complex128, also when a loop is asked for by its dtype."""
-    require_range(o.value, np.dtype(np.int64))
-    return Operand(as_array(builder, o.value)) if count == 1 else o
-
-
-def require_range(value: Any, dtype: np.dtype) -> None:
-    if not is_in_range(value, dtype):
-        raise Decline(f"Python integer {value} out of bounds for {dtype}")
-
-
-# --- which loop
-
-
-@lru_cache(maxsize=4096)
-def resolve(
-    ufunc: np.ufunc,
-    types: tuple[np.dtype | type | None, ...],
-    signature: tuple[Any, ...] | None = None,
-    casting: str = "same_kind",
-    reduction: bool = False,
-) -> Dtypes:
-    """The dtypes of the loop that NumPy runs for operands of these types, outputs last. Declines where it raises."""
-    if casting in ("no", "equiv") and any(isinstance(t, type) for t in types):
-        raise Decline(f"casting={casting!r} of Python numbers")  # resolve_dtypes of NumPy 2.4 crashes on some
-    fixed = {} if signature is None else {"signature": signature}
-    try:
-        found = ufunc.resolve_dtypes(types, casting=casting, reduction=reduction, **fixed)
-    except (TypeError, ValueError) as error:
-        raise Decline(str(error)) from None
-    *inputs, result = map(require_dtype, found)
-    return (*(np.dtype(d.str) for d in inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
-
-
-def require_canonical(dtype: np.dtype) -> np.dtype:
-    """NumPy has two integer types of the same 64 bits (long and longlong): graphs have one."""
-    if require_dtype(dtype).char != np.dtype(dtype.str).char:
-        raise Decline(f"arrays of the C type {dtype.char!r} run as NumPy")
-    return dtype
-
-
-def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tuple[Any, ...] | None:
-    """The `dtype=` and `signature=` keywords as the tuple that `resolve_dtypes` takes."""
-    given = [s for s in (signature, sig) if s is not None]
-    if dtype is not NoValue and given:
-        raise Decline("cannot specify both 'signature' and 'dtype'")
-    if dtype is not None and dtype is not NoValue:
-        given.append((*(None,) * ufunc.nin, *(as_dtype(dtype),) * ufunc.nout))
-    if not given:
-        return None
-    if len(given) > 1:
-        raise Decline("cannot specify both 'sig' and 'signature'")
-    (only,) = given
-    if isinstance(only, str):
-        inputs, arrow, outputs = only.partition("->")
-        only = tuple(inputs + outputs) if arrow else ()
-    if not isinstance(only, tuple) or len(only) != ufunc.nin + ufunc.nout:
-        raise Decline(f"the signature {only!r} of {ufunc.__name__} runs as NumPy")
-    return tuple(None if part is None else as_dtype(part) for part in only)
-
-
-def as_dtype(value: Any) -> np.dtype:
-    try:
-        return require_canonical(require_dtype(value))
-    except TypeError as error:
-        raise Decline(str(error)) from None
-
-
-def require_no_error(ufunc: np.ufunc, operands: Sequence[Operand], loop: Dtypes) -> None:
-    """Integer powers raise on a negative exponent: only exponents that cannot be negative are captured."""
-    if ufunc is not np.power or loop[0].kind != "i":
-        return
-    exponent = operands[1].value
-    if isinstance(exponent, Array):
-        constant = exponent.node.params["value"] if exponent.node.op == "constant" else None
-        exact = np.can_cast(exponent.dtype, loop[1], "safe")
-        known = exact and (exponent.dtype.kind in "ub" or constant is not None and constant >= 0)
-    else:
-        known = isinstance(exponent, (int, Dim)) and bool(exponent >= 0)
-    if not known:
-        raise Decline("integers to integer powers that may be negative run as NumPy")
-
-
-# --- the call
 
 
 def call_ufunc(
@@ -358,88 +202,9 @@ def is_repeated(shape: Shape, axis: int) -> bool:
 EXPANSIONS: dict[np.ufunc, Callable[..., Node]] = {umath.clip: expand_clip}
 
 
-# --- two outputs
-
-
-def call_divmod(builder: Builder, *arguments: Any, **keywords: Any) -> tuple[Array, Array]:
-    return call_both(np.divmod, (np.floor_divide, np.remainder), builder, *arguments, **keywords)
-
-
-def call_both(
-    ufunc: np.ufunc,
-    halves: tuple[np.ufunc, np.ufunc],
-    builder: Builder,
-    *arguments: Any,
-    out: Any = None,
-    **keywords: Any,
-) -> tuple[Array, Array]:
-    """A ufunc with two outputs whose results are those of two other ufuncs."""
-    inputs, outs = split_outputs(ufunc, arguments, out)
-    if any(isinstance(o, Array) for o in outs):
-        raise Decline(f"out= of {ufunc.__name__} runs as NumPy")
-    first, second = (call_ufunc(half, builder, *inputs, out=o, **keywords) for half, o in zip(halves, outs))
-    return first, second
-
-
-def call_parts(
-    ufunc: np.ufunc, parts: Callable[..., tuple[Node, Node]], builder: Builder, *arguments: Any, out: Any = None
-) -> Any:
-    """A ufunc that takes numbers apart in two ways. Keywords run as NumPy."""
-    (x,), outs = split_outputs(ufunc, arguments, out)
-    if any(o is not None for o in outs):
-        raise Decline(f"out= of {ufunc.__name__} runs as NumPy")
-    source = operand(builder, x)
-    (source,) = [without_arrays(builder, source, 1)] if source.is_weak else [source]
-    dtype, *_ = resolve(ufunc, (source.type, None, None))
-    assert isinstance(source.value, Array)
-    nodes = parts(builder, source.node(builder, dtype))
-    metas = [result_meta(source.shape, node.dtype, [source.value]) for node in nodes]
-    return tuple(fresh(builder, node, meta, boxed=bool(source.shape)) for node, meta in zip(nodes, metas))
-
-
-def modf_parts(builder: Builder, x: Node) -> tuple[Node, Node]:
-    """Fractional part, with the sign of x, and integral part."""
-    whole = builder.apply("trunc", x)
-    difference = builder.apply("subtract", x, whole)  # nan for infinities, where the fraction is 0
-    fraction = builder.apply("where", builder.apply("isinf", x), full(builder, x.shape, 0, x.dtype), difference)
-    return builder.apply("copysign", fraction, x), whole
-
-
-def frexp_parts(builder: Builder, x: Node) -> tuple[Node, Node]:
-    """Mantissa in [0.5, 1) and exponent, read from the bits."""
-    if x.dtype == np.float16:
-        mantissa, exponent = frexp_parts(builder, cast(builder, x, np.dtype(np.float32)))
-        return cast(builder, mantissa, x.dtype), exponent
-    if x.dtype.itemsize not in (4, 8):
-        raise Decline("frexp of long double runs as NumPy")
-    limits, integer = np.finfo(x.dtype), np.dtype(f"i{x.dtype.itemsize}")
-    width, bias, mask = limits.nmant, limits.maxexp - 2, 2**limits.nexp - 1
-
-    def number(value: float, dtype: np.dtype) -> Node:
-        return full(builder, x.shape, value, dtype)
-
-    # Subnormal numbers are made normal first.
-    small = builder.apply("less", builder.apply("absolute", x), number(limits.tiny, x.dtype))
-    scaled = builder.apply("where", small, builder.apply("multiply", x, number(2.0**width, x.dtype)), x)
-    bits = builder.apply("bitcast", scaled, dtype=integer)
-    shifted = builder.apply("right_shift", bits, number(width, integer))
-    exponent = builder.apply("subtract", builder.apply("bitwise_and", shifted, number(mask, integer)), number(bias, integer))
-    lowered = builder.apply("subtract", exponent, number(width, integer))
-    exponent = builder.apply("where", small, lowered, exponent)
-    kept = builder.apply("bitwise_and", bits, number(~(mask << width), integer))
-    mantissa = builder.apply("bitcast", builder.apply("bitwise_or", kept, number(bias << width, integer)), dtype=x.dtype)
-    # 0, infinities and NaN are their own mantissa.
-    ordinary = builder.apply("logical_and", builder.apply("isfinite", x), builder.apply("not_equal", x, number(0, x.dtype)))
-    exponent = builder.apply("where", ordinary, exponent, number(0, integer))
-    return builder.apply("where", ordinary, mantissa, x), cast(builder, exponent, np.dtype(np.int32))
-
-
 def is_captured(ufunc: Any) -> bool:
     return isinstance(ufunc, np.ufunc) and (ufunc in EXPANSIONS or ufunc.__name__ in OPS and OPS[ufunc.__name__].numpy is ufunc)
 
 
 for captured_ufunc in [op.numpy for op in OPS.values() if is_captured(op.numpy)] + list(EXPANSIONS):
     FUNCTIONS[captured_ufunc] = partial(call_ufunc, captured_ufunc)
-FUNCTIONS[np.divmod] = call_divmod
-FUNCTIONS[np.modf] = partial(call_parts, np.modf, modf_parts)
-FUNCTIONS[np.frexp] = partial(call_parts, np.frexp, frexp_parts)
