@@ -88,12 +88,13 @@ def readable(path: Path) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 def test_hanging_compiler_is_killed_with_its_children(fake, monkeypatch):
     monkeypatch.setattr(compiler_module, "PROBE_TIMEOUT", 0.3)
-    cache = fake("sleep 86399.5 & sleep 86399.5; exit 0")
+    seconds = f"8{os.getpid()}.5"  # of this test alone, whatever an earlier one left behind
+    cache = fake(f"sleep {seconds} & sleep {seconds}; exit 0")
     began = time.monotonic()
     with pytest.raises(CompilerTimeout, match=r"stopped after 0.3 s"):
         find_compiler(cache)
     assert time.monotonic() - began < 10
-    assert not running("sleep\x0086399.5")
+    assert not running(f"sleep\x00{seconds}")
 
 
 @needs_compiler

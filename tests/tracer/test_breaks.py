@@ -108,7 +108,7 @@ def count_down(x, n):
 
 
 def test_many_iterations_keep_the_stack_flat():
-    compiled = npc.compile(count_down, backend="eager")
+    compiled = npc.compile(count_down)
     depth = sys.getrecursionlimit()
     got = compiled(np.zeros(2), 100_000)
     np.testing.assert_array_equal(got[0], np.full(2, -100_000.0))
