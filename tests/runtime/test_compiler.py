@@ -74,15 +74,14 @@ def test_lying_compiler(fake, lie):
 
 
 def running(marker: str) -> bool:
-    return any(marker in path.read_text(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path))
+    return any(marker in command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
 
 
-def readable(path: Path) -> bool:
+def command_line(path: Path) -> str:
     try:
-        path.read_text(errors="replace")
-    except OSError:
-        return False
-    return True
+        return path.read_text(errors="replace")
+    except OSError:  # it ended meanwhile
+        return ""
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -211,12 +210,16 @@ print(int(loader.load(constant(3), [INT64]).call()[0]))
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 def test_interrupt_kills_the_compiler(tmp_path):
     slow = tmp_path / "slow"
-    slow.write_text("#!/bin/sh\nsleep 86399.25 & sleep 86399.25\n")
+    duration = f"86399.{os.getpid()}"  # tells this test's processes from those of another run on this machine
+    slow.write_text(f"#!/bin/sh\nsleep {duration} & sleep {duration}\n")
     slow.chmod(0o755)
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "cache"), str(slow)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.getcwd()})
     assert done.stdout.split() == ["interrupted", "3"], done.stderr
-    assert not running("sleep\x0086399.25")
+    deadline = time.monotonic() + 5
+    while running(f"sleep\0{duration}"):
+        assert time.monotonic() < deadline, "the compiler's children are still there"
+        time.sleep(0.05)
 
 
 @needs_compiler
