@@ -125,10 +125,8 @@ def test_links_are_relative() -> None:
 def test_readme_has_two_commands_and_ci_runs_them() -> None:
     commands = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("python3 -m venv ")]
     assert len(commands) == 2
-    assert [word for word in ("examples/quickstart.py", "pytest") for line in commands if line.endswith(word)] == [
-        "examples/quickstart.py",
-        "pytest",
-    ]
+    assert commands[0].endswith(" examples/quickstart.py")
+    assert " -m pytest" in commands[1]
     assert all(f"readme_command {word}" in (ROOT / ".ci/run").read_text() for word in ("quickstart", "pytest"))
 
 
