@@ -42,7 +42,11 @@ def method(*names: str) -> Callable[[Captured], Captured]:
         @wraps(captured)
         def call(builder: Builder, x: Array, /, *args: Any, **kwargs: Any) -> Any:
             result = captured(builder, boxed(x), *args, **kwargs)
-            return result if x.meta.boxed else unbox(result)
+            if x.meta.boxed:
+                return result
+            if result is None:
+                raise Decline("a NumPy scalar cannot be changed")
+            return unbox(result)
 
         for name in names:
             assert name not in METHODS, f"ndarray.{name} has two captured forms"

@@ -1,0 +1,99 @@
+"""A pytest plugin: NumPy's own tests call the captured forms, each call a graph of its own that the eager backend runs.
+
+`pytest -p tests.shim.through_shim --pyargs numpy.lib.tests.test_shape_base`. What the shim declines runs as NumPy.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.numpy_shim.registry import FUNCTIONS, SUPPORTED_KINDS
+from npcompile.tensor_core import Array, Decline
+from tests.shim.harness import Capture
+
+CONSTANTS = (int, float, complex, str, type, np.dtype, type(None), type(Ellipsis), slice, type(np._NoValue))
+captured_calls: collections.Counter[str] = collections.Counter()
+
+
+class Unsupported(Exception):
+    """An argument that the tracer would not hand to the shim."""
+
+
+class Arguments(Capture):
+    """Arguments as the tracer hands them over: arrays traced, numbers constant, the same array twice the same."""
+
+    def wrap(self, value: Any) -> Any:
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self.wrap_array(value)
+        if type(value) in (tuple, list):
+            return type(value)(self.wrap(v) for v in value)
+        if type(value) is dict:
+            return {k: self.wrap(v) for k, v in value.items()}
+        if not isinstance(value, CONSTANTS):
+            raise Unsupported(type(value))
+        return value
+
+    def wrap_array(self, value: Any) -> Array:
+        is_plain = type(value) is np.ndarray or isinstance(value, np.generic)
+        if not is_plain or value.dtype.kind not in SUPPORTED_KINDS or not value.dtype.isnative or value.dtype.char in "gG":
+            raise Unsupported(value.dtype)
+        for storage in self.storages:
+            if self.values[storage.source] is value:
+                return Array(storage, (), storage.meta)
+        if any(np.may_share_memory(value, other) for other in self.values):
+            raise Unsupported("overlapping arguments")
+        return super().wrap(value)
+
+
+def holds_arrays(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return len(value) < 1000 and any(map(holds_arrays, value))
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def through_shim(function: Any, name: str) -> Any:
+    captured = FUNCTIONS[function]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not holds_arrays([*args, *kwargs.values()]):
+            return function(*args, **kwargs)
+        arguments = Arguments()
+        try:
+            traced_args, traced_kwargs = arguments.wrap(list(args)), arguments.wrap(kwargs)
+            result = captured(arguments.builder, *traced_args, **traced_kwargs)
+        except (Decline, Unsupported):
+            return function(*args, **kwargs)
+        captured_calls[name] += 1
+        return arguments.run(result)
+
+    return call
+
+
+class Namespace(types.ModuleType):
+    """numpy, with the captured functions in place."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        is_captured = isinstance(value, (types.FunctionType, type(np.sum))) and value in FUNCTIONS
+        found = through_shim(value, name) if is_captured else value
+        self.__dict__[name] = found
+        return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    namespace = Namespace("numpy")
+    for module in {item.module for item in items if isinstance(item, pytest.Function)}:
+        for name, value in list(vars(module).items()):
+            if value is np:
+                setattr(module, name, namespace)
+            elif isinstance(value, (types.FunctionType, type(np.sum))) and getattr(np, name, None) is value:
+                setattr(module, name, getattr(namespace, name))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    terminalreporter.write_line(f"captured calls: {sum(captured_calls.values())} of {len(captured_calls)} functions")
