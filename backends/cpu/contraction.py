@@ -200,7 +200,7 @@ def factor(graph: Graph) -> FactoredGraph:
         return FactoredGraph(graph, False)
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
-    factoring = Factoring(Builder(env=env), may_guard=not graph.writes and "under" not in graph.checks)
+    factoring = Factoring(Builder(env=env), may_guard=not graph.writes)
     for node in graph.inputs:
         factoring.new[node] = factoring.builder.input(node.meta)
     for node in graph.nodes:
@@ -223,11 +223,13 @@ def run_factored(
     if not factored.is_guarded:
         return fast
     whole: list[CompiledGraph] = []
+    may_underflow = "under" in graph.checks  # products that the factored program does not make
 
     def call(*args: Any) -> tuple[Any, ...]:
-        *results, holds = fast.call(*args)
-        if holds:
-            return tuple(results)
+        if not (may_underflow and np.geterr()["under"] != "ignore"):
+            *results, holds = fast.call(*args)
+            if holds:
+                return tuple(results)
         if not whole:
             whole.append(compile_graph(graph))
         return whole[0].call(*args)
