@@ -128,6 +128,16 @@ def test_fullgraph_error_names_reason_hint_and_line():
     assert f"test_api.py:{line}" in str(error.value) and "stays in the graph" in str(error.value)
 
 
+def test_fullgraph_does_not_hide_a_long_loop():
+    def f(x):
+        for _ in range(100):
+            x = x + 1
+        return x
+
+    with pytest.raises(npc.GraphBreakError, match=r"a loop too long to unroll \(test_api.py:\d+\)"):
+        npc.compile(f, fullgraph=True)(np.ones(2))
+
+
 def test_logs(caplog):
     npc.set_logs(graph_code=True, graph_breaks=True, guards=True)
     try:

@@ -404,8 +404,8 @@ class CompiledFunction:
 
     def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
         """Compile the graph and generate the program that runs it and goes on."""
-        if self.options.fullgraph and isinstance(outcome, (Stop, Branch)):
-            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {outcome.reason}")
+        if self.options.fullgraph and not isinstance(outcome, Return):
+            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
         emitter = Emitter(capture, self.name_constant)
         ending = Ending(self, point, capture, frame, emitter)
         live = ending.live_values(outcome)
@@ -447,6 +447,13 @@ class CompiledFunction:
         log("output_code", lambda: compiled.source)
         self.graphs.append((graph, compiled))
         return compiled
+
+
+def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
+    """Why the program is more than one graph."""
+    if isinstance(outcome, (Stop, Branch)):
+        return outcome.reason
+    return Break("a loop too long to unroll", "Whole-array operations stay in the graph.", program.location(outcome.index))
 
 
 _warned: set[str] = set()
