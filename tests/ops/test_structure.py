@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from npcompile.tensor_core import OPS
+from npcompile.tensor_core.ops.reduction import REDUCERS
 from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, apply_all, check_meta, numbers
 from tests.shim.harness import same_values
 
 Case = tuple[str, list[np.ndarray], dict[str, Any], np.ndarray]
 FLOAT64 = np.dtype(float)
+REDUCED_KINDS = {"logical_and": "b", "logical_or": "b", "logical_xor": "b", "add": "iufc", "multiply": "iufc"} | dict.fromkeys(
+    ("bitwise_and", "bitwise_or", "bitwise_xor"), "biu"
+)
 INT64 = np.dtype(np.int64)
 
 
@@ -60,7 +64,7 @@ def indexing(x: np.ndarray) -> list[Case]:
     rng = np.random.default_rng(3)
     rows, columns = rng.integers(-2, 2, (2, 5)), rng.integers(-3, 3, (2, 5))
     value = numbers(x.dtype, rng, (2, 5, 3, 4))
-    scattered, combined = x.copy(), x.copy()
+    scattered = x.copy()
     scattered[rows] = value
     cases: list[Case] = [
         ("gather", [x, rows], {}, x[rows]),
@@ -69,9 +73,12 @@ def indexing(x: np.ndarray) -> list[Case]:
         ("gather", [x, rows[:, :0]], {}, x[rows[:, :0]]),
         ("scatter", [x, value, rows], {"mode": "set"}, scattered),
     ]
-    if x.dtype.kind in "iu":  # exact in any order
-        np.add.at(combined, (rows, columns), value[:, :, 0])
-        cases.append(("scatter", [x, value[:, :, 0], rows, columns], {"mode": "add"}, combined))
+    for mode, ufunc in REDUCERS.items():
+        if x.dtype.kind in REDUCED_KINDS.get(mode, "biufc") and (mode != "multiply" or x.dtype.kind != "c"):
+            combined = x.copy()
+            with np.errstate(all="ignore"):
+                ufunc.at(combined, (rows, columns), value[:, :, 0])
+            cases.append(("scatter", [x, value[:, :, 0], rows, columns], {"mode": mode}, combined))
     return cases
 
 
