@@ -18,8 +18,8 @@ MODES = ("default", "reduce-overhead", "max-autotune")
 _INSPECTS_ITSELF = ("locals", "vars", "eval", "exec", "globals", "dir", "super", "__class__", "_getframe", "currentframe")
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
 
-# Entry -> what was compiled for it. The entry itself holds its CompiledFunction through its globals.
-_compiled: weakref.WeakKeyDictionary[Callable[..., Any], CompiledFunction] = weakref.WeakKeyDictionary()
+# Everything compiled and still in use: an entry holds its CompiledFunction.
+_alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
 @overload
@@ -103,8 +103,9 @@ def compile(
         return types.MethodType(bound, function.__self__)
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
-    if function in _compiled:
-        function = _compiled[function].user
+    known = compiled_function(function)
+    if known is not None:
+        function = known.user
     return make_entry(function, Options(find_backend(backend), fullgraph, dynamic, mode))
 
 
@@ -115,7 +116,8 @@ def make_entry(function: types.FunctionType, options: Options) -> types.Function
     entry = compiled.entry
     functools.update_wrapper(entry, function)
     entry.__npcompile_original__ = function  # type: ignore[attr-defined]
-    _compiled[entry] = compiled
+    entry.__npcompile__ = compiled  # type: ignore[attr-defined]
+    _alive.add(compiled)
     return entry
 
 
@@ -126,12 +128,17 @@ def is_capturable(code: types.CodeType) -> bool:
 
 def compiled_function(function: Callable[..., Any]) -> CompiledFunction | None:
     """What is compiled for a function that `compile` returned."""
-    return _compiled.get(function)
+    return getattr(function, "__npcompile__", None)
+
+
+def all_compiled() -> list[CompiledFunction]:
+    """What is compiled for every function of this process."""
+    return list(_alive)
 
 
 def reset() -> None:
     """Forget everything compiled in this process; the disk cache stays. Functions compile again when called."""
-    for compiled in list(_compiled.values()):
+    for compiled in all_compiled():
         compiled.forget()
 
 

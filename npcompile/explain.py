@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.compiler import compile, compiled_function
+from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.tensor_core.graph import Graph
 from npcompile.tracer.capture import Break
 from npcompile.tracer.point import CompiledFunction
@@ -95,10 +95,8 @@ def account(compiled: CompiledFunction, result: Any) -> Explanation:
 
 def compile_times() -> dict[str, float]:
     """Seconds spent in each phase of compiling, summed over every function of this process."""
-    from npcompile import compiler
-
     total: dict[str, float] = {}
-    for compiled in list(compiler._compiled.values()):
+    for compiled in all_compiled():
         for phase, value in account(compiled, None).seconds.items():
             total[phase] = total.get(phase, 0.0) + value
     return total

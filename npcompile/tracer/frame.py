@@ -14,6 +14,7 @@ from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 INLINE_DEPTH = 24
+USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own
 INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
 
 
@@ -155,6 +156,9 @@ class Frame:
             except Decline as decline:
                 self.stack = saved
                 self.declined(index, decline, began)
+            except USER_ERRORS as error:
+                self.stack = saved
+                self.declined(index, Decline(f"{type(error).__name__}: {error}"), began)
             if result is None:
                 self.index = index + 1
             elif isinstance(result, int):

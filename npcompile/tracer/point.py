@@ -8,6 +8,7 @@ import threading
 import time
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,7 +183,7 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
     return state
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class CompiledFunction:
     """Everything compiled for one Python function."""
 
@@ -200,11 +201,13 @@ class CompiledFunction:
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
     callees: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
+    filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
 
     def __post_init__(self) -> None:
         self.code = self.user.__code__
+        weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
         self.facts = analyse(self.code)
         self.prepare()
@@ -286,6 +289,7 @@ class CompiledFunction:
         with self.lock:
             for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.callees):
                 made.clear()
+            drop_sources(self.filenames)
             self.prepare()
 
     def freeze(self) -> None:
@@ -311,6 +315,7 @@ class CompiledFunction:
         """Compile generated text; tracebacks and debuggers show its lines."""
         filename = f"<npcompile {self.code.co_qualname} {name} {id(self):x}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        self.filenames.append(filename)
         scope: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), self.namespace, scope)
         (made,) = scope.values()
@@ -447,6 +452,12 @@ class CompiledFunction:
         log("output_code", lambda: compiled.source)
         self.graphs.append((graph, compiled))
         return compiled
+
+
+def drop_sources(filenames: list[str]) -> None:
+    for filename in filenames:
+        linecache.cache.pop(filename, None)
+    filenames.clear()
 
 
 def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:

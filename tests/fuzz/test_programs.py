@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.fuzz import programs
 from tests.fuzz.generate import draw_program
 from tests.fuzz.programs import Program, define
@@ -40,8 +42,18 @@ def check_program(program: Program, backend: str) -> None:
             theirs, their_prints = observed(user, user, theirs_arguments)
             ours, our_prints = observed(compiled, user, ours_arguments)
             same_outcome(ours, theirs, program.is_exact)
+            if theirs.error is None:
+                raises_nothing_while_capturing(compiled, program)
             assert len(our_prints) == len(their_prints)
             compare_values(our_prints, their_prints, program.is_exact)
+
+
+def raises_nothing_while_capturing(compiled: Any, program: Program) -> None:
+    """A break for an error that NumPy does not raise is a mistake in what is captured."""
+    known = compiled_function(compiled)
+    if known is not None and not any("try:" in line for line in program.body):
+        wrong = [b for b in known.breaks if re.match(r"\w+Error: ", b.reason)]
+        assert not wrong, wrong
 
 
 def observed(function: Any, user: Any, arguments: list[Any]) -> tuple[Outcome, list[Any]]:

@@ -171,3 +171,20 @@ def test_sizes_found_equal_are_written_differently(x):
 @check(np.zeros((0, 2)))
 def test_strides_of_an_empty_array(x):
     return (x * 2).strides, x[None].strides
+
+
+@check(np.arange(3) + 1j)
+def test_complex_number_has_no_floor(x):
+    v = x.sum().item()
+    return v // 2
+
+
+@check(lambda round: 2.5 * (round + 1))
+def test_errors_of_python_numbers(x):
+    seen = []
+    for operation in (lambda: (x + 1j) // 2, lambda: (x + 1j) < 2, lambda: [1, 2] * x, lambda: [1, x][::0], lambda: x[0]):
+        try:
+            seen.append(operation())
+        except (TypeError, ValueError) as error:
+            seen.append(str(error))
+    return seen

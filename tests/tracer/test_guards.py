@@ -1,6 +1,7 @@
 """What makes a compiled program usable again, and what makes it stale."""
 
 import gc
+import linecache
 import threading
 import warnings
 import weakref
@@ -168,6 +169,15 @@ def test_arrays_are_not_kept_alive():
     del x
     gc.collect()
     assert watched() is None and result() is None
+
+
+def test_compiled_functions_are_collected():
+    compiled = npc.compile(lambda x: x * 2, backend="eager")
+    compiled(np.ones(3))
+    watched, lines = weakref.ref(compiled_function(compiled)), len(linecache.cache)
+    del compiled
+    gc.collect()
+    assert watched() is None and len(linecache.cache) < lines
 
 
 def test_one_compile_while_other_threads_wait():
