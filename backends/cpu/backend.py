@@ -50,8 +50,8 @@ def lower(schedule: Schedule) -> list[Kernel]:
     for group in schedule.groups:
         for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
             kernels.append(kernel)
-    for node, buffer in schedule.copies:
-        kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, buffer))
+    for node, source, target in schedule.copies:
+        kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
     for number, kernel in enumerate(kernels):
         kernel.name = kernel_name(kernel, number)
     return kernels

@@ -108,6 +108,38 @@ class Accumulator:
     result: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows and columns in a buffer: a byte offset, and two strides."""
+
+    buffer: str
+    offset: Size
+    row: Size
+    column: Size
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.offset} + {self.row} * row + {self.column} * column]"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """result = left @ right, of `sizes` (m, n, k), by BLAS. `block` as in the graph's op."""
+
+    dtype: np.dtype
+    result: Matrix
+    left: Matrix
+    right: Matrix
+    sizes: tuple[Size, Size, Size]
+    block: int | None = None
+
+    @property
+    def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
+        return self.result, self.left, self.right
+
+    def __str__(self) -> str:
+        return f"{self.result} = {self.left} @ {self.right}  # {' x '.join(map(str, self.sizes))}"
+
+
 @dataclass(slots=True)
 class Loop:
     axis: str
@@ -172,7 +204,7 @@ class ScratchRow:
         return f"with {self.buffer} = scratch({self.bytes})"
 
 
-Statement = Let | Position | Load | Store | CheckIndex | Accumulate | Loop | Reduce | Columns | Scan | ScratchRow
+Statement = Let | Position | Load | Store | CheckIndex | Accumulate | Product | Loop | Reduce | Columns | Scan | ScratchRow
 
 
 @dataclass(slots=True)
@@ -230,6 +262,8 @@ def indices(statement: Statement) -> list[Size]:
             return [statement.index]
         case Accumulate():
             return [statement.position]
+        case Product():
+            return [x.offset for x in statement.matrices]
         case _:
             return []
 
@@ -245,6 +279,9 @@ def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[S
                 result.append(replace(statement, index=change(statement.index)))
             case Accumulate():
                 result.append(replace(statement, position=change(statement.position)))
+            case Product():
+                made, left, right = (replace(x, offset=change(x.offset)) for x in statement.matrices)
+                result.append(replace(statement, result=made, left=left, right=right))
             case Loop() | Reduce() | Scan() | ScratchRow():
                 result.append(replace(statement, body=map_indices(statement.body, change)))
             case Columns():

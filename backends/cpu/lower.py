@@ -428,7 +428,7 @@ def lower_columns(lowering: Lowering, group: Group) -> Kernel:
     space = group.space
     own = identity(space)
     order = axis_order(accesses(lowering.schedule, group.members, with_stores=False), space)
-    column = order[-1]
+    column = [a for a in order if a not in group.reduced][-1]
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
     outer = [(f"v{a}", space[a]) for a in range(len(space)) if a not in group.reduced and a != column and not is_one(space[a])]
     reduced = [(f"v{a}", space[a]) for a in order if a in group.reduced and not is_one(space[a])]
@@ -506,7 +506,7 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
         update = scatter_kernel(lowering, node, target, own)
     finish(update, schedule, lowering)
     kernels.append(update)
-    kernels += [copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more) for k, more in enumerate(schedule.stores[node][1:])]
+    kernels += [copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more, target) for k, more in enumerate(schedule.stores[node][1:])]
     return kernels
 
 
@@ -528,14 +528,16 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
     return Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
 
 
-def copy_kernel(schedule: Schedule, name: str, node: Node, target: Buffer) -> Kernel:
-    """target[...] = node, whose value is in memory, or cheap."""
+def copy_kernel(schedule: Schedule, name: str, node: Node, target: Buffer, source: Buffer | None = None) -> Kernel:
+    """target[...] = node, whose value is in `source`, or cheap."""
     lowering = Lowering(schedule, name)
     own = identity(node.shape)
-    order = axis_order([(target.strides, own, node.dtype.itemsize)], node.shape)
+    found = [(b.strides, own, node.dtype.itemsize) for b in (target, target, source) if b]
+    order = axis_order(found, node.shape)
 
     def body() -> None:
-        lowering.scopes[-1].statements.append(lowering.store(target, own, lowering.value(node, own)))
+        value = lowering.load(source, own, None) if source else lowering.value(node, own)
+        lowering.scopes[-1].statements.append(lowering.store(target, own, value))
 
     kernel = Kernel(name, [], nest(lowering, [(f"v{a}", node.shape[a]) for a in order if not is_one(node.shape[a])], body))
     finish(kernel, schedule, lowering)

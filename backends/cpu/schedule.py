@@ -21,6 +21,7 @@ from npcompile.backends.cpu.index import (
     split_linear,
 )
 from npcompile.backends.cpu.primitives import EXPENSIVE
+from npcompile.backends.cpu.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
@@ -98,14 +99,14 @@ class Schedule:
     memory: dict[Node, Buffer]  # where the value of an anchor or input can be read
     stores: dict[Node, list[Buffer]]  # where its kernel puts it
     in_place: set[Node]  # updates that store into the memory of what they update
-    copies: list[tuple[Node, Buffer]]  # at the end: temporaries to the inputs that are written
+    copies: list[tuple[Node, Buffer, Buffer]]  # at the end: values in temporaries to the inputs that are written
 
     def __str__(self) -> str:
         lines = [str(b) for b in self.buffers]
         for group in self.groups:
             stored = [f"{n.op} -> {', '.join(b.name for b in self.stores[n])}" for n in group.members if self.stores.get(n)]
             lines.append(f"{group}; {'; '.join(stored)}{' in place' if self.in_place & set(group.members) else ''}")
-        lines += [f"copy {self.memory[n].name} -> {b.name}" for n, b in self.copies]
+        lines += [f"copy {a.name} -> {b.name}" for _, a, b in self.copies]
         return "\n".join(lines)
 
 
@@ -222,6 +223,8 @@ def element_operands(node: Node, index: Index) -> list[tuple[Node, Index]]:
 def reads_of(node: Node, anchors: set[Node]) -> list[tuple[Node, Index]]:
     space, _ = space_of(node)
     index = identity(space)
+    if node.op == "input":
+        return [(node, index)]
     reads = Reads(anchors, ranges_of(space))
     if node.op in (*REDUCTIONS, *UPDATES, "scan"):
         for x, i in element_operands(node, index):
@@ -289,6 +292,10 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
         if n in forced or is_worth_storing or (depth[n] > DEEPEST and n.op not in MOVEMENT):
             anchors[n] = None
             cost[n], depth[n] = 1, 0
+        if is_product(n):
+            for x in map(lambda x: in_memory(x, anchors.keys() | forced), n.inputs):
+                if x.op != "input":
+                    anchors[x] = None
         if n.op == "input":
             anchors.pop(n, None)
     inputs_given_out = [r.node for r in results if r.node.op == "input"]
@@ -298,6 +305,19 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
         if n.op in UPDATES and reads_elsewhere(n, n.inputs[0], reads_of(n, found)):
             found |= {x for x in n.inputs[1:] if x.op != "input"}
     return [n for n in nodes if n in found]
+
+
+def in_memory(operand: Node, anchors: Set[Node]) -> Node:
+    """What is to be in memory so that BLAS can read `operand`: an array that it is a strided view of, or itself."""
+    own = index = identity(operand.shape)
+    ranges = ranges_of(operand.shape)
+    node = operand
+    while node not in anchors and node.op in MOVEMENT:
+        index = source_index(node, index, ranges)
+        (node,) = node.inputs
+    axes = [a for i in own for a in symbols_in(i)]
+    is_view = node.meta.ndim > 0 and all(split_linear(i, a) is not None for i in index for a in axes)
+    return node if is_view and node.op not in LEAVES else operand
 
 
 def live_nodes(results: Sequence[Result]) -> list[Node]:
@@ -356,6 +376,8 @@ class Grouping:
             return "update"
         if node.op == "scan":
             return "scan"
+        if is_product(node):
+            return "product"
         if not reduced:
             return "rows" if node.op in REDUCTIONS else "map"
         if node.op == "arg_reduce":
@@ -373,7 +395,7 @@ class Grouping:
         return self.strides[node] if node in self.strides else node.meta.strides
 
     def join(self, node: Node, group: Group) -> bool:
-        if group.mode in ("scan", "update"):
+        if group.mode in ("scan", "update", "product"):
             return False
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
@@ -534,7 +556,7 @@ def can_fail(node: Node, anchors: set[Node]) -> bool:
 def build_schedule(graph: Graph) -> Schedule:
     results = results_of(graph)
     anchors = choose_anchors(graph, results)
-    strides = {n: layout(n) for n in anchors}
+    strides = {n: layout(n) for n in anchors if n.op != "input"}
     for r in reversed(results):
         if r.node.op != "input":  # an input that is given out is read where it is
             strides[r.node] = r.strides
@@ -619,7 +641,16 @@ class Memory:
             elif not chain and self.may_store(r.node, target, last_failure):
                 self.give(r.node, buffer)
             else:
-                schedule.copies.append((r.node, buffer))
+                schedule.copies.append((r.node, self.temporary(r.node), buffer))
+
+    def temporary(self, node: Node) -> Buffer:
+        """Memory that the value of `node` is stored to, and that nothing overwrites."""
+        if node.op != "input" and node in self.schedule.memory:
+            return self.schedule.memory[node]
+        strides = self.grouping.strides.get(node, node.meta.strides if node.op != "input" else layout(node))
+        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, strides, "temporary"))
+        self.give(node, buffer)
+        return buffer
 
     def chain_is_free(self, chain: list[Node], target: Node, last_failure: int) -> bool:
         if self.position(chain[0]) <= last_failure:
@@ -660,8 +691,7 @@ class Memory:
         later = [m for m, _ in self.readers.get(node, []) if group.phase.get(m, 0) > group.phase.get(node, 0)]
         is_kept = group.reduced and (node.op in REDUCTIONS or not same_shape(node.shape, group.space))
         if self.needs_memory(node, elsewhere):
-            strides = self.grouping.strides[node]
-            self.give(node, self.new(Buffer(f"b{len(schedule.buffers)}", node.dtype, node.shape, strides, "temporary")))
+            self.temporary(node)
         elif later and not is_kept:
             inner = [n for a, n in enumerate(group.space) if a in group.reduced]
             steps = iter(contiguous_strides(tuple(inner), node.dtype.itemsize))
@@ -670,8 +700,7 @@ class Memory:
 
     def needs_memory(self, node: Node, elsewhere: list[Node]) -> bool:
         is_base = any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
-        is_copied = any(n is node for n, _ in self.schedule.copies)
-        return bool(elsewhere) or is_base or is_copied or node.op in (*UPDATES, "scan")
+        return bool(elsewhere) or is_base or node.op in (*UPDATES, "scan")
 
 
 def update_chain(node: Node) -> list[Node]:
