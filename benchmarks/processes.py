@@ -66,8 +66,11 @@ def in_turn(row: Row, sides: Iterable[Side], one: Callable[[Side], float], repet
     seconds: dict[str, list[float]] = {side.name: [] for side in present}
     for _ in range(repetitions):
         for side in present:
-            seconds[side.name].append(one(side))
-    row.timings = {name: Timing.of(each) for name, each in seconds.items()}
+            try:
+                seconds[side.name].append(one(side))
+            except subprocess.CalledProcessError as error:  # what it said is on standard error
+                row.absent[side.name] = f"FAILED with status {error.returncode}"
+    row.timings = {name: Timing.of(each) for name, each in seconds.items() if name not in row.absent}
     return row
 
 

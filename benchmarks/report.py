@@ -30,7 +30,7 @@ def cell(row: Row, side: str) -> str:
     timing = row.timings.get(side)
     if timing is None:
         reason = row.absent.get(side, "")
-        return reason if reason.startswith("WRONG") else "–"
+        return reason if reason.startswith(("WRONG", "FAILED")) else "–"
     return f"{seconds(timing.median)} ({seconds(timing.least)}…{seconds(timing.most)})"
 
 
