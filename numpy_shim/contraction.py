@@ -21,7 +21,7 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
-from npcompile.numpy_shim.manipulation import calls_method, diagonal, ravel
+from npcompile.numpy_shim.manipulation import calls_method, diagonal, part, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
@@ -445,7 +445,11 @@ def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: boo
     zeros = [views.full(builder, (n,), 0, dtype) for n in (before, after)]
     parts = [part for part, n in zip((zeros[0], nodes[0], zeros[1]), (before, length, after)) if not same(n, 0)]
     padded = builder.apply("concatenate", *parts, axis=0) if len(parts) > 1 else parts[0]
-    shape = (length + before + after - width + 1, width)
+    count = length + before + after - width + 1
+    if isinstance(width, int) and width <= FEW and dtype.kind != "b":
+        node = sum_of_shifted(builder, padded, nodes[1], count, width)
+        return fresh(builder, node, TensorMeta((count,), dtype))
+    shape = (count, width)
     windows = builder.apply("gather", padded, windows_of(builder, shape))
     node = contract(builder, [(windows, (0, 1)), (nodes[1], (1,))], (0,))
     return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
@@ -465,6 +469,18 @@ def full_length(width: Size) -> tuple[Size, Size]:
 
 # mode -> length of the second vector -> zeros before and after the first
 MARGINS = {0: valid, "valid": valid, 1: same_length, "same": same_length, 2: full_length, "full": full_length}
+
+
+FEW = 32  # terms that are added one by one, which needs no gather
+
+
+def sum_of_shifted(builder: Builder, padded: Node, factors: Node, count: Size, width: int) -> Node:
+    total = views.full(builder, (count,), 0, factors.dtype)  # a dot product is never -0.0
+    for k in range(width):
+        factor = views.expand(builder, part(builder, factors, 0, k, 1), (count,))
+        term = builder.apply("multiply", part(builder, padded, 0, k, count), factor)
+        total = builder.apply("add", total, term)
+    return total
 
 
 def windows_of(builder: Builder, shape: Shape) -> Node:

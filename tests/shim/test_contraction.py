@@ -172,7 +172,7 @@ def test_einsum_repeated_label() -> None:
 @pytest.mark.parametrize("mode", [0, 1, 2, "valid", "same", "full"])
 @pytest.mark.parametrize("dtype", ["?", "i4", "f4", "f8", "c16"])
 def test_correlation(mode: Any, dtype: str) -> None:
-    for n, m in ((7, 3), (7, 4), (4, 4), (5, 1), (3, 5)):
+    for n, m in ((7, 3), (7, 4), (4, 4), (5, 1), (3, 5), (50, 40)):
         a, v = (np.arange(-2, k - 2).astype(dtype) * (1 + 2j if dtype == "c16" else 1) for k in (n, m))
         for function in (np._core.multiarray.correlate, np._core.multiarray.correlate2):
             check(function, a.astype(dtype), v.astype(dtype)[::-1], mode, must_capture=n >= m)
