@@ -87,7 +87,7 @@ def call_with_out(w: Writer) -> None:
                     f"np.copyto({out}, {x})",
                     f"{out}.fill({scalar(w)})",
                     f"{out}.sort()",
-                    f"np.cumsum({x}[None], axis=0, out={out})"  # a 0-D out crashes NumPy 2.4,
+                    f"np.cumsum({x}[None], axis=0, out={out})",  # a 0-D out crashes NumPy 2.4
                     f"np.add.at({out}, 0, 1)",
                     f"np.fill_diagonal({out}, 2)",
                     f"np.put({out}, [0], 3)",

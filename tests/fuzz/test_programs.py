@@ -52,7 +52,8 @@ def raises_nothing_while_capturing(compiled: Any, program: Program) -> None:
     """A break for an error that NumPy does not raise is a mistake in what is captured."""
     known = compiled_function(compiled)
     if known is not None and not any("try:" in line for line in program.body):
-        wrong = [b for b in known.breaks if re.match(r"\w+Error: ", b.reason)]
+        own = [b for b in known.breaks if "site-packages" not in b.location.filename]  # NumPy's code has its own handlers
+        wrong = [b for b in own if re.match(r"\w+Error: ", b.reason)]
         assert not wrong, wrong
 
 

@@ -188,3 +188,9 @@ def test_errors_of_python_numbers(x):
         except (TypeError, ValueError) as error:
             seen.append(str(error))
     return seen
+
+
+@check(np.ones((1, 1)), np.ones((1, 1)))
+def test_mask_takes_one_axis_of_values(x, y):
+    x[x == 1] = y
+    return x
