@@ -11,11 +11,12 @@ import numpy as np
 
 from npcompile.backends.cpu.c_printer import INTERNAL, REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text, symbol_text
 from npcompile.backends.cpu.contraction import factor, run_factored
-from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Reduce, Scan, walk
+from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Product, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, functions_text, kind, short
+from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
@@ -65,6 +66,9 @@ def kernel_name(kernel: Kernel, number: int) -> str:
         if isinstance(s, Let) and s.op not in ("constant", "cast"):
             operations[s.op] = None
             dtype = short(s.target.dtype)
+        if isinstance(s, Product):
+            operations["product"] = None
+            dtype = short(s.dtype)
         for a in [s.accumulator] if isinstance(s, Scan) else s.accumulators if isinstance(s, (Reduce, Columns)) else []:
             operations[{"add": "sum"}.get(a.reducer, a.reducer)] = None
             dtype = short(a.result.dtype)
@@ -84,6 +88,7 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels))),
         functions_text(loader().compiler.has_vector_math),
         REDUCE_HELPERS,
+        product_text(sorted({short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)})),
     ]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]

@@ -19,6 +19,7 @@ from npcompile.backends.cpu.kernel import (
     Load,
     Loop,
     Position,
+    Product,
     Reduce,
     Scan,
     ScratchRow,
@@ -28,6 +29,7 @@ from npcompile.backends.cpu.kernel import (
     walk,
 )
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, short
+from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
@@ -149,6 +151,8 @@ class Printer:
                 self.check(s)
             case Accumulate():
                 self.accumulate(s)
+            case Product():
+                self.product(s)
             case Loop():
                 self.loop(s)
             case Reduce():
@@ -173,6 +177,13 @@ class Printer:
             self.line(f"else if (__builtin_expect({outside}, 0)) {{ {fail} }}")
         else:
             self.line(f"if (__builtin_expect({outside}, 0)) {{ {fail} }}")
+
+    def product(self, s: Product) -> None:
+        matrices = [", ".join([f"{x.buffer} + {size_text(x.offset)}", size_text(x.row), size_text(x.column)]) for x in s.matrices]
+        m, n, k = map(size_text, s.sizes)
+        block = k if s.block is None else s.block
+        call = f"npc_product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block})"
+        self.line(f"if ({call}) {{ c->failed = 2; goto done; }}")
 
     # --- loops
 
@@ -388,7 +399,7 @@ def tasks_of(kernel: Kernel) -> Tasks:
 def is_map(kernel: Kernel) -> bool:
     """Nothing but parallel loops."""
     return all(s.is_parallel for s in walk(kernel.body) if isinstance(s, Loop)) and not any(
-        isinstance(s, (Reduce, Columns, Scan)) for s in walk(kernel.body)
+        isinstance(s, (Reduce, Columns, Scan, Product)) for s in walk(kernel.body)
     )
 
 
@@ -432,6 +443,10 @@ def sizes_in(s: Statement) -> Iterator[Size]:
     match s:
         case Load() | Store():
             yield s.offset
+        case Product():
+            yield from s.sizes
+            for x in s.matrices:
+                yield from (x.offset, x.row, x.column)
         case Position():
             yield s.index
         case CheckIndex():
@@ -590,7 +605,10 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
             f"  const int64_t tasks = {n}, "
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
-        lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, grain)) goto failed;")
+        grain = "grain"
+        if any(isinstance(s, Product) for s in tasks.body):  # BLAS has threads of its own
+            grain = f"{elements} > {MOST_ALONE} ? tasks : grain"
+        lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
         if kernel.can_fail:
             lines.append(
                 "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "
@@ -598,7 +616,7 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
             )
     if kernel.can_fail:
         lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
-    if any(isinstance(s, ScratchRow) for s in walk(kernel.body)):
+    if any(isinstance(s, (ScratchRow, Product)) for s in walk(kernel.body)):
         lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
     return [*lines, "}"]
 
@@ -617,6 +635,8 @@ def inner_elements(kernel: Kernel, tasks: Tasks) -> str:
         match s:
             case Reduce():
                 total = total + s.count
+            case Product():
+                total = total + product_of(s.sizes)
             case Columns():
                 total = total + product_of([n for _, n in s.loops]) * COLUMN_BLOCK
             case Loop() if not s.is_parallel or not any(isinstance(x, Loop) for x in walk(s.body)):

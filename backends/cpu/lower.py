@@ -19,7 +19,9 @@ from npcompile.backends.cpu.kernel import (
     Let,
     Load,
     Loop,
+    Matrix,
     Position,
+    Product,
     Reduce,
     Scan,
     ScratchRow,
@@ -243,6 +245,8 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
             kernels = [lower_columns(lowering, group)]
         case "scan":
             kernels = [lower_scan(lowering, group)]
+        case "product":
+            return lower_product(lowering, group)
         case "update":
             return lower_update(lowering, group)
     for kernel in kernels:
@@ -479,6 +483,49 @@ def lower_scan(lowering: Lowering, group: Group) -> Kernel:
     return Kernel(lowering.name, [], nest(lowering, outer, body, is_parallel=False))
 
 
+def lower_product(lowering: Lowering, group: Group) -> list[Kernel]:
+    (node,) = group.members
+    schedule, space = lowering.schedule, group.space
+    first, *others = schedule.stores[node]
+    own = identity(space)
+    *stack, m, n, k = own
+    offset = lowering.offset(first, (*stack, m, n))
+    product_of = Product(
+        node.dtype,
+        matrix(first, offset, m, n),
+        matrix(*strided_view(schedule, node.inputs[0], (*stack, m, k)), m, k),
+        matrix(*strided_view(schedule, node.inputs[1], (*stack, k, n)), k, n),
+        space[-3:],
+        node.params.get("block"),
+    )
+    loops = [(f"v{a}", space[a]) for a in range(len(stack)) if not is_one(space[a])]
+    body = nest(lowering, loops, lambda: lowering.scopes[-1].statements.append(product_of), is_parallel=False)
+    kernel = Kernel(lowering.name, [], body)
+    finish(kernel, schedule, lowering)
+    return [kernel, *(copy_kernel(schedule, f"{lowering.name}_copy{i}", node, b, first) for i, b in enumerate(others))]
+
+
+def strided_view(schedule: Schedule, node: Node, index: Index) -> tuple[Buffer, Size]:
+    """The memory that `node` is a view of, and the offset there of its element `index`."""
+    while node not in schedule.memory:
+        index = source_index(node, index, {})
+        (node,) = node.inputs
+    buffer = schedule.memory[node]
+    return buffer, sum((i * s for i, s in zip(index, buffer.strides)), start=0)
+
+
+def matrix(buffer: Buffer, offset: Size, row: Size, column: Size) -> Matrix:
+    """Rows and columns, which `offset` names by these axes."""
+    steps: list[Size] = []
+    for axis in (row, column):
+        (name,) = symbols_in(axis)
+        found = split_linear(offset, name)
+        assert found is not None, (buffer, offset)
+        step, offset = found
+        steps.append(step)
+    return Matrix(buffer.name, offset, *steps)
+
+
 def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
     (node,) = group.members
     schedule = lowering.schedule
@@ -559,6 +606,8 @@ def finish(kernel: Kernel, schedule: Schedule, lowering: Lowering) -> None:
                 kernel.buffers.setdefault(statement.buffer, False)
             case Store() if names[statement.buffer].kind != "row":
                 kernel.buffers[statement.buffer] = True
+            case Product():
+                kernel.buffers |= {statement.left.buffer: False, statement.right.buffer: False, statement.result.buffer: True}
             case CheckIndex():
                 kernel.can_fail = True
     uses = {v.name for s in walk(kernel.body) for v in operands(s)}
@@ -593,6 +642,8 @@ def cost_of(body: Sequence[Statement]) -> float:
                 total += 1.0
             case Accumulate():
                 total += 0.2
+            case Product():
+                return 0.05
     return max(total, 0.3)
 
 

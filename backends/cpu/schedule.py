@@ -7,7 +7,7 @@ all; every other node is recomputed where it is read), `form_groups` (anchors co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,9 @@ from npcompile.backends.cpu.index import (
     is_one,
     source_index,
     split_linear,
+    symbols_in,
 )
+from npcompile.backends.cpu.partition import LEAVES
 from npcompile.backends.cpu.primitives import EXPENSIVE
 from npcompile.backends.cpu.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
@@ -361,7 +363,7 @@ class Grouping:
 
     def add(self, node: Node) -> None:
         self.reads[node] = reads_of(node, self.anchors)
-        if node.op not in (*UPDATES, "scan"):
+        if node.op not in (*UPDATES, "scan") and not is_product(node):
             latest = max((self.home[x].position for x, _ in self.reads[node] if x in self.home), default=-1)
             for group in reversed(self.groups[max(latest, 0) :]):
                 if self.join(node, group):

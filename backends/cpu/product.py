@@ -1,0 +1,161 @@
+"""Matrix products through BLAS: the C text that brings strided operands into the form that ?gemm takes.
+
+A product is an einsum of two operands in canonical form: axes of a stack, then (m, k) times (k, n) gives (m, n).
+`npc_product_<dtype>` takes any strides. An operand with elements side by side along one axis is read where it is;
+others are copied. BLAS stores columns side by side, so a result with rows side by side is computed transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npcompile.backends.cpu.index import is_one
+from npcompile.tensor_core.graph import Node
+
+ROUTINES = {"f4": "sgemm", "f8": "dgemm", "c8": "cgemm", "c16": "zgemm"}
+SYMMETRIC = {"f4": "ssyrk", "f8": "dsyrk"}
+FEW = 128  # products of real numbers: so few are added by plain loops
+MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads for more
+
+CHOICE = """
+/* How ?gemm reads a matrix: transposed or not, and the step from one column (row) to the next; 0 where it cannot. */
+static int64_t npc_leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int64_t size, char* trans) {
+  if (rows == 1) row = size;
+  else if (columns == 1) column = size;
+  if (row == size && (columns == 1 || (column % size == 0 && column >= rows * size))) {
+    *trans = 'N';
+    return columns == 1 ? rows : column / size;
+  }
+  if (column == size && (rows == 1 || (row % size == 0 && row >= columns * size))) {
+    *trans = 'T';
+    return rows == 1 ? columns : row / size;
+  }
+  return 0;
+}
+"""
+
+# c[m, n] = a[m, k] @ b[k, n], strides in bytes. `block`: of so many products sums are made, which are added then.
+PRODUCT = """
+static void npc_few_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+                        const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      TYPE total = 0;
+      for (int64_t l = 0; l < k; l++)
+        total += *(const TYPE*)(a + i * a_m + l * a_k) * *(const TYPE*)(b + l * b_k + j * b_n);
+      *(TYPE*)(c + i * c_m + j * c_n) = total;
+    }
+}
+static char* npc_dense_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  TYPE* made = rt->scratch(rows * columns * (int64_t)sizeof(TYPE) + 1);
+  for (int64_t i = 0; made && i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) made[i * columns + j] = *(const TYPE*)(x + i * row + j * column);
+  return (char*)made;
+}
+static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+                           const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
+  const int64_t size = sizeof(TYPE), limit = rt->blas_limit;
+  if (m * n * k <= FEW || m > limit || n > limit || k > limit) {
+    npc_few_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k);
+    return 0;
+  }
+  char trans_a, trans_b, trans_c;
+  char *made_a = NULL, *made_b = NULL, *made_c = NULL;
+  char* const result = c;
+  const int64_t result_m = c_m, result_n = c_n;
+  int failed = 1;
+  int64_t lead_c = npc_leading(m, n, c_m, c_n, size, &trans_c);
+  if (!lead_c) {
+    if (!(c = made_c = rt->scratch(m * n * size + 1))) goto done;
+    c_m = n * size, c_n = size, lead_c = n, trans_c = 'T';
+  }
+  if (trans_c == 'T') { /* columns of the transposed result are side by side: c' = b' a' */
+    int64_t t;
+    const char* x = a;
+    a = b, b = x;
+    t = a_m, a_m = b_n, b_n = t;
+    t = a_k, a_k = b_k, b_k = t;
+    t = m, m = n, n = t;
+  }
+  const int is_symmetric = SYMMETRIC && a == b && a_m == b_n && a_k == b_k && m == n;
+  int64_t lead_a = npc_leading(m, k, a_m, a_k, size, &trans_a);
+  if (!lead_a || lead_a > limit) {
+    if (!(a = made_a = npc_dense_TAG(a, m, k, a_m, a_k))) goto done;
+    a_m = k * size, a_k = size, lead_a = k, trans_a = 'T';
+  }
+  int64_t lead_b = npc_leading(k, n, b_k, b_n, size, &trans_b);
+  if (is_symmetric) {
+    b = a, lead_b = lead_a;
+  } else if (!lead_b || lead_b > limit) {
+    if (!(b = made_b = npc_dense_TAG(b, k, n, b_k, b_n))) goto done;
+    b_k = n * size, b_n = size, lead_b = n, trans_b = 'T';
+  }
+  const TYPE one = 1;
+  for (int64_t l = 0; l < k; l += block) {
+    const TYPE add = l ? 1 : 0;
+    const int64_t part = npc_min(block, k - l);
+    if (is_symmetric)
+      SYRK;
+    else
+      rt->GEMM(&trans_a, &trans_b, &m, &n, &part, &one, a + l * a_k, &lead_a, b + l * b_k, &lead_b, &add, c, &lead_c);
+  }
+  if (is_symmetric) {
+    TYPE* whole = (TYPE*)c;
+    for (int64_t i = 0; i < m; i += 32)
+      for (int64_t j = 0; j <= i; j += 32)
+        for (int64_t u = i; u < npc_min(i + 32, m); u++)
+          for (int64_t v = j; v < npc_min(j + 32, u); v++) whole[v + u * lead_c] = whole[u + v * lead_c];
+  }
+  if (made_c) { /* its rows are side by side; m and n have changed places */
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < m; j++) *(TYPE*)(result + i * result_m + j * result_n) = ((TYPE*)c)[i * m + j];
+  }
+  failed = 0;
+done:
+  rt->release(made_a);
+  rt->release(made_b);
+  rt->release(made_c);
+  return failed;
+}
+"""
+SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &part, &one, a + l * a_k, &lead_a, &add, c, &lead_c)"
+ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "double _Complex"}
+
+
+def product_text(tags: Sequence[str]) -> str:
+    """The functions for products of these dtypes."""
+    parts = [CHOICE] if tags else []
+    for tag in tags:
+        symmetric = SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
+        names = {"SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
+        names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "FEW": str(FEW if tag in SYMMETRIC else 0)}
+        text = PRODUCT
+        for name, value in names.items():
+            text = text.replace(name, value)
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def is_product(node: Node) -> bool:
+    """Is it an einsum for BLAS, in canonical form?"""
+    if node.op != "einsum" or len(node.inputs) != 2 or node.dtype.str[1:] not in ROUTINES:
+        return False
+    if not node.dtype.isnative or len(node.params["output"]) < 2:
+        return False
+    (*stack, m, n), (a, b) = node.params["output"], node.params["inputs"]
+    summed = [axis for axis in a if axis not in node.params["output"]]
+    if len(summed) != 1 or a != (*stack, m, *summed) or b != (*stack, *summed, n):
+        return False
+    (rows, inner), columns = node.inputs[0].shape[-2:], node.inputs[1].shape[-1]
+    return not any(map(is_one, (rows, columns, inner))) and not is_tiny(rows, columns, inner)
+
+
+def is_tiny(*sizes: object) -> bool:
+    """Are products of fixed sizes so few that a loop around them is better?"""
+    return all(isinstance(n, int) and n <= 8 for n in sizes)
+
+
+def tag_of(dtype: np.dtype) -> str:
+    return dtype.str[1:]
