@@ -174,6 +174,8 @@ def assigned(builder: Builder, value: Any, dtype: np.dtype) -> Array:
             raise Decline(f"assigning a Python {value.type.__name__} to {dtype} may fail")
     elif not is_traced(value):
         return as_array(builder, constant_assigned(value, dtype))
+    if is_sequence(value):
+        require_elements(value, dtype)
     source = as_array(builder, value)
     require_cast(source.dtype, dtype)
     return fresh(builder, cast(builder, source.node, dtype), copied_meta(source.meta, "K", dtype))
@@ -206,6 +208,34 @@ def require_fit(size: Dim, dtype: np.dtype) -> None:
     limits = np.iinfo(dtype)
     if not (size >= int(limits.min) and (dtype.itemsize == 8 or size <= int(limits.max))):
         raise Decline(f"Python integer out of bounds for {dtype}")
+
+
+def native_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Decline(str(error)) from None
+
+
+def require_elements(values: Any, dtype: np.dtype) -> None:
+    """Python integers among the elements must fit the dtype, and floats are not made integers through float64."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            require_elements(value, dtype)
+        elif isinstance(value, Array):
+            require_element(value, dtype)
+        else:
+            assigned_scalar(value, dtype)
+
+
+def assigned_scalar(value: Any, dtype: np.dtype) -> None:
+    if isinstance(value, Dim):
+        require_fit(value, dtype)
+    elif isinstance(value, Number):
+        if dtype.kind not in "fc" or (value.type is complex and dtype.kind != "c"):
+            raise Decline(f"a Python {value.type.__name__} among elements of {dtype}")
+    elif native_array(value, dtype).dtype != dtype:
+        raise Decline(f"{value!r} among elements of {dtype}")
 
 
 def fit(builder: Builder, node: Node, shape: Shape) -> Node:

@@ -18,10 +18,10 @@ from npcompile.numpy_shim.arguments import (
     flag,
     integer,
     known,
+    native_array,
     order_of,
     require_cast,
-    require_element,
-    require_fit,
+    require_elements,
     scalar,
     shape_of,
     unbox,
@@ -237,34 +237,6 @@ def new_array(builder: Builder, value: Any, dtype: np.dtype | None) -> Array:
         return fresh(builder, cast(builder, node, dtype), TensorMeta(node.meta.shape, dtype))
     value = assigned(builder, value, dtype)
     return fresh(builder, value.node, TensorMeta(value.shape, dtype))
-
-
-def native_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Decline(str(error)) from None
-
-
-def require_elements(values: Any, dtype: np.dtype) -> None:
-    """Python integers among the elements must fit the dtype, and floats are not made integers through float64."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            require_elements(value, dtype)
-        elif isinstance(value, Array):
-            require_element(value, dtype)
-        else:
-            assigned_scalar(value, dtype)
-
-
-def assigned_scalar(value: Any, dtype: np.dtype) -> None:
-    if isinstance(value, Dim):
-        require_fit(value, dtype)
-    elif isinstance(value, Number):
-        if dtype.kind not in "fc" or (value.type is complex and dtype.kind != "c"):
-            raise Decline(f"a Python {value.type.__name__} among elements of {dtype}")
-    elif native_array(value, dtype).dtype != dtype:
-        raise Decline(f"{value!r} among elements of {dtype}")
 
 
 # --- scalar types

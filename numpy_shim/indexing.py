@@ -357,7 +357,7 @@ def write_masked(builder: Builder, view: Array, selection: Selection, source: Ar
     mask = lookup.item.array
     end = lookup.axis + mask.ndim
     value = source.node
-    if source.ndim > 1 + view.ndim - end:
+    if source.ndim > lookup.axis + 1 + view.ndim - end:
         raise Decline("an assignment through a mask of an array with more axes than the mask selects")
     if source.ndim:
         value = spread(builder, value, mask.ndim, view.ndim - end)

@@ -175,6 +175,15 @@ def test_assigned_dtype(dtype: str) -> None:
             check_set(x, slice(None), value, must_capture=False)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i8", "f4"])
+@pytest.mark.parametrize("values", [[1, 300, 2], [1.5, 2, 3], [-1, 2, 3], [1, 2, np.nan]])
+def test_assigned_sequence(values: list[Any], dtype: str) -> None:
+    """Elements are converted one by one: Python integers must fit."""
+    for scalar in (np.float64(2.5), np.int8(3)):
+        with np.errstate(all="ignore"):
+            check_set(np.zeros(4, dtype), slice(None), [*values, scalar], must_capture=False)
+
+
 def check_set_declines(x: np.ndarray, value: Any) -> bool:
     capture = Capture()
     array, source = capture.wrap([x, value])
