@@ -139,6 +139,9 @@ static inline uint64_t npc_magnitude(int64_t a) { return a < 0 ? 0 - (uint64_t)a
 static inline int64_t npc_gcd(int64_t a, int64_t b) { return (int64_t)npc_ugcd(npc_magnitude(a), npc_magnitude(b)); }
 static inline uint64_t npc_ulcm(uint64_t a, uint64_t b) { uint64_t g = npc_ugcd(a, b); return g ? a / g * b : 0; }
 static inline int64_t npc_lcm(int64_t a, int64_t b) { return (int64_t)npc_ulcm(npc_magnitude(a), npc_magnitude(b)); }
+static inline double npc_log_f8(double x) { return log(x); }
+static inline float npc_log_f4(float x) { return (float)log((double)x); } /* libmvec's logf is 3.7 units off */
+static inline long double npc_log_f16(long double x) { return logl(x); }
 static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 """
 
@@ -315,6 +318,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
 for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update(kinds("efg", f"{libm_name}{{s}}({operands})"))
+PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
