@@ -87,6 +87,7 @@ ROUNDED_TEXT = """
 #else
 #define NPC_ROUNDED(x) (x)
 #endif
+#define NPC_QUIET(x) NPC_ROUNDED((x) == (x) ? (x) : 0) /* for comparisons, which report NaN as an error */
 #ifdef __FMA__
 #define NPC_FUSED(a, b, c) __builtin_fma(a, b, c)
 #define NPC_FUSEDf(a, b, c) __builtin_fmaf(a, b, c)
@@ -150,16 +151,16 @@ FLOAT_FUNCTIONS = """
 static inline {T} npc_remainder_{K}({T} a, {T} b) {{
   {T} m = fmod{s}(a, b);
   if (b == 0) return m;
-  if (m != 0) return (b < 0) != (m < 0) ? m + b : m;
+  if (m != 0) return (NPC_QUIET(b) < 0) != (NPC_QUIET(m) < 0) ? m + b : m;
   return copysign{s}(0, b);
 }}
 static inline {T} npc_floor_divide_{K}({T} a, {T} b) {{
   if (b == 0) return a / b;
   {T} m = fmod{s}(a, b), d = (a - m) / b;
-  if (m != 0 && (b < 0) != (m < 0)) d -= 1;
+  if (m != 0 && (NPC_QUIET(b) < 0) != (NPC_QUIET(m) < 0)) d -= 1;
   if (d == 0) return copysign{s}(0, a / b);
   {T} whole = floor{s}(d);
-  return d - whole > ({T})0.5 ? whole + 1 : whole;
+  return NPC_QUIET(d - whole) > ({T})0.5 ? whole + 1 : whole;
 }}
 static inline {T} npc_logaddexp_{K}({T} a, {T} b) {{
   {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b, e = log1p{s}(exp{s}(low - high));
@@ -218,11 +219,28 @@ def kinds(which: str, template: str) -> dict[str, str]:
     return dict.fromkeys(which, template)
 
 
+def quiet(relation: str) -> str:
+    """A comparison of floats that is false for NaN and, unlike the processor's, raises no floating-point error for it."""
+    return f"((NPC_QUIET({{0}}) {relation} NPC_QUIET({{1}})) & ({{0}} == {{0}}) & ({{1}} == {{1}}))"
+
+
 def comparison(relation: str) -> dict[str, str]:
     strict = relation[0]
     by_real = f"({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}}))"
     lexicographic = f"({by_real} || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
-    return kinds("biuefg", f"({{0}} {relation} {{1}})") | {"c": lexicographic}
+    return kinds("biug", f"({{0}} {relation} {{1}})") | kinds("ef", quiet(relation)) | {"c": lexicographic}
+
+
+def extreme(relation: str, *, keeps_nan: bool) -> dict[str, str]:
+    """The larger or smaller number. Of equal floats, 0.0 and -0.0, the one that NumPy's vector loops keep."""
+    nan = "{0} != {0}" if keeps_nan else "{1} != {1}"
+    strict = f"({{0}} {relation} {{1}} ? {{0}} : {{1}})"
+    loose = f"({{0}} {relation}= {{1}} || {nan} ? {{0}} : {{1}})"
+    return kinds("biu", strict) | {
+        "f": f"({quiet(relation)} | ({nan}) ? {{0}} : {{1}})",
+        "e": f"({quiet(relation + '=')} | ({nan}) ? {{0}} : {{1}})",
+        "g": loose,
+    }
 
 
 def truth(operand: str) -> dict[str, str]:
@@ -258,26 +276,18 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | kinds("efg", "fabs{s}({0})")
     | {"c": "hypot{s}({0}.re, {0}.im)"},
     "fabs": kinds("efg", "fabs{s}({0})"),
-    "sign": {"u": "({0} != 0)"} | kinds("iefg", "({0} > 0 ? 1 : {0} < 0 ? -1 : {0} == 0 ? 0 : {0})"),
+    "sign": {"u": "({0} != 0)"} | kinds("i", "(({0} > 0) - ({0} < 0))")
+    | kinds("efg", "({0} != {0} ? {0} : NPC_QUIET({0}) > 0 ? 1 : NPC_QUIET({0}) < 0 ? -1 : 0)"),
     "square": kinds("iuefg", "{0} * {0}") | {"c": "npc_multiply_{K}({0}, {0})"},
     "reciprocal": kinds("efg", "1 / {0}"),
     "conjugate": kinds("iuefg", "{0}") | {"c": "npc_pair_{K}({0}.re, -{0}.im)"},
     "heaviside": kinds("efg", "({0} != {0} ? {0} : {0} == 0 ? {1} : {0} < 0 ? 0 : 1)"),
     "gcd": {"i": "npc_gcd({0}, {1})", "u": "npc_ugcd({0}, {1})"},
     "lcm": {"i": "npc_lcm({0}, {1})", "u": "npc_ulcm({0}, {1})"},
-    # Of equal operands, 0.0 and -0.0, NumPy's vector loops keep the one that these do.
-    "maximum": kinds("biu", "({0} > {1} ? {0} : {1})")
-    | kinds("eg", "({0} >= {1} || {0} != {0} ? {0} : {1})")
-    | {"f": "({0} > {1} || {0} != {0} ? {0} : {1})"},
-    "minimum": kinds("biu", "({0} < {1} ? {0} : {1})")
-    | kinds("eg", "({0} <= {1} || {0} != {0} ? {0} : {1})")
-    | {"f": "({0} < {1} || {0} != {0} ? {0} : {1})"},
-    "fmax": {"f": "({0} > {1} || {1} != {1} ? {0} : {1})"}
-    | kinds("biu", "({0} > {1} ? {0} : {1})")
-    | kinds("eg", "({0} >= {1} || {1} != {1} ? {0} : {1})"),
-    "fmin": {"f": "({0} < {1} || {1} != {1} ? {0} : {1})"}
-    | kinds("biu", "({0} < {1} ? {0} : {1})")
-    | kinds("eg", "({0} <= {1} || {1} != {1} ? {0} : {1})"),
+    "maximum": extreme(">", keeps_nan=True),
+    "minimum": extreme("<", keeps_nan=True),
+    "fmax": extreme(">", keeps_nan=False),
+    "fmin": extreme("<", keeps_nan=False),
     "equal": kinds("biuefg", "({0} == {1})") | {"c": "({0}.re == {1}.re && {0}.im == {1}.im)"},
     "not_equal": kinds("biuefg", "({0} != {1})") | {"c": "({0}.re != {1}.re || {0}.im != {1}.im)"},
     "less": comparison("<"),
@@ -304,7 +314,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     **{name: kinds("efg", f"{{0}} * ({{T}}){math.pi / 180!r}") for name in ("radians", "deg2rad")},
     **{name: kinds("biu", "{0}") | kinds("efg", name + "{s}({0})") for name in ("floor", "ceil", "trunc")},
     "rint": kinds("efg", "rint{s}({0})"),
-    "isfinite": kinds("biu", "1") | kinds("efg", "({0} - {0} == 0)"),
+    "isfinite": kinds("biu", "1") | kinds("efg", "(({0} == {0}) & (fabs{s}({0}) != __builtin_inf()))"),
     "isinf": kinds("biu", "0") | kinds("efg", "(fabs{s}({0}) == __builtin_inf())"),
     "isnan": kinds("biu", "0") | kinds("efg", "({0} != {0})") | {"c": "({0}.re != {0}.re || {0}.im != {0}.im)"},
     "signbit": kinds("efg", "(__builtin_signbit({0}) != 0)"),
