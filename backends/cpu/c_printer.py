@@ -64,6 +64,11 @@ def compensated(acc: Accumulator) -> bool:
     return acc.reducer == "add" and kind(acc.dtype) in "fg"
 
 
+def notes_nan(acc: Accumulator) -> bool:
+    """Is NaN kept beside the lanes? Then these need one instruction for each vector."""
+    return acc.reducer in ("maximum", "minimum") and kind(acc.dtype) == "f"
+
+
 def identity_text(acc: Accumulator) -> str:
     """What changes no value that it is combined with."""
     dtype, reducer = acc.dtype, acc.reducer
@@ -252,6 +257,12 @@ class Printer:
             self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
             self.line(f"{a.name}_started = 1;")
             self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
+        elif self.is_laned and notes_nan(a):
+            place, relation = f"{a.name}[{self.lane}]", ">" if a.reducer == "maximum" else "<"
+            number = f"{a.name}_number"
+            self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {identity_text(a)};")
+            self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
+            self.line(f"{a.name}_nan |= {value} != {value};")
         else:
             place = f"{a.name}[{self.lane}]"
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
@@ -281,6 +292,8 @@ class Printer:
             self.fill(a)
             if compensated(a):
                 self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
+            if notes_nan(a):
+                self.line(f"int {a.name}_nan = 0;")
         if any(map(compensated, s.accumulators)):
             self.line("int rounds = 0;")
 
@@ -291,6 +304,8 @@ class Printer:
             self.flush(a)
         else:
             self.fold_lanes(a)
+        if notes_nan(a):
+            self.line(f"if ({a.name}_nan) {a.name}[0] = {constant_text(np.nan, a.dtype)};")
 
     def result_text(self, a: Accumulator, count: Size) -> str:
         if a.reducer.startswith("arg_"):
