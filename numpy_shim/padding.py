@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,14 @@ import numpy as np
 from npcompile.numpy_shim.arguments import array_of, assigned, integer, is_sequence, known_sequence
 from npcompile.numpy_shim.manipulation import part
 from npcompile.numpy_shim.registry import implements
-from npcompile.tensor_core.array import Array, expand, fresh
+from npcompile.tensor_core.array import Array, expand, fresh, full
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
 
 Run = tuple[Size, int, Size]  # first position, step, how many
-MOST_RUNS = 8  # longer pads repeat the elements more often than is worth a join
+MOST_RUNS = 8  # longer pads repeat the elements more often than is worth a program
+MOST_BLOCKS = 128
 
 
 @implements(np.pad)
@@ -34,8 +37,7 @@ def pad(builder: Builder, array: Any, pad_width: Any, mode: Any = "constant", **
         for axis, (width, value) in enumerate(zip(widths, values)):
             node = with_constants(builder, node, axis, width, value)
     elif mode in RUNS and (not keywords or keywords == {"reflect_type": "even"} and mode in ("reflect", "symmetric")):
-        for axis, width in enumerate(widths):
-            node = with_elements(builder, node, axis, width, mode)
+        node = with_elements(builder, node, [runs_of(n, width, mode) for n, width in zip(x.shape, widths)])
     else:
         raise Decline(f"np.pad(mode={mode!r})")
     order = "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
@@ -79,19 +81,35 @@ def with_constants(builder: Builder, node: Node, axis: int, width: tuple[Size, S
     return joined(builder, [ends[0], node, ends[1]], axis)
 
 
-def with_elements(builder: Builder, node: Node, axis: int, width: tuple[Size, Size], mode: str) -> Node:
+def runs_of(n: Size, width: tuple[Size, Size], mode: str) -> list[Run]:
+    """The positions that an axis of n elements has after padding."""
     before, after = width
-    n = node.meta.shape[axis]
     if same(before, 0) and same(after, 0):
-        return node
+        return [(0, 1, n)]
     if n == 0:
         raise Decline("can't extend empty axis using modes other than 'constant' or 'empty'")
-    runs = (
-        RUNS[mode](n, before, after)
-        if not all(isinstance(v, int) for v in (n, before, after))
-        else known_runs(n, before, after, mode)
-    )
-    return joined(builder, [run_of(builder, node, axis, run) for run in runs if not same(run[2], 0)], axis)
+    is_static = all(isinstance(v, int) for v in (n, before, after))
+    runs = known_runs(n, before, after, mode) if is_static else RUNS[mode](n, before, after)
+    return [run for run in runs if not same(run[2], 0)]
+
+
+def with_elements(builder: Builder, node: Node, runs: list[list[Run]]) -> Node:
+    """Every block of positions, one run along each axis, written to its place in a new array."""
+    if all(len(along) == 1 for along in runs):
+        return node
+    if math.prod(map(len, runs)) > MOST_BLOCKS:
+        raise Decline("np.pad along many axes")
+    placed = [list(zip(along, accumulate((run[2] for run in along), initial=0))) for along in runs]
+    shape = tuple(along[-1][1] + along[-1][0][2] for along in placed)
+    whole = full(builder, shape, 0, node.dtype)
+    if any(same(n, 0) for n in shape):
+        return whole
+    for block in product(*placed):
+        values = node
+        for axis, (run, _) in enumerate(block):
+            values = run_of(builder, values, axis, run)
+        whole = builder.apply("slice_update", whole, values, start=tuple(start for _, start in block), step=(1,) * len(block))
+    return whole
 
 
 def run_of(builder: Builder, node: Node, axis: int, run: Run) -> Node:
