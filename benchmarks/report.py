@@ -88,7 +88,7 @@ def plot(rows: list[Row], path: Path) -> None:
     axes.invert_yaxis()
     axes.margins(x=0.08)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, loc="upper right")
+    figure.legend(fontsize=8, loc="outside upper center", ncols=len(sides), frameon=False)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
