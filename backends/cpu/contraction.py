@@ -1,6 +1,6 @@
 """Sums of products taken apart: what does not depend on a summed axis is not multiplied along it.
 
-A pass over the graph, before it is scheduled. A sum over axes of a product of broadcast arrays is a product of smaller
+A pass over the graph, before it is scheduled. What is a product of matrices gets the form that BLAS takes. Else a sum over axes of a product of broadcast arrays is a product of smaller
 sums when groups of factors share no summed axis. That is the same number but for rounding, unless a product
 overflows or is not a number: `FactoredGraph.guard` is an output that tells, and then the program has to run as it was
 written. Integers wrap around in any order, so they need no guard.
@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.index import is_one
+from npcompile.backends.cpu.product import ROUTINES, is_tiny, tag_of
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
 from npcompile.tensor_core.meta import TensorMeta, product
 
 WORTH = 4  # times fewer products, at least
+BLOCK = 32  # products added one after another where NumPy sums pairwise
+MANY = 4096  # products: fewer are not worth a call of BLAS where none is written
 Labels = tuple[int | None, ...]  # of each axis of a factor, the axis of the whole product; None where it repeats
 
 
@@ -108,7 +111,11 @@ class Factoring:
     def rebuild(self, node: Node) -> Node:
         inputs = tuple(self.new[i] for i in node.inputs)
         self.builder.location = node.location
-        if node.op == "reduce" and node.params["reducer"] == "add" and node.dtype.kind in "iuf" and node.dtype != np.float16:
+        if node.op == "einsum" and len(inputs) == 2:
+            made = self.matrix_product(list(zip(inputs, node.params["inputs"])), node.params["output"])
+            if made is not None:
+                return made
+        if node.op == "reduce" and node.params["reducer"] == "add" and node.dtype.kind in "iufc" and node.dtype != np.float16:
             made = self.sum_of_products(inputs[0], node.params["axes"])
             if made is not None:
                 return made
@@ -116,15 +123,19 @@ class Factoring:
 
     def sum_of_products(self, x: Node, axes: Sequence[int]) -> Node | None:
         summed = frozenset(axes)
-        groups = components(factors_of(x, tuple(range(x.meta.ndim))), summed)
+        factors = factors_of(x, tuple(range(x.meta.ndim)))
+        groups = components(factors, summed)
         used = frozenset(a for g in groups for f in g for a in f.axes)
+        kept = [a for a in range(x.meta.ndim) if a not in summed]
+        if len(groups) == 1 and len(factors) == 2 and len(used) == x.meta.ndim and hint_of(product(x.shape)) >= MANY:
+            pair = [(self.compact(f), tuple(sorted(f.axes))) for f in factors]
+            return self.matrix_product(pair, tuple(kept), BLOCK)
         if len(groups) < 2 or not summed <= used or not self.saves(groups, x.shape):
             return None
-        if x.dtype.kind == "f" and not self.may_guard:
+        if x.dtype.kind == "c" or (x.dtype.kind == "f" and not self.may_guard):
             return None
-        kept = [a for a in range(x.meta.ndim) if a not in summed]
         shape = tuple(x.shape[a] for a in kept)
-        parts, bounds = zip(*(self.partial_sum(g, summed, x.shape) for g in groups))
+        parts, bounds = zip(*(self.partial_sum(g, summed, x.shape, len(factors) > 2) for g in groups))
         result = self.multiply([self.spread(p, labels, kept, shape) for p, labels in parts])
         if x.dtype.kind == "f":
             self.bounds.append(self.multiply([self.spread(b, labels, kept, shape) for b, labels in bounds]))
@@ -136,18 +147,54 @@ class Factoring:
         return whole >= WORTH * parts
 
     def partial_sum(
-        self, factors: Sequence[Factor], summed: frozenset[int], shape: Sequence[Size]
+        self, factors: Sequence[Factor], summed: frozenset[int], shape: Sequence[Size], is_reordered: bool
     ) -> tuple[tuple[Node, list[int]], tuple[Node, list[int]]]:
-        """The sum of the product of some factors over their summed axes, and of its absolute values, with their axes."""
+        """The sum of the product of some factors over their summed axes, and a bound of its size, with their axes.
+
+        Where factors are multiplied in another order than the program does, the bound is one for every part of a product.
+        """
         axes = axes_of(factors)
         sizes = tuple(shape[a] for a in axes)
         made = self.multiply([self.spread(self.compact(f), sorted(f.axes), axes, sizes) for f in factors])
         here = tuple(k for k, a in enumerate(axes) if a in summed)
         kept = [a for a in axes if a not in summed]
         bound = self.builder.apply("absolute", made) if made.dtype.kind == "f" else made
+        if made.dtype.kind == "f" and is_reordered:
+            sizes_of_parts = [self.at_least_one(self.spread(self.compact(f), sorted(f.axes), axes, sizes)) for f in factors]
+            bound = self.multiply(sizes_of_parts)
         if here:
             made, bound = (self.builder.apply("reduce", n, reducer="add", axes=here) for n in (made, bound))
         return (made, kept), (bound, kept)
+
+    def at_least_one(self, node: Node) -> Node:
+        one = self.builder.constant(1, node.dtype)
+        repeated = self.builder.apply("broadcast_to", one, shape=node.shape) if node.meta.ndim else one
+        return self.builder.apply("maximum", self.builder.apply("absolute", node), repeated)
+
+    def matrix_product(
+        self, operands: Sequence[tuple[Node, tuple[int, ...]]], output: tuple[int, ...], block: int | None = None
+    ) -> Node | None:
+        """The einsum of two operands in the form that BLAS takes; None where it is no product of matrices."""
+        (a, in_a), (b, in_b) = operands
+        sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
+        stack = [x for x in output if x in in_a and x in in_b]
+        m, n = [x for x in output if x not in in_b], [x for x in output if x not in in_a]
+        k = [x for x in in_a if x not in output]
+        if set(k) != {x for x in in_b if x not in output}:
+            return None
+        rows, columns, inner = (product([sizes[x] for x in axes]) for axes in (m, n, k))
+        if tag_of(a.dtype) not in ROUTINES or any(map(is_one, (rows, columns, inner))) or is_tiny(rows, columns, inner):
+            return None
+        shape = tuple(sizes[x] for x in stack)
+        a = self.reshaped(self.permuted(a, tuple(in_a.index(x) for x in (*stack, *m, *k))), (*shape, rows, inner))
+        b = self.reshaped(self.permuted(b, tuple(in_b.index(x) for x in (*stack, *k, *n))), (*shape, inner, columns))
+        *labels, i, j, l = range(len(stack) + 3)
+        inputs, canonical = ((*labels, i, l), (*labels, l, j)), (*labels, i, j)
+        options = {} if block is None else {"block": block}
+        made = self.builder.apply("einsum", a, b, inputs=inputs, output=canonical, **options)
+        made = self.reshaped(made, (*shape, *(sizes[x] for x in (*m, *n))))
+        order = [*stack, *m, *n]
+        return self.permuted(made, tuple(order.index(x) for x in output))
 
     def compact(self, factor: Factor) -> Node:
         """The array with its axes in the order of the product, and no others."""
@@ -196,7 +243,7 @@ def same_sizes(node: Node, shape: Sequence[Size]) -> bool:
 
 def factor(graph: Graph) -> FactoredGraph:
     """The graph with its sums of products taken apart. Asks nothing about symbolic sizes."""
-    if not any(n.op == "reduce" and n.params["reducer"] == "add" for n in graph.nodes):
+    if not any(n.op == "einsum" or (n.op == "reduce" and n.params["reducer"] == "add") for n in graph.nodes):
         return FactoredGraph(graph, False)
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
@@ -215,9 +262,7 @@ def factor(graph: Graph) -> FactoredGraph:
     return FactoredGraph(replace(made, symbols=graph.symbols, checks=graph.checks), guard is not None)
 
 
-def run_factored(
-    factored: FactoredGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]
-) -> CompiledGraph:
+def run_factored(factored: FactoredGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
     """The factored program; where its guard does not hold, the original, compiled when that first happens."""
     fast = compile_graph(factored.graph)
     if not factored.is_guarded:

@@ -69,7 +69,8 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> 
     """Compiled pieces and NumPy calls in alternation. Writes are made last, by NumPy."""
     stage = stages_of(graph)
     last = max(stage.values(), default=0)
-    externs = [[n for n in graph.nodes if stage[n] == s and not is_native_node(n)] for s in range(last + 1)]
+    foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
+    externs = [[n for n in foreign if stage[n] == s] for s in range(last + 1)]
     pieces = [cut(graph, stage, s, compile_piece) for s in range(last + 1)]
 
     def call(*args: Any) -> tuple[Any, ...]:
