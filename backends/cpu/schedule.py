@@ -295,9 +295,8 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
             anchors[n] = None
             cost[n], depth[n] = 1, 0
         if is_product(n):
-            for x in map(lambda x: in_memory(x, anchors.keys() | forced), n.inputs):
-                if x.op != "input":
-                    anchors[x] = None
+            read = [in_memory(x, anchors.keys() | forced) for x in n.inputs]
+            anchors |= dict.fromkeys(x for x in read if x.op != "input")
         if n.op == "input":
             anchors.pop(n, None)
     inputs_given_out = [r.node for r in results if r.node.op == "input"]
@@ -404,7 +403,7 @@ class Grouping:
         is_reduction = node.op in REDUCTIONS
         is_kept = False
         if is_reduction:
-            if node.op == "arg_reduce" and group.mode not in ("rows", "map"):
+            if node.op == "arg_reduce" and group.mode == "whole":
                 return False
             if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
                 return False
@@ -649,8 +648,8 @@ class Memory:
         """Memory that the value of `node` is stored to, and that nothing overwrites."""
         if node.op != "input" and node in self.schedule.memory:
             return self.schedule.memory[node]
-        strides = self.grouping.strides.get(node, node.meta.strides if node.op != "input" else layout(node))
-        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, strides, "temporary"))
+        # Dense: the strides in the grouping may be those of an argument that the value is copied to.
+        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, layout(node), "temporary"))
         self.give(node, buffer)
         return buffer
 

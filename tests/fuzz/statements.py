@@ -414,7 +414,7 @@ def python_code(w: Writer) -> None:
         f"{v} = range({x}.ndim); {v}_l = len({v})",
         f"{v} = [*{x}.shape, {x}.ndim]",
         f"{v} = ({x},) + ({y},)",
-        f"{v} = {x}.base is None",
+        f"{v} = {x}.copy().T.base is None, {x}.T.base is {x}",
         f"{v} = dict(a={x}, b=1)['a']",
         f"{v} = [[{x}, {y}], {x}][0][1]",
         f"{v} = 1 < {x}.ndim <= {y}.ndim < 4",

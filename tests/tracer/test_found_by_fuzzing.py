@@ -194,3 +194,10 @@ def test_errors_of_python_numbers(x):
 def test_mask_takes_one_axis_of_values(x, y):
     x[x == 1] = y
     return x
+
+
+@check(np.ones((12, 2))[::2, ::2])
+def test_strided_argument_is_written_from_what_it_held(x):
+    x -= x.diagonal()
+    x += x[::-1]
+    return x.sum()
