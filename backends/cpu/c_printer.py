@@ -64,6 +64,18 @@ def compensated(acc: Accumulator) -> bool:
     return acc.reducer == "add" and kind(acc.dtype) in "fg"
 
 
+def is_position(acc: Accumulator) -> bool:
+    """Is the result where the value was, not the value?"""
+    return acc.reducer in ("arg_max", "arg_min")
+
+
+def better_text(acc: Accumulator, value: str, best: str) -> str:
+    """Does `value` replace the best so far, in C? NaN is better than any number."""
+    op = "greater" if acc.reducer == "arg_max" else "less"
+    text = primitive_text(op, [value, best], [acc.dtype, acc.dtype], np.dtype(np.bool_))
+    return f"{text} | (({value} != {value}) & ({best} == {best}))" if acc.dtype.kind == "f" else text
+
+
 def notes_nan(acc: Accumulator) -> bool:
     """Is NaN kept beside the lanes? Then these need one instruction for each vector."""
     return acc.reducer in ("maximum", "minimum") and kind(acc.dtype) == "f"
@@ -84,9 +96,9 @@ def identity_text(acc: Accumulator) -> str:
         )
     if reducer in ("fmax", "fmin") and dtype.kind == "f":
         return constant_text(np.nan, dtype)
-    if reducer in ("maximum", "fmax"):
+    if reducer in ("maximum", "fmax", "arg_max"):
         return constant_text(lowest(dtype), dtype)
-    if reducer in ("minimum", "fmin"):
+    if reducer in ("minimum", "fmin", "arg_min"):
         return constant_text(highest(dtype), dtype)
     return constant_text(0, dtype)
 
@@ -207,8 +219,7 @@ class Printer:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
         self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
         self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
-        if not any(isinstance(a, Accumulate) and self.accumulators[a.accumulator].reducer.startswith("arg_") for a in s.body):
-            self.line("#pragma GCC ivdep")
+        self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = block + lane;")
         before, self.lane = self.lane, "lane"
@@ -247,11 +258,11 @@ class Printer:
     def accumulate(self, s: Accumulate) -> None:
         a = self.accumulators[s.accumulator]
         value = s.value.name
-        if a.reducer.startswith("arg_"):
-            relation = ">" if a.reducer == "arg_max" else "<"
-            nan = f" || ({value} != {value} && {a.name} == {a.name})" if a.dtype.kind == "f" else ""
-            found = f"{a.name}_found == 0 || {value} {relation} {a.name}{nan}"
-            self.line(f"if ({found}) {{ {a.name} = {value}; {a.name}_at = {size_text(s.position)}; {a.name}_found = 1; }}")
+        if is_position(a):
+            best, at = f"{a.name}[{self.lane}]", f"{a.name}_at[{self.lane}]"
+            self.line(f"const int {a.name}_better = {better_text(a, value, best)};")
+            self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
+            self.line(f"{best} = {a.name}_better ? {value} : {best};")
         elif a.name in self.scanned():
             text = combine_text(a.reducer, a.name, value, a.dtype)
             self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
@@ -271,10 +282,7 @@ class Printer:
         return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
 
     def lanes_for(self, s: Reduce) -> int:
-        if any(a.reducer.startswith("arg_") for a in s.accumulators):
-            widest = max((a.dtype.itemsize for a in s.accumulators if not a.reducer.startswith("arg_")), default=8)
-        else:
-            widest = max(a.dtype.itemsize for a in s.accumulators)
+        widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
         lanes = 512 // widest
         while isinstance(s.count, int) and lanes > 1 and lanes // 2 >= s.count:
             lanes //= 2
@@ -285,11 +293,11 @@ class Printer:
         self.accumulators = {a.name: a for a in s.accumulators}
         for a in s.accumulators:
             c = c_type(a.dtype)
-            if a.reducer.startswith("arg_"):
-                self.line(f"{c} {a.name} = 0; int64_t {a.name}_at = 0; int {a.name}_found = 0;")
-                continue
             self.line(f"{c} {a.name}[{self.lanes}] __attribute__((aligned(64)));")
             self.fill(a)
+            if is_position(a):
+                self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
+                self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
             if compensated(a):
                 self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
             if notes_nan(a):
@@ -298,18 +306,30 @@ class Printer:
             self.line("int rounds = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
-        if a.reducer.startswith("arg_"):
-            return
-        if compensated(a):
+        if is_position(a):
+            self.first_lane(a)
+        elif compensated(a):
             self.flush(a)
         else:
             self.fold_lanes(a)
         if notes_nan(a):
             self.line(f"if ({a.name}_nan) {a.name}[0] = {constant_text(np.nan, a.dtype)};")
 
+    def first_lane(self, a: Accumulator) -> None:
+        """The best of all lanes to lane 0; of equal ones the first. A lane that saw nothing better than the worst has -1."""
+        value, best = f"{a.name}[lane]", f"{a.name}[0]"
+        nan = f" || ({value} != {value} && {best} != {best})" if a.dtype.kind == "f" else ""
+        self.open(f"for (int lane = 1; lane < {self.lanes}; lane++) {{")
+        self.line(f"const int is_same = {value} == {best}{nan}, is_better = {better_text(a, value, best)};")
+        self.open(f"if ({a.name}_at[lane] >= 0 && (is_better || {a.name}_at[0] < 0 || (is_same && {a.name}_at[lane] < {a.name}_at[0]))) {{")
+        self.line(f"{best} = {value};")
+        self.line(f"{a.name}_at[0] = {a.name}_at[lane];")
+        self.close()
+        self.close()
+
     def result_text(self, a: Accumulator, count: Size) -> str:
-        if a.reducer.startswith("arg_"):
-            return f"{a.name}_at"
+        if is_position(a):
+            return f"npc_max(0, {a.name}_at[0])"
         total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else f"{a.name}[0]"
         if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
             total = f"(float)(_Float16)({total})"
@@ -344,6 +364,9 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
             self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
+            if is_position(a):
+                self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
+                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
         for axis, n in s.loops:
             self.open(f"for (int64_t {axis} = 0; {axis} < {size_text(n)}; {axis}++) {{")
         self.lane = "lane"
@@ -361,7 +384,7 @@ class Printer:
         for _, n in s.loops:
             count = count * n
         for a in s.accumulators:
-            total = f"{a.name}[lane]"
+            total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else f"{a.name}[lane]"
             if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
                 total = f"(float)(_Float16)({total})"
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):

@@ -381,11 +381,9 @@ class Grouping:
             return "product"
         if not reduced:
             return "rows" if node.op in REDUCTIONS else "map"
-        if node.op == "arg_reduce":
-            return "rows"
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
-            return "rows" if is_small else "whole"
+            return "rows" if is_small or node.op == "arg_reduce" else "whole"
         return "rows" if self.innermost(node, space) in reduced else "columns"
 
     def innermost(self, node: Node, space: tuple[Size, ...]) -> int:
