@@ -77,7 +77,11 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     if not selection.lookups:
         return scalar(builder, view.node) if selection.is_scalar else view
     axes, positions, order = looked_up_axes(builder, selection)
-    node = builder.apply("gather", permute(builder, view.node, axes_first(axes, view.ndim)), *positions)
+    run = evenly_spaced(view, selection)
+    if run is not None:
+        node = permute(builder, run.node, axes_first(axes, view.ndim))
+    else:
+        node = builder.apply("gather", permute(builder, view.node, axes_first(axes, view.ndim)), *positions)
     if selection.is_scalar:
         return scalar(builder, node)
     rest = rest_of(view, selection)
@@ -100,6 +104,8 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
         view.write(fit(builder, source.node, view.shape))
     elif any(isinstance(lookup.item, Mask) for lookup in selection.lookups):
         write_masked(builder, view, selection, source)
+    elif (run := evenly_spaced(view, selection)) is not None and selection.target == selection.lookups[0].axis:
+        run.write(fit(builder, source.node, run.shape))
     else:
         write_looked_up(builder, view, selection, source)
 
@@ -294,6 +300,26 @@ def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, .
     metas = [a.meta if isinstance(a, Array) else TensorMeta(a.shape, a.dtype, a.strides) for a in arrays if a.ndim]
     order = keep_order_strides(shape, INTP.itemsize, [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in metas])
     return tuple(axes), nodes, order
+
+
+def evenly_spaced(view: Array, selection: Selection) -> Array | None:
+    """The part of the view that a slice would take too, where the only index array is constant and evenly spaced."""
+    lookup, *others = selection.lookups
+    if others or not isinstance(lookup.item, Positions) or len(lookup.item.arrays) != 1:
+        return None
+    (array,) = lookup.item.arrays
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size:
+        return None
+    n = view.shape[lookup.axis]
+    array = array.astype(INTP)
+    places = np.where(array < 0, array + n, array) if isinstance(n, int) else array
+    steps = set(np.diff(places).tolist()) or {1}
+    if len(steps) != 1 or 0 in steps or (places[0] < 0) != (places[-1] < 0):
+        return None
+    start = int(places[0]) + (n if places[0] < 0 else 0)
+    along = AxisSlice(start, steps.pop(), array.size)
+    axes = [along if axis == lookup.axis else AxisSlice(0, 1, size) for axis, size in enumerate(view.shape)]
+    return basic_index(view, BasicIndex(tuple(axes)))
 
 
 def axes_first(axes: Sequence[int], ndim: int) -> tuple[int, ...]:

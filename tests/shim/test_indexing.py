@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from npcompile.numpy_shim.indexing import getitem, setitem
 from npcompile.tensor_core import Array, Decline
-from npcompile.tensor_core.graph import bind
+from npcompile.tensor_core.graph import bind, topological
 from tests.shim.harness import Capture, compare, compare_aliasing, copy
 
 
@@ -244,6 +244,21 @@ def test_symbolic_size_asks_little(key: Any, guards: list[str]) -> None:
         values = {"n": n}
         if all(eval(g, {}, values) for g in capture.builder.env.guards) and not isinstance(key, int):
             assert bind(result.shape, values) == np.arange(n)[key].shape
+
+
+@pytest.mark.parametrize("positions", [[2, 1, 0], [0, 2], [-1, -2], [1], [-3, -1], [-1, 0], [1, 1], [0, 1, 3]])
+def test_evenly_spaced_positions_are_slices(positions: list[int]) -> None:
+    """Constant positions that a slice could name are read without a gather, and written without a scatter."""
+    is_even = positions not in ([1, 1], [0, 1, 3])
+    check_get(X3, np.array(positions, "i1"))
+    for key in (positions, (slice(None), positions), (Ellipsis, positions), (slice(1, None), 0, positions)):
+        check_get(X3, key)
+        check_set(X3, key, 7.0)
+        check_set(X3, key, np.arange(float(len(positions))), must_capture=False)
+    capture = Capture()
+    (x,) = capture.wrap([X3.copy()])
+    node = getitem(capture.builder, x, (slice(None), positions)).node
+    assert any(n.op == "gather" for n in topological([node])) != is_even
 
 
 def test_key_is_not_changed() -> None:
