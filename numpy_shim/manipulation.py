@@ -29,7 +29,7 @@ from npcompile.numpy_shim.creation import converted
 from npcompile.numpy_shim.indexing import axis_slice, getitem
 from npcompile.numpy_shim.registry import Captured, as_array, implements
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, expand, fresh, permute, size_node
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute, size_node
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import (
@@ -587,3 +587,27 @@ def fill_diagonal(builder: Builder, a: Any, val: Any, wrap: Any = False) -> None
     flat = views.reshaped(builder, a.node, (rows * columns,))
     filled = builder.apply("slice_update", flat, fit(builder, value.node, (length,)), start=(0,), step=(columns + 1,))
     a.write(views.reshaped(builder, filled, a.shape))
+
+
+@implements(np.isin)
+def isin(
+    builder: Builder, element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None
+) -> Array:
+    """Is each element equal to one of a few others?"""
+    x, others = array_of(builder, element), ravel(builder, array_of(builder, test_elements))
+    if kind not in (None, "sort") or not isinstance(others.shape[0], int) or not 0 < others.shape[0] <= FEW:
+        raise Decline("np.isin with many elements")
+    if {x.dtype.kind, others.dtype.kind} not in ({"f"}, {"i"}, {"u"}, {"i", "f"}, {"u", "f"}):
+        raise Decline("np.isin of kinds that promotion compares in another way")
+    flag(assume_unique)
+    dtype = np.result_type(x.dtype, others.dtype)
+    shape = (*x.shape, others.shape[0])
+    left = views.reshaped(builder, cast(builder, x.node, dtype), (*x.shape, 1))
+    same_value = builder.apply("equal", expand(builder, left, shape), expand(builder, cast(builder, others.node, dtype), shape))
+    found = builder.apply("reduce", same_value, reducer="logical_or", axes=(x.ndim,))
+    if flag(invert):
+        found = builder.apply("logical_not", found)
+    return fresh(builder, found, TensorMeta(x.shape, found.meta.dtype))
+
+
+FEW = 64

@@ -184,6 +184,15 @@ def test_place_of_extreme() -> None:
             )
 
 
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("others", [[1.0, 2], [0], [np.nan, -2.5], np.arange(4.0), [3], [[1, 2], [3, 4]], []])
+def test_isin(layout: str, others: Any) -> None:
+    x = LAYOUTS[layout]
+    is_simple = x.dtype.kind in "f" and np.size(others) > 0
+    for invert in (False, True):
+        check(np.isin, x, others, invert=invert, must_capture=is_simple)
+
+
 def symbolic(*shape: int) -> tuple[Capture, Array]:
     """A C-contiguous array whose sizes are symbols n0, n1, ..."""
     capture = Capture()
