@@ -1,15 +1,18 @@
 """Sums of products taken apart: what does not depend on a summed axis is not multiplied along it.
 
-A pass over the graph, before it is scheduled. What is a product of matrices gets the form that BLAS takes. Else a sum over axes of a product of broadcast arrays is a product of smaller
-sums when groups of factors share no summed axis. That is the same number but for rounding, unless a product
-overflows or is not a number: `FactoredGraph.guard` is an output that tells, and then the program has to run as it was
-written. Integers wrap around in any order, so they need no guard.
+A pass over the graph, before it is scheduled. What is a product of matrices gets the form that BLAS takes. Else a sum
+over axes of a product of broadcast arrays is a product of smaller sums when groups of factors share no summed axis, and
+an einsum of many operands takes two at a time. That is the same number but for rounding, unless a product overflows or
+is not a number: an output more tells, and then the program has to run as it was written. Integers wrap around in any
+order, so they need no guard.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from npcompile.tensor_core.meta import TensorMeta, product
 WORTH = 4  # times fewer products, at least
 BLOCK = 32  # products added one after another where NumPy sums pairwise
 MANY = 4096  # products: fewer are not worth a call of BLAS where none is written
+Operand = tuple[Node, tuple[int, ...]]  # of an einsum, with its axes
 Labels = tuple[int | None, ...]  # of each axis of a factor, the axis of the whole product; None where it repeats
 
 
@@ -111,8 +115,8 @@ class Factoring:
     def rebuild(self, node: Node) -> Node:
         inputs = tuple(self.new[i] for i in node.inputs)
         self.builder.location = node.location
-        if node.op == "einsum" and len(inputs) == 2:
-            made = self.matrix_product(list(zip(inputs, node.params["inputs"])), node.params["output"])
+        if node.op == "einsum" and len(inputs) > 1:
+            made = self.einsum(list(zip(inputs, node.params["inputs"])), node.params["output"])
             if made is not None:
                 return made
         if node.op == "reduce" and node.params["reducer"] == "add" and node.dtype.kind in "iufc" and node.dtype != np.float16:
@@ -171,9 +175,28 @@ class Factoring:
         repeated = self.builder.apply("broadcast_to", one, shape=node.shape) if node.meta.ndim else one
         return self.builder.apply("maximum", self.builder.apply("absolute", node), repeated)
 
-    def matrix_product(
-        self, operands: Sequence[tuple[Node, tuple[int, ...]]], output: tuple[int, ...], block: int | None = None
-    ) -> Node | None:
+    def einsum(self, operands: list[Operand], output: tuple[int, ...]) -> Node | None:
+        """Two operands at a time, the cheapest pair first; None where nothing is gained."""
+        if len(operands) == 2:
+            return self.matrix_product(operands, output)
+        dtype = operands[0][0].dtype
+        sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
+        steps = contraction_order([axes for _, axes in operands], output, {a: hint_of(n) for a, n in sizes.items()})
+        if steps is None or dtype.kind not in "iuf" or dtype == np.float16 or (dtype.kind == "f" and not self.may_guard):
+            return None
+        if dtype.kind == "f":
+            bounds = [self.at_least_one(x) for x, _ in operands]
+            sums = [self.builder.apply("reduce", b, reducer="add", axes=tuple(range(b.meta.ndim))) for b in bounds]
+            self.bounds.append(self.multiply(sums))
+        for pair, kept in steps:
+            chosen = [operands[k] for k in pair]
+            made = self.matrix_product(chosen, kept)
+            if made is None:
+                made = self.builder.apply("einsum", *(x for x, _ in chosen), inputs=tuple(a for _, a in chosen), output=kept)
+            operands = [x for k, x in enumerate(operands) if k not in pair] + [(made, kept)]
+        return operands[0][0]
+
+    def matrix_product(self, operands: Sequence[Operand], output: tuple[int, ...], block: int | None = None) -> Node | None:
         """The einsum of two operands in the form that BLAS takes; None where it is no product of matrices."""
         (a, in_a), (b, in_b) = operands
         sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
@@ -188,8 +211,8 @@ class Factoring:
         shape = tuple(sizes[x] for x in stack)
         a = self.reshaped(self.permuted(a, tuple(in_a.index(x) for x in (*stack, *m, *k))), (*shape, rows, inner))
         b = self.reshaped(self.permuted(b, tuple(in_b.index(x) for x in (*stack, *k, *n))), (*shape, inner, columns))
-        *labels, i, j, l = range(len(stack) + 3)
-        inputs, canonical = ((*labels, i, l), (*labels, l, j)), (*labels, i, j)
+        *labels, row, column, shared = range(len(stack) + 3)
+        inputs, canonical = ((*labels, row, shared), (*labels, shared, column)), (*labels, row, column)
         options = {} if block is None else {"block": block}
         made = self.builder.apply("einsum", a, b, inputs=inputs, output=canonical, **options)
         made = self.reshaped(made, (*shape, *(sizes[x] for x in (*m, *n))))
@@ -231,6 +254,28 @@ class Factoring:
                 finite = self.builder.apply("reduce", finite, reducer="logical_and", axes=axes)
             answer = finite if answer is None else self.builder.apply("logical_and", answer, finite)
         return answer
+
+
+Step = tuple[tuple[int, int], tuple[int, ...]]  # which two operands become one, put last, and its axes
+
+
+def contraction_order(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], sizes: dict[int, int]) -> list[Step] | None:
+    """The pairs to take, always the one of least work; None where all at once is about as good."""
+    operands = list(inputs)
+    steps: list[Step] = []
+    work = 0
+    while len(operands) > 1:
+        costs = {}
+        for pair in combinations(range(len(operands)), 2):
+            others = {a for k, axes in enumerate(operands) if k not in pair for a in axes}.union(output)
+            axes = dict.fromkeys(operands[pair[0]] + operands[pair[1]])
+            kept = tuple(a for a in axes if a in others) if len(operands) > 2 else output
+            costs[pair] = (math.prod(sizes[a] for a in axes), math.prod(sizes[a] for a in kept), kept)
+        pair = min(costs, key=lambda p: costs[p][:2])
+        work += costs[pair][0]
+        steps.append((pair, costs[pair][2]))
+        operands = [axes for k, axes in enumerate(operands) if k not in pair] + [costs[pair][2]]
+    return steps if math.prod(sizes.values()) >= WORTH * work else None
 
 
 def axes_of(factors: Sequence[Factor]) -> list[int]:

@@ -280,8 +280,8 @@ def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[S
             case Accumulate():
                 result.append(replace(statement, position=change(statement.position)))
             case Product():
-                made, left, right = (replace(x, offset=change(x.offset)) for x in statement.matrices)
-                result.append(replace(statement, result=made, left=left, right=right))
+                target, left, right = (replace(x, offset=change(x.offset)) for x in statement.matrices)
+                result.append(replace(statement, result=target, left=left, right=right))
             case Loop() | Reduce() | Scan() | ScratchRow():
                 result.append(replace(statement, body=map_indices(statement.body, change)))
             case Columns():

@@ -495,7 +495,7 @@ def lower_product(lowering: Lowering, group: Group) -> list[Kernel]:
         matrix(first, offset, m, n),
         matrix(*strided_view(schedule, node.inputs[0], (*stack, m, k)), m, k),
         matrix(*strided_view(schedule, node.inputs[1], (*stack, k, n)), k, n),
-        space[-3:],
+        (space[-3], space[-2], space[-1]),
         node.params.get("block"),
     )
     loops = [(f"v{a}", space[a]) for a in range(len(stack)) if not is_one(space[a])]

@@ -132,6 +132,25 @@ def test_what_is_not_finite() -> None:
         agree(compiled(x, y), products(x, y))
 
 
+CHAINS = ("ij,jk,kl->il", "ij,jk,kl,lm->", "ab,bc,ca->b", "abc,bd,ce,af->def", "i,ij,j->", "ij,kj,k->i")
+
+
+@pytest.mark.parametrize("text", CHAINS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c16"])
+def test_einsum_of_many(text: str, dtype: str) -> None:
+    shapes = [tuple(5 + ord(a) % 7 for a in term) for term in text.split("->")[0].split(",")]
+    operands = [numbers(shape, dtype, k) for k, shape in enumerate(shapes)]
+    compiled = npc.compile(lambda *xs: np.einsum(text, *xs))
+    for last in (1, np.inf, 0):
+        if dtype[0] in "fc":
+            operands[0][..., 0], operands[1][0] = last, 0 if last else np.nan
+        with np.errstate(all="ignore"):
+            made, expected = compiled(*operands), np.einsum(text, *operands)
+        rtol = 1e-4 if dtype == "f4" else 1e-11
+        np.testing.assert_allclose(made, expected, rtol=rtol, atol=rtol)
+        assert made.dtype == expected.dtype and np.shape(made) == np.shape(expected)
+
+
 # --- sums of products
 
 
