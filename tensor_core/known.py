@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.graph import Node, bind
+from npcompile.tensor_core.graph import Node, bind, topological
 from npcompile.tensor_core.meta import is_static
 from npcompile.tensor_core.op import OPS
 
@@ -24,21 +24,33 @@ def known_contents(node: Node) -> np.ndarray | None:
 
     Where a size is symbolic the result has dtype object and holds Dims.
     """
-    return _evaluate(node, {})
-
-
-def _evaluate(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
-    if node not in done:
-        done[node] = _evaluate_now(node, done)
+    if depends_on_data(node):
+        return None
+    done: dict[Node, np.ndarray | None] = {}
+    for each in topological([node]):
+        done[each] = _evaluate(each, done)
     return done[node]
 
 
-def _evaluate_now(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
-    if node.op == "input" or not is_static(node.shape) or node.meta.size > LARGEST:
-        return None
+def depends_on_data(node: Node) -> bool:
+    """Is the array computed from inputs, or from more than a few elements?"""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if each in seen:
+            continue
+        if each.op == "input" or not is_static(each.shape) or each.meta.size > LARGEST:
+            return True
+        seen.add(each)
+        stack.extend(each.inputs)
+    return False
+
+
+def _evaluate(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
     if node.op == "size":
         return _object(node.params["value"])
-    inputs = [_evaluate(i, done) for i in node.inputs]
+    inputs = [done[i] for i in node.inputs]
     if any(i is None for i in inputs):
         return None
     symbolic = any(i is not None and i.dtype == object for i in inputs)

@@ -13,6 +13,7 @@ from npcompile.numpy_shim.attributes import FLAG_ITEMS, SET_ATTRIBUTES
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Decline
+from npcompile.tensor_core.known import known_contents
 from tests.shim.harness import Capture, check, compare, copy
 from tests.shim.layouts import CUBE, LAYOUTS, MATRIX, VECTOR
 
@@ -200,6 +201,18 @@ def test_python_numbers_of_constants() -> None:
     for name in ("item", "tolist"):
         with pytest.raises(Decline):
             METHODS[name](builder, data)
+
+
+def test_known_contents_of_long_programs() -> None:
+    """What is known is found without recursion, and what depends on data is seen at once."""
+    capture = Capture()
+    (x,) = capture.wrap([np.arange(3)])
+    for start, expected in ((FUNCTIONS[np.arange](capture.builder, 3), [3000, 3001, 3002]), (x, None)):
+        array = start
+        for _ in range(3000):
+            array = FUNCTIONS[np.add](capture.builder, array, 1)
+        contents = known_contents(array.node)
+        assert contents is None if expected is None else contents.tolist() == expected
 
 
 def test_places_of_constants() -> None:
