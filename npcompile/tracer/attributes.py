@@ -16,6 +16,7 @@ from npcompile.tensor_core.number import Number
 from npcompile.tracer import calls, operators
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import (
+    ArrayFlags,
     ArrayMethod,
     Constant,
     Lazy,
@@ -40,6 +41,9 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
     match owner:
         case Array():
             return load_from_array(frame, owner, name)
+        case ArrayFlags():
+            flags = ATTRIBUTES["flags"](frame.capture.builder, owner.owner)
+            return operators.evaluate(lambda: getattr(flags, name))
         case Constant():
             return load_from_constant(frame, owner, name)
         case Opaque():
@@ -57,6 +61,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
 def load_from_array(frame: Frame, x: Array, name: str) -> Any:
     if name == "base":
         return base_of(frame, x)
+    if name == "flags" and x.meta.boxed:
+        return ArrayFlags(x)
     if name in ATTRIBUTES:
         return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
     if name in METHODS:

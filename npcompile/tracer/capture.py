@@ -12,10 +12,10 @@ import numpy as np
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.graph import Builder, Location, Node, symbols_of
-from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_static
+from npcompile.tensor_core.graph import Builder, Location
+from npcompile.tensor_core.known import known_contents
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
-from npcompile.tensor_core.op import OPS
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -30,7 +30,6 @@ from npcompile.tracer.values import (
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
-KNOWN_SIZE = 1024  # elements of an array of constants that is computed while capturing, when its values decide something
 
 # Objects that are what they are: guarded by identity when they come from outside, never copied.
 ATOMIC_TYPES = (
@@ -100,7 +99,6 @@ class Capture:
     symbols: dict[str, str] = field(default_factory=dict)  # name of a symbolic integer -> its source
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
-    evaluated: dict[Node, np.ndarray | None] = field(default_factory=dict)
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
     instructions: int = 0
 
@@ -266,21 +264,8 @@ class Capture:
 
     def known_contents(self, array: Array) -> np.ndarray | None:
         """The contents of a small array that depends on constants alone, else None."""
-        return self._evaluate(array.node)
-
-    def _evaluate(self, node: Node) -> np.ndarray | None:
-        if node not in self.evaluated:
-            self.evaluated[node] = self._evaluate_now(node)
-        return self.evaluated[node]
-
-    def _evaluate_now(self, node: Node) -> np.ndarray | None:
-        if node.op in ("input", "size") or not is_static(node.shape) or node.meta.size > KNOWN_SIZE:
-            return None
-        inputs = [self._evaluate(i) for i in node.inputs]
-        if any(i is None for i in inputs) or next(symbols_of(node), None) is not None:
-            return None
-        with np.errstate(all="ignore"):
-            return np.asarray(OPS[node.op].eager(*inputs, **node.params))
+        contents = known_contents(array.node)
+        return None if contents is None or contents.dtype == object else contents
 
     # --- writes to outside arrays
 

@@ -20,6 +20,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
     UNASSIGNED,
+    ArrayFlags,
     ArrayMethod,
     Cell,
     Closure,
@@ -152,6 +153,8 @@ class Emitter:
                 return f"{'not ' if value.negated else ''}bool({self.text(value.array)})"
             case ArrayMethod():
                 return f"{self.text(value.owner)}.{value.name}"
+            case ArrayFlags():
+                return self.variable(value, f"{self.text(value.owner)}.flags")
             case Method():
                 return f"{self.text(value.owner)}.{value.name}"
             case ErrorState():

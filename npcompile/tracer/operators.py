@@ -11,12 +11,14 @@ import numpy as np
 from npcompile.numpy_shim import indexing
 from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
+from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.values import (
+    ArrayFlags,
     ArrayMethod,
     Cell,
     Closure,
@@ -413,6 +415,9 @@ def getitem(capture: Capture, container: Any, key: Any) -> Any:
             if name not in container.items:
                 raise Decline(f"KeyError: {name!r}")
             return container.items[name]
+        case ArrayFlags():
+            flags = ATTRIBUTES["flags"](capture.builder, container.owner)
+            return evaluate(lambda: flags[plain(capture, key)])
         case RangeValue():
             return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
         case Constant() if isinstance(container.value, (dict, list)):  # of a library: assumed constant

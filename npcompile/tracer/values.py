@@ -138,6 +138,13 @@ class ArrayMethod:
 
 
 @dataclass(slots=True, eq=False)
+class ArrayFlags:
+    """`array.flags`"""
+
+    owner: Array
+
+
+@dataclass(slots=True, eq=False)
 class Truth:
     """bool(array), not asked yet: the program branches on it, or the graph ends."""
 
@@ -196,7 +203,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from (value.defaults, value.kwdefaults, *value.cells)
         case Method():
             yield from (value.owner, value.function)
-        case ArrayMethod():
+        case ArrayMethod() | ArrayFlags():
             yield value.owner
         case Truth():
             yield value.array

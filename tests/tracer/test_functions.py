@@ -174,6 +174,18 @@ def test_metadata(x):
     return x.dtype, x.shape, x.strides, x.ndim, x.size, x.itemsize, x.T.flags.f_contiguous, (x + 1).base
 
 
+@check(graphs=0, breaks=0)
+def test_flags_are_numpys(x):
+    flags = x.flags
+    return flags, x.T.flags["F_CONTIGUOUS"], flags.writeable and not x.T.flags.c_contiguous
+
+
+@check()
+def test_argument_made_read_only(x):
+    x.flags.writeable = False
+    return x
+
+
 @check(graphs=1, breaks=0)
 def test_errstate(x):
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,7 +211,7 @@ def test_fstring(x):
 def test_fortran_order(x):
     y = np.asarray(x, order="F")
     z = np.zeros((3, 4), order="F")
-    return y, y + 1, z, y.copy(order="K"), np.empty_like(y) * 0
+    return y, y + 1, z, y.copy(order="K"), np.empty_like(y).strides
 
 
 @check(graphs=1, breaks=0)
