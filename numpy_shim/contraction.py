@@ -44,7 +44,10 @@ from npcompile.tensor_core.meta import (
 Labels = tuple[int, ...]
 
 
-def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: Labels) -> Node:
+SHORT_SUM = 32  # products that np.einsum adds one after another: it keeps several sums side by side
+
+
+def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: Labels, *, block: int | None = None) -> Node:
     """The einsum node for operands whose axes have labels. Axes of length 1 repeat along longer ones of their label.
 
     A label that is twice in one operand takes its diagonal.
@@ -70,7 +73,8 @@ def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: 
     kept = tuple(label for label in output if label not in missing)
     number = {label: k for k, label in enumerate(dict.fromkeys(label for labels in inputs for label in labels))}
     numbered = tuple(tuple(number[label] for label in labels) for labels in inputs)
-    result = builder.apply("einsum", *nodes, inputs=numbered, output=tuple(number[label] for label in kept))
+    options = {} if block is None else {"block": block}
+    result = builder.apply("einsum", *nodes, inputs=numbered, output=tuple(number[label] for label in kept), **options)
     return reshaped(builder, result, tuple(sizes[label] for label in output)) if missing else result
 
 
@@ -302,7 +306,7 @@ def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = Fa
     nodes = [(cast(builder, x.node, dtype), labels) for x, labels in zip(arrays, inputs)]
     if path is not False and len(nodes) > 2:
         nodes = contract_pairs(builder, nodes, output, path)
-    node = contract(builder, nodes, output)
+    node = contract(builder, nodes, output, block=SHORT_SUM if path is False else None)
     result = fresh(builder, node, einsum_meta(node.meta.shape, dtype, arrays, inputs, output, order))
     if out is None:
         return unbox(result)

@@ -199,8 +199,8 @@ class Printer:
         matrices = [", ".join([f"{x.buffer} + {size_text(x.offset)}", size_text(x.row), size_text(x.column)]) for x in s.matrices]
         m, n, k = map(size_text, s.sizes)
         block = k if s.block is None else s.block
-        call = f"npc_product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block})"
-        self.line(f"if ({call}) {{ c->failed = 2; goto done; }}")
+        self.line(f"const int failed = npc_product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block});")
+        self.line("if (failed) { c->failed = failed; goto done; }")
 
     # --- loops
 
@@ -654,6 +654,8 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
             )
     if kernel.can_fail:
         lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
+    if any(isinstance(s, Product) for s in walk(kernel.body)):
+        lines.append("  if (c.failed == 3) goto failed;")
     if any(isinstance(s, (ScratchRow, Product)) for s in walk(kernel.body)):
         lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
     return [*lines, "}"]

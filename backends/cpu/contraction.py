@@ -116,7 +116,7 @@ class Factoring:
         inputs = tuple(self.new[i] for i in node.inputs)
         self.builder.location = node.location
         if node.op == "einsum" and len(inputs) > 1:
-            made = self.einsum(list(zip(inputs, node.params["inputs"])), node.params["output"])
+            made = self.einsum(list(zip(inputs, node.params["inputs"])), node.params["output"], node.params.get("block"))
             if made is not None:
                 return made
         if node.op == "reduce" and node.params["reducer"] == "add" and node.dtype.kind in "iufc" and node.dtype != np.float16:
@@ -175,10 +175,10 @@ class Factoring:
         repeated = self.builder.apply("broadcast_to", one, shape=node.shape) if node.meta.ndim else one
         return self.builder.apply("maximum", self.builder.apply("absolute", node), repeated)
 
-    def einsum(self, operands: list[Operand], output: tuple[int, ...]) -> Node | None:
+    def einsum(self, operands: list[Operand], output: tuple[int, ...], block: int | None) -> Node | None:
         """Two operands at a time, the cheapest pair first; None where nothing is gained."""
         if len(operands) == 2:
-            return self.matrix_product(operands, output)
+            return self.matrix_product(operands, output, block)
         dtype = operands[0][0].dtype
         sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
         steps = contraction_order([axes for _, axes in operands], output, {a: hint_of(n) for a, n in sizes.items()})
@@ -190,7 +190,7 @@ class Factoring:
             self.bounds.append(self.multiply(sums))
         for pair, kept in steps:
             chosen = [operands[k] for k in pair]
-            made = self.matrix_product(chosen, kept)
+            made = self.matrix_product(chosen, kept, block)
             if made is None:
                 made = self.builder.apply("einsum", *(x for x, _ in chosen), inputs=tuple(a for _, a in chosen), output=kept)
             operands = [x for k, x in enumerate(operands) if k not in pair] + [(made, kept)]

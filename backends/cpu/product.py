@@ -17,6 +17,7 @@ from npcompile.tensor_core.graph import Node
 ROUTINES = {"f4": "sgemm", "f8": "dgemm", "c8": "cgemm", "c16": "zgemm"}
 SYMMETRIC = {"f4": "ssyrk", "f8": "dsyrk"}
 FEW = 128  # products of real numbers: so few are added by plain loops
+TILE = (64, 128)  # of a result that is made in blocks of the summed axis
 MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads for more
 
 CHOICE = """
@@ -54,6 +55,27 @@ static char* npc_dense_TAG(const char* x, int64_t rows, int64_t columns, int64_t
     for (int64_t j = 0; j < columns; j++) made[i * columns + j] = *(const TYPE*)(x + i * row + j * column);
   return (char*)made;
 }
+struct npc_tiles_TAG {
+  char* c;
+  const char *a, *b, *trans_a, *trans_b;
+  int64_t m, n, k, block, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c, down;
+};
+static void npc_tiles_TAG(void* context, int64_t begin, int64_t end, int thread) {
+  const struct npc_tiles_TAG* p = context;
+  const TYPE one = 1;
+  for (int64_t tile = begin; tile < end; tile++) {
+    const int64_t i = tile % p->down * ROWS, j = tile / p->down * COLUMNS;
+    const int64_t m = npc_min(ROWS, p->m - i), n = npc_min(COLUMNS, p->n - j);
+    char* c = p->c + (i + j * p->lead_c) * (int64_t)sizeof(TYPE);
+    for (int64_t l = 0; l < p->k; l += p->block) {
+      const TYPE add = l ? 1 : 0;
+      const int64_t part = npc_min(p->block, p->k - l);
+      rt->GEMM(p->trans_a, p->trans_b, &m, &n, &part, &one, p->a + i * p->a_m + l * p->a_k, &p->lead_a,
+               p->b + l * p->b_k + j * p->b_n, &p->lead_b, &add, c, &p->lead_c);
+    }
+  }
+}
+/* 0, or 2 without memory, 3 when interrupted. */
 static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                            const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
   const int64_t size = sizeof(TYPE), limit = rt->blas_limit;
@@ -65,7 +87,7 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
   char *made_a = NULL, *made_b = NULL, *made_c = NULL;
   char* const result = c;
   const int64_t result_m = c_m, result_n = c_n;
-  int failed = 1;
+  int failed = 2;
   int64_t lead_c = npc_leading(m, n, c_m, c_n, size, &trans_c);
   if (!lead_c) {
     if (!(c = made_c = rt->scratch(m * n * size + 1))) goto done;
@@ -79,7 +101,7 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
     t = a_k, a_k = b_k, b_k = t;
     t = m, m = n, n = t;
   }
-  const int is_symmetric = SYMMETRIC && a == b && a_m == b_n && a_k == b_k && m == n;
+  const int is_symmetric = SYMMETRIC && block >= k && a == b && a_m == b_n && a_k == b_k && m == n;
   int64_t lead_a = npc_leading(m, k, a_m, a_k, size, &trans_a);
   if (!lead_a || lead_a > limit) {
     if (!(a = made_a = npc_dense_TAG(a, m, k, a_m, a_k))) goto done;
@@ -92,16 +114,19 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
     if (!(b = made_b = npc_dense_TAG(b, k, n, b_k, b_n))) goto done;
     b_k = n * size, b_n = size, lead_b = n, trans_b = 'T';
   }
-  const TYPE one = 1;
-  for (int64_t l = 0; l < k; l += block) {
-    const TYPE add = l ? 1 : 0;
-    const int64_t part = npc_min(block, k - l);
-    if (is_symmetric)
-      SYRK;
-    else
-      rt->GEMM(&trans_a, &trans_b, &m, &n, &part, &one, a + l * a_k, &lead_a, b + l * b_k, &lead_b, &add, c, &lead_c);
-  }
-  if (is_symmetric) {
+  const TYPE one = 1, zero = 0;
+  if (block < k) { /* small products, each on one thread */
+    struct npc_tiles_TAG tiles = {c, a, b, &trans_a, &trans_b, m, n, k, block, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c};
+    tiles.down = (m + ROWS - 1) / ROWS;
+    const int64_t across = (n + COLUMNS - 1) / COLUMNS, grain = npc_max(1, (1 << 20) / (ROWS * COLUMNS * k));
+    if (rt->parallel(npc_tiles_TAG, &tiles, tiles.down * across, grain)) {
+      failed = 3;
+      goto done;
+    }
+  } else if (!is_symmetric) {
+    rt->GEMM(&trans_a, &trans_b, &m, &n, &k, &one, a, &lead_a, b, &lead_b, &zero, c, &lead_c);
+  } else {
+    SYRK;
     TYPE* whole = (TYPE*)c;
     for (int64_t i = 0; i < m; i += 32)
       for (int64_t j = 0; j <= i; j += 32)
@@ -120,7 +145,7 @@ done:
   return failed;
 }
 """
-SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &part, &one, a + l * a_k, &lead_a, &add, c, &lead_c)"
+SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &k, &one, a, &lead_a, &zero, c, &lead_c)"
 ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "double _Complex"}
 
 
@@ -131,6 +156,7 @@ def product_text(tags: Sequence[str]) -> str:
         symmetric = SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
         names = {"SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
         names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "FEW": str(FEW if tag in SYMMETRIC else 0)}
+        names |= {"ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
         text = PRODUCT
         for name, value in names.items():
             text = text.replace(name, value)
