@@ -84,12 +84,8 @@ def errors_reported(graph: Graph) -> int:
 def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
     """The C translation unit, after the prelude."""
     graph = schedule.graph
-    parts = [
-        comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels))),
-        functions_text(loader().compiler.has_vector_math),
-        REDUCE_HELPERS,
-        product_text(sorted({short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)})),
-    ]
+    products = {short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)}
+    parts = [REDUCE_HELPERS, product_text(sorted(products))]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
     for kernel in kernels:
@@ -97,7 +93,9 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
     parts.append(print_entry(schedule, kernels))
-    return "\n".join(parts) + "\n"
+    made = "\n".join(parts) + "\n"
+    about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))
+    return f"{about}\n{functions_text(made, loader().compiler.has_vector_math)}{made}"
 
 
 def comment(text: str) -> str:

@@ -8,6 +8,7 @@ result), {B} (its bits) and {s} (suffix of libm's names). A float16 is a C float
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -66,18 +67,19 @@ VECTORISED = {
 SUFFIX = {"f2": "f", "f4": "f", "f8": "", "f16": "l"}
 
 
-def libm_text() -> str:
-    lines = []
+def libm_declarations() -> dict[str, str]:
+    """Function -> its declaration."""
+    found: dict[str, str] = {}
     for name, c, suffix in (("f4", "float", "f"), ("f8", "double", ""), ("f16", "long double", "l")):
         vectorised = VECTORISED.get(name, "").split()
         for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}")):
             for function in functions.split():
                 simd = "NPC_VECTOR " if function in vectorised else ""
-                lines.append(f"{simd}{c} {function}{suffix}({arguments});")
-        lines.append(f"{c} ldexp{suffix}({c}, int);")
+                found[function + suffix] = f"{simd}{c} {function}{suffix}({arguments});\n"
+        found[f"ldexp{suffix}"] = f"{c} ldexp{suffix}({c}, int);\n"
     for c, suffix in (("float", "f"), ("double", "")):
-        lines += [f"{c} _Complex c{f}{suffix}({c} _Complex);" for f in COMPLEX_LIBM.values()]
-    return "\n".join(lines) + "\n"
+        found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
+    return found
 
 
 # GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
@@ -90,6 +92,7 @@ ROUNDED_TEXT = """
 #ifdef __FMA__
 #define NPC_FUSED(a, b, c) __builtin_fma(a, b, c)
 #define NPC_FUSEDf(a, b, c) __builtin_fmaf(a, b, c)
+#define NPC_FUSEDl(a, b, c) __builtin_fmal(a, b, c)
 #else
 #define NPC_FUSED(a, b, c) ((a) * (b) + (c))
 #define NPC_FUSEDf NPC_FUSED
@@ -140,22 +143,38 @@ static inline int64_t npc_gcd(int64_t a, int64_t b) { return (int64_t)npc_ugcd(n
 static inline uint64_t npc_ulcm(uint64_t a, uint64_t b) { uint64_t g = npc_ugcd(a, b); return g ? a / g * b : 0; }
 static inline int64_t npc_lcm(int64_t a, int64_t b) { return (int64_t)npc_ulcm(npc_magnitude(a), npc_magnitude(b)); }
 static inline double npc_log_f8(double x) { return log(x); }
-static inline float npc_log_f4(float x) { return (float)log((double)x); } /* libmvec's logf is 3.7 units off */
+/* libmvec's logf is 3.7 units off */
+static inline float npc_log_f4(float x) { return (float)log((double)x); }
 static inline long double npc_log_f16(long double x) { return logl(x); }
 static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 """
 
 FLOAT_FUNCTIONS = """
+/* C's fmod, by the processor's division where the quotient is small: a - q b is then exact, also
+   for a q rounded up by one; q is never too small. */
+static inline {T} npc_fmod_{K}({T} a, {T} b) {{
+#ifdef __FMA__
+  if (a == a && b == b && b != 0 && fabs{s}(b) != __builtin_inf() && sizeof({T}) <= 8) {{
+    {T} q = trunc{s}(a / b);
+    if (fabs{s}(q) < {LARGE}) {{
+      {T} r = NPC_FUSED{s}(-q, b, a);
+      if (r != 0 && (r < 0) != (a < 0)) r += a < 0 ? -fabs{s}(b) : fabs{s}(b);
+      return copysign{s}(r, a);
+    }}
+  }}
+#endif
+  return fmod{s}(a, b);
+}}
 /* npy_divmod of numpy/_core/src/npymath/npy_math_internal.h.src */
 static inline {T} npc_remainder_{K}({T} a, {T} b) {{
-  {T} m = fmod{s}(a, b);
+  {T} m = npc_fmod_{K}(a, b);
   if (b == 0) return m;
   if (m != 0) return (b < 0) != (m < 0) ? m + b : m;
   return copysign{s}(0, b);
 }}
 static inline {T} npc_floor_divide_{K}({T} a, {T} b) {{
   if (b == 0) return a / b;
-  {T} m = fmod{s}(a, b), d = (a - m) / b;
+  {T} m = npc_fmod_{K}(a, b), d = (a - m) / b;
   if (m != 0 && (b < 0) != (m < 0)) d -= 1;
   if (d == 0) return copysign{s}(0, a / b);
   {T} whole = floor{s}(d);
@@ -203,15 +222,41 @@ static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z
 """
 
 
-def functions_text(has_vector_math: bool) -> str:
-    """What the templates need, in C. `has_vector_math`: units are linked with glibc's libmvec."""
-    vector = '__attribute__((simd("notinbranch")))' if has_vector_math else ""
-    text = f"#define NPC_VECTOR {vector}\n#define NULL ((void*)0)\n" + TYPE_TEXT + ROUNDED_TEXT + libm_text() + FUNCTIONS
+CALLED = re.compile(r"\w+(?=\()")
+
+
+def definitions() -> dict[str, str]:
+    """Function of ours -> its text with the comment before it. What a function calls comes before it."""
+    text = FUNCTIONS
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
-        text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix)
+        text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE="0x1p22" if name == "f4" else "0x1p51")
     for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):
         text += COMPLEX_FUNCTIONS.format(T=C_TYPES[name], K=name, P=part, s=suffix)
-    return text
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    name = ""
+    for line in text.strip().splitlines():
+        lines.append(line)
+        is_head = line.startswith("static inline")
+        if is_head:
+            name = CALLED.findall(line)[0]
+        if line == "}" or (is_head and line.endswith("}")):
+            found[name] = "\n".join(lines) + "\n"
+            lines = []
+    return found
+
+
+def functions_text(kernels: str, has_vector_math: bool) -> str:
+    """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
+    vector = '__attribute__((simd("notinbranch")))' if has_vector_math else ""
+    called = set(CALLED.findall(kernels))
+    ours: list[str] = []
+    for name, text in reversed(definitions().items()):
+        if name in called:
+            called |= set(CALLED.findall(text))
+            ours.insert(0, text)
+    libm = "".join(text for name, text in libm_declarations().items() if name in called)
+    return f"#define NPC_VECTOR {vector}\n#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"
 
 
 def kinds(which: str, template: str) -> dict[str, str]:
@@ -309,7 +354,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     **{name: kinds("efg", f"{{0}} * ({{T}}){180 / math.pi!r}") for name in ("degrees", "rad2deg")},
     **{name: kinds("efg", f"{{0}} * ({{T}}){math.pi / 180!r}") for name in ("radians", "deg2rad")},
     **{name: kinds("biu", "{0}") | kinds("efg", name + "{s}({0})") for name in ("floor", "ceil", "trunc")},
-    "rint": kinds("efg", "rint{s}({0})"),
+    "rint": kinds("efg", "rint{s}({0})") | {"c": "npc_pair_{K}(rint{s}({0}.re), rint{s}({0}.im))"},
     "isfinite": kinds("biu", "1") | kinds("efg", "(({0} == {0}) & (fabs{s}({0}) != __builtin_inf()))"),
     "isinf": kinds("biu", "0") | kinds("efg", "(fabs{s}({0}) == __builtin_inf())"),
     "isnan": kinds("biu", "0") | kinds("efg", "({0} != {0})") | {"c": "({0}.re != {0}.re || {0}.im != {0}.im)"},
@@ -324,6 +369,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
 for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update(kinds("efg", f"{libm_name}{{s}}({operands})"))
+PRIMITIVES["fmod"] |= kinds("fg", "npc_fmod_{K}({0}, {1})") | {"e": "npc_fmod_f4({0}, {1})"}
 PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
