@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,10 @@ from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array
-from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dim import Call, Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.capture import Capture
+from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,
@@ -154,10 +155,8 @@ def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if not isinstance(a, (Dim, Number)) and not isinstance(b, (Dim, Number)):
         return evaluate_pure(capture, BINARY[symbol], left, right)
     if not isinstance(a, (Number, float, complex)) and not isinstance(b, (Number, float, complex)) and symbol in INTEGER_SYMBOLS:
-        if symbol == "**":
-            return lift(integer_power(a, b))
         try:
-            return lift(BINARY[symbol](a, b))
+            return lift(within_int64(capture, integer_power(a, b) if symbol == "**" else BINARY[symbol](a, b)))
         except ZeroDivisionError as error:
             raise Decline(str(error)) from None
     if symbol not in ("+", "-", "*", "/", "//", "%", "**"):
@@ -174,6 +173,24 @@ def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
 
 
 INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
+
+
+def within_int64(capture: Capture, size: Any) -> Any:
+    """Python's integers do not wrap, those of a graph do: what may leave int64 is guarded to stay inside."""
+    if isinstance(size, Dim) and magnitude(size) >= 2**63:
+        if not -(2**63) <= size.hint < 2**63:
+            raise Decline("a Python integer beyond int64")
+        capture.guard(f"{-(2**63)} <= {size} < {2**63}")
+    return size
+
+
+def magnitude(size: Any) -> int:
+    """The largest absolute value while every symbol is one of SYMBOLIC_INTEGERS."""
+    if isinstance(size, Dim):
+        return sum(abs(c) * math.prod(map(magnitude, atoms)) for atoms, c in size.terms)
+    if isinstance(size, str):
+        return SYMBOLIC_INTEGERS.stop
+    return max(map(magnitude, size.args)) if isinstance(size, Call) else abs(size)
 
 
 def integer_power(base: Any, exponent: Any) -> Any:

@@ -201,3 +201,13 @@ def test_strided_argument_is_written_from_what_it_held(x):
     x -= x.diagonal()
     x += x[::-1]
     return x.sum()
+
+
+@check(np.arange(3), lambda round: 2 ** (10 + 20 * round))
+def test_python_integers_do_not_wrap(x, n):
+    return x * (n * n * n)
+
+
+@check(np.arange(3.0), lambda round: 2**31 - 1 - round)
+def test_python_integers_beyond_int64_become_floats(x, n):
+    return x * (n**3), n * n * 2 + n * n * 3
