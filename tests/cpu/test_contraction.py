@@ -124,6 +124,21 @@ def test_sizes_that_change() -> None:
         agree(compiled(x, y), products(x, y))
 
 
+def overwritten(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, ...]:
+    x[:] = x @ y
+    out[1:, ::2] = x.T @ x
+    product = x @ x.T
+    return product, product.T, product[::2], product + 1
+
+
+def test_products_are_written_and_given_out() -> None:
+    x, y, out = numbers((30, 30), "f8", 0), numbers((30, 30), "f8", 1), np.zeros((31, 60))
+    mine = [x.copy(), y.copy(), out.copy()]
+    agree(npc.compile(overwritten)(*mine), overwritten(x, y, out))
+    for a, b in zip(mine, (x, y, out)):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_what_is_not_finite() -> None:
     compiled = npc.compile(products)
     x, y = numbers((20, 30), "f8", 0), numbers((30, 10), "f8", 1)
