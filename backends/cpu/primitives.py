@@ -67,16 +67,66 @@ VECTORISED = {
 SUFFIX = {"f2": "f", "f4": "f", "f8": "", "f16": "l"}
 
 
+# libmvec's forms for vectors of different width, and libm's for single numbers, round differently. Of one number a
+# function has to give one result wherever in an array it is, so the ends of loops, which run in narrower vectors and
+# singly, go through the widest form too. The compiler knows the function as npc_f, and its vector forms are these.
+WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
+FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
+
+
+def wide_text(function: str, name: str, operands: int, width: int) -> str:
+    """The forms of npc_<function>, all by libmvec's for vectors of `width` bytes."""
+    size = int(name[1:])
+
+    def vector(w: int) -> str:
+        return f"npc_{name}x{w // size}"
+
+    def symbol(w: int, of: str) -> str:
+        return f"_ZGV{FORMS[w]}N{w // size}{'v' * operands}_{of}"
+
+    def define(result: str, head: str, argument: str, low: str) -> str:
+        named = ", ".join(f"{result} x{k}" for k in range(operands))
+        passed = ", ".join(argument.format(f"x{k}") for k in range(operands))
+        return f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {symbol(width, function)}({passed}); return {low}; }}\n"
+
+    scalar, widest, lanes = C_TYPES[name], vector(width), width // size
+    text = f"{widest} {symbol(width, function)}({', '.join([widest] * operands)});\n"
+    text += f"NPC_VECTOR __attribute__((const, visibility(\"hidden\"))) {scalar} npc_{function}({', '.join([scalar] * operands)});\n"
+    for w in (w for w in FORMS if w <= width):
+        places = ", ".join(str(k) for k in range(w // size))
+        repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
+        argument = f"__builtin_shufflevector({{0}}, {{0}}, {repeated})" if w < width else "{0}"
+        shrunk = f"__builtin_shufflevector(r, r, {places})" if w < width else "r"
+        text += define(vector(w), symbol(w, f"npc_{function}"), argument, shrunk)
+    alone = ", ".join([scalar] * operands)
+    text += f'NPC_HIDDEN {scalar} npc_{function}_alone({alone}) __asm__("npc_{function}");\n'
+    return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
+
+
+def vectorised_text(called: set[str]) -> str:
+    """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them."""
+    found = [(f + SUFFIX[n], n, 2 if f in BINARY_LIBM.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
+    used = [(f, n, operands) for f, n, operands in found if f in called]
+    if not used:
+        return ""
+    plain = "".join(f"NPC_VECTOR {C_TYPES[n]} {f}({', '.join([C_TYPES[n]] * operands)});\n" for f, n, operands in used)
+    text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n'
+    for name, width in ((n, w) for n in VECTORISED for w in (16, 32, 64)):
+        lanes = width // int(name[1:])
+        text += f"typedef {C_TYPES[name]} npc_{name}x{lanes} __attribute__((vector_size({width})));\n"
+    text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
+    for width, condition in WIDE_CONDITION.items():
+        text += f"#elif defined({condition})\n" + "".join(wide_text(f, n, operands, width) for f, n, operands in used)
+        text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
+    return text + "#else\n" + plain + "#endif\n"
+
+
 def libm_declarations() -> dict[str, str]:
     """Function -> its declaration."""
     found: dict[str, str] = {}
-    for name, c, suffix in (("f4", "float", "f"), ("f8", "double", ""), ("f16", "long double", "l")):
-        vectorised = VECTORISED.get(name, "").split()
-        for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}")):
-            for function in functions.split():
-                simd = "NPC_VECTOR " if function in vectorised else ""
-                found[function + suffix] = f"{simd}{c} {function}{suffix}({arguments});\n"
-        found[f"ldexp{suffix}"] = f"{c} ldexp{suffix}({c}, int);\n"
+    for c, suffix in (("float", "f"), ("double", ""), ("long double", "l")):
+        for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}"), ("ldexp", f"{c}, int")):
+            found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});\n" for f in functions.split()}
     for c, suffix in (("float", "f"), ("double", "")):
         found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
     return found
@@ -84,7 +134,10 @@ def libm_declarations() -> dict[str, str]:
 
 # GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
 ROUNDED_TEXT = """
-#if defined(__has_builtin) && __has_builtin(__builtin_assoc_barrier)
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_assoc_barrier)
 #define NPC_ROUNDED(x) __builtin_assoc_barrier(x)
 #else
 #define NPC_ROUNDED(x) (x)
@@ -248,7 +301,6 @@ def definitions() -> dict[str, str]:
 
 def functions_text(kernels: str, has_vector_math: bool) -> str:
     """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
-    vector = '__attribute__((simd("notinbranch")))' if has_vector_math else ""
     called = set(CALLED.findall(kernels))
     ours: list[str] = []
     for name, text in reversed(definitions().items()):
@@ -256,7 +308,9 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
             called |= set(CALLED.findall(text))
             ours.insert(0, text)
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
-    return f"#define NPC_VECTOR {vector}\n#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"
+    if has_vector_math:
+        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"
 
 
 def kinds(which: str, template: str) -> dict[str, str]:
