@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype
-from npcompile.tensor_core.array import Array, cast, expand, fresh
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import known_contents
@@ -269,9 +269,19 @@ def is_sequence(value: Any) -> bool:
 
 
 def arrays_of(builder: Builder, values: Any) -> list[Array]:
-    """A sequence of arrays, or an array as the sequence of its rows."""
+    """A sequence of arrays; an array is the sequence of its rows."""
     if isinstance(values, Array):
-        raise Decline("an array stands for the sequence of its rows", "pass a tuple of arrays")
+        return rows_of(values)
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise Decline("arrays to combine must be given as a sequence")
     return [array_of(builder, v) for v in values]
+
+
+MOST_ROWS = 64
+
+
+def rows_of(x: Array) -> list[Array]:
+    if not x.ndim or not isinstance(x.shape[0], int) or x.shape[0] > MOST_ROWS:
+        raise Decline("an array stands for the sequence of its rows", "pass a tuple of arrays")
+    rest = tuple(AxisSlice(0, 1, n) for n in x.shape[1:])
+    return [basic_index(x, BasicIndex((row, *rest))) for row in range(x.shape[0])]

@@ -54,6 +54,15 @@ def test_out(out: np.ndarray) -> None:
     check(np.stack, (CUBE[0], CUBE[1]), out=out.reshape(2, 3, 4) if out.shape == (6, 4) else out)
 
 
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_rows_of_an_array(layout: str) -> None:
+    x = LAYOUTS[layout]
+    for function in (np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack):
+        check(function, x)
+    check(np.concatenate, x, -1)
+    check(np.stack, x, 1)
+
+
 def test_refused() -> None:
     for parts in ([], [np.float64(1), np.float64(2)], [VECTOR, MATRIX], [MATRIX, MATRIX.T]):
         assert not check(np.concatenate, parts, must_capture=False)
