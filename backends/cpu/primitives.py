@@ -196,6 +196,18 @@ static inline int64_t npc_gcd(int64_t a, int64_t b) { return (int64_t)npc_ugcd(n
 static inline uint64_t npc_ulcm(uint64_t a, uint64_t b) { uint64_t g = npc_ugcd(a, b); return g ? a / g * b : 0; }
 static inline int64_t npc_lcm(int64_t a, int64_t b) { return (int64_t)npc_ulcm(npc_magnitude(a), npc_magnitude(b)); }
 static inline double npc_log_f8(double x) { return log(x); }
+/* libmvec's exp reports -inf as invalid; the exponential of -30000 is 0 too. Bits are compared, as floats report NaN. */
+static inline double npc_exp_f8(double x) {
+  int64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return exp(bits == (int64_t)0xfff0000000000000 ? -30000.0 : x);
+}
+static inline float npc_exp_f4(float x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return expf(bits == (int32_t)0xff800000 ? -30000.0f : x);
+}
+static inline long double npc_exp_f16(long double x) { return expl(x); }
 /* libmvec's logf is 3.7 units off */
 static inline float npc_log_f4(float x) { return (float)log((double)x); }
 static inline long double npc_log_f16(long double x) { return logl(x); }
@@ -424,6 +436,7 @@ for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update(kinds("efg", f"{libm_name}{{s}}({operands})"))
 PRIMITIVES["fmod"] |= kinds("fg", "npc_fmod_{K}({0}, {1})") | {"e": "npc_fmod_f4({0}, {1})"}
+PRIMITIVES["exp"] |= kinds("fg", "npc_exp_{K}({0})") | {"e": "npc_exp_f4({0})"}
 PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
