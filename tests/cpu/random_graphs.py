@@ -152,12 +152,16 @@ class RandomGraph:
     def scan(self, x: Node) -> Node | None:
         if x.dtype == B1 or not x.meta.ndim:
             return None
-        return self.builder.apply("scan", x, reducer=self.random.choice(["add", "maximum"]), axis=self.random.randrange(x.meta.ndim))
+        return self.builder.apply(
+            "scan", x, reducer=self.random.choice(["add", "maximum"]), axis=self.random.randrange(x.meta.ndim)
+        )
 
     def arg_reduce(self, x: Node) -> Node | None:
         if x.dtype == B1 or not x.meta.ndim:
             return None
-        return self.builder.apply("arg_reduce", x, which=self.random.choice(["max", "min"]), axis=self.random.randrange(x.meta.ndim))
+        return self.builder.apply(
+            "arg_reduce", x, which=self.random.choice(["max", "min"]), axis=self.random.randrange(x.meta.ndim)
+        )
 
     def indices(self, shape: tuple[Size, ...], bound: Size) -> Node:
         where = self.builder.apply("index", shape=shape, axis=len(shape) - 1)
@@ -172,7 +176,9 @@ class RandomGraph:
     def scatter(self, x: Node) -> Node | None:
         if not x.meta.ndim or x.dtype != I8:
             return None
-        return self.builder.apply("scatter", x, self.unary(x), self.indices((x.shape[0],), x.shape[0]), mode=self.random.choice(["set", "add"]))
+        return self.builder.apply(
+            "scatter", x, self.unary(x), self.indices((x.shape[0],), x.shape[0]), mode=self.random.choice(["set", "add"])
+        )
 
     def slice_update(self, x: Node) -> Node | None:
         value = self.slice(x)
@@ -187,7 +193,6 @@ class RandomGraph:
         return self.builder.apply("slice_update", x, value, start=start, step=step) if value.dtype == x.dtype else None
 
     def einsum(self, x: Node) -> Node | None:
-        n, m = self.sizes
         if x.dtype == B1 or not 1 <= x.meta.ndim <= 2:
             return None
         y = self.random.choice([y for y in self.nodes if y.dtype == x.dtype and y.meta.ndim] or [x])
@@ -198,8 +203,8 @@ class RandomGraph:
         return self.builder.apply("einsum", x, y, inputs=(left, right), output=output)
 
 
-MAKERS = "unary binary binary binary where constant permute reshape slice concatenate reduce reduce normalize scan arg_reduce gather scatter"
-MAKERS = (MAKERS + " slice_update slice_update einsum cast").split()
+MAKERS = "unary binary binary binary where constant permute reshape slice concatenate reduce reduce normalize scan arg_reduce"
+MAKERS = (MAKERS + " gather scatter slice_update slice_update einsum cast").split()
 
 
 def all_same(a: tuple[Size, ...], b: tuple[Size, ...]) -> bool:

@@ -1,0 +1,143 @@
+"""What becomes one kernel, what is done in place, and what needs no new compile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu import compile_cpu
+from npcompile.backends.cpu.schedule import build_schedule
+from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.graph import Node
+
+F8 = np.dtype(np.float64)
+
+
+def array(builder: Builder, *shape: int) -> Node:
+    return builder.input(TensorMeta(shape, F8))
+
+
+def keep(builder: Builder, x: Node, like: Node) -> Node:
+    """A row value as a column, repeated along the rows of `like`."""
+    column = builder.apply("reshape", x, shape=(*like.shape[:-1], 1))
+    return builder.apply("broadcast_to", column, shape=like.shape)
+
+
+def softmax(builder: Builder, x: Node) -> Node:
+    last = (x.meta.ndim - 1,)
+    largest = builder.apply("reduce", x, reducer="maximum", axes=last)
+    e = builder.apply("exp", builder.apply("subtract", x, keep(builder, largest, x)))
+    return builder.apply("divide", e, keep(builder, builder.apply("reduce", e, reducer="add", axes=last), x))
+
+
+def test_softmax_is_one_kernel() -> None:
+    builder = Builder()
+    run = compile_cpu(builder.finish([softmax(builder, array(builder, 30, 50))]))
+    assert len(run.kernels) == 1
+    x = np.random.default_rng(0).standard_normal((30, 50))
+    e = np.exp(x - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(run(x)[0], e / e.sum(-1, keepdims=True), rtol=1e-14)
+
+
+def test_reductions_of_one_array_are_one_pass() -> None:
+    builder = Builder()
+    x = array(builder, 300, 400)
+    squares = builder.apply("multiply", x, x)
+    reduced = [builder.apply("reduce", v, reducer=r, axes=(0, 1)) for v, r in ((x, "add"), (x, "maximum"), (squares, "add"))]
+    run = compile_cpu(builder.finish(reduced))
+    assert len(run.kernels) == 1
+    data = np.random.default_rng(0).standard_normal((300, 400))
+    np.testing.assert_allclose(run(data), [data.sum(), data.max(), (data * data).sum()], rtol=1e-13)
+
+
+def test_a_chain_with_two_outputs_is_one_kernel() -> None:
+    builder = Builder()
+    x = array(builder, 40, 50)
+    y = builder.apply("sin", x)
+    run = compile_cpu(builder.finish([y, builder.apply("multiply", y, x), builder.apply("permute", y, axes=(1, 0))]))
+    assert len(run.kernels) == 1
+    data = np.random.default_rng(0).standard_normal((40, 50))
+    first, second, third = run(data)
+    assert (second == first * data).all() and (third == first.T).all()
+
+
+def test_updates_of_a_fresh_array_are_made_in_place() -> None:
+    builder = Builder()
+    x = array(builder, 100)
+    made = builder.apply("broadcast_to", builder.constant(0.0, F8), shape=(100,))
+    for start in (0, 25, 50):
+        part = builder.apply("slice", x, start=(start,), step=(1,), shape=(25,))
+        made = builder.apply("slice_update", made, part, start=(start,), step=(1,))
+    graph = builder.finish([made])
+    schedule = build_schedule(graph)
+    assert len(schedule.in_place) == 3 and not [b for b in schedule.buffers if b.kind == "temporary"]
+    data = np.arange(100.0)
+    np.testing.assert_array_equal(compile_cpu(graph)(data)[0], np.where(data < 75, data, 0))
+
+
+def test_an_elementwise_write_goes_straight_to_the_argument() -> None:
+    builder = Builder()
+    x = array(builder, 64)
+    graph = builder.finish([], writes=[(0, builder.apply("multiply", x, x))])
+    schedule = build_schedule(graph)
+    assert not schedule.copies and [b.kind for b in schedule.buffers] == ["input"]
+    data = np.arange(64.0)
+    compile_cpu(graph)(data)
+    np.testing.assert_array_equal(data, np.arange(64.0) ** 2)
+
+
+def test_a_reversed_write_goes_through_a_temporary() -> None:
+    builder = Builder()
+    x = array(builder, 9)
+    turned = builder.apply("slice", x, start=(8,), step=(-1,), shape=(9,))
+    data = np.arange(9.0)
+    compile_cpu(builder.finish([], writes=[(0, turned)]))(data)
+    np.testing.assert_array_equal(data, np.arange(9.0)[::-1])
+
+
+def test_nothing_is_written_when_an_index_is_out_of_bounds() -> None:
+    builder = Builder()
+    x, index = array(builder, 5), builder.input(TensorMeta((3,), np.dtype(np.int64)))
+    doubled = builder.apply("add", x, x)
+    run = compile_cpu(builder.finish([builder.apply("gather", x, index)], writes=[(0, doubled)]))
+    data = np.arange(5.0)
+    with pytest.raises(IndexError, match="^index -6 is out of bounds for axis 0 with size 5$"):
+        run(data, np.array([0, -6, 9]))
+    np.testing.assert_array_equal(data, np.arange(5.0))
+    np.testing.assert_array_equal(run(data, np.array([4, -5, -1]))[0], [4, 0, 4])
+    np.testing.assert_array_equal(data, 2 * np.arange(5.0))
+
+
+def test_symbols_may_have_any_name() -> None:
+    builder = Builder()
+    names = ("n", "int", "begin", "rt", "c", "double")
+    sizes = [builder.env.symbol(name, 2, at_least=2) for name in names]
+    x = builder.input(TensorMeta(tuple(sizes), F8))
+    graph = builder.finish([builder.apply("reduce", builder.apply("sin", x), reducer="add", axes=tuple(range(6)))])
+    run = compile_cpu(graph)
+    for shape in ((2, 3, 2, 4, 2, 3), (5, 1, 2, 2, 3, 2)):
+        values = dict(zip(names, shape))
+        data = np.random.default_rng(0).standard_normal(shape)
+        np.testing.assert_allclose(run(data, *(values[s] for s in graph.symbols))[0], np.sin(data).sum(), rtol=1e-12)
+
+
+def test_what_has_no_c_form_runs_between_compiled_pieces() -> None:
+    builder = Builder()
+    x = builder.input(TensorMeta((7,), np.dtype(np.complex128)))
+    sign = builder.apply("sign", builder.apply("multiply", x, x))
+    run = compile_cpu(builder.finish([builder.apply("add", sign, x)]))
+    data = np.exp(1j * np.arange(7))
+    np.testing.assert_allclose(run(data)[0], np.sign(data * data) + data, rtol=1e-14)
+    assert "sign" in run.source and run.kernels
+
+
+def test_sums_do_not_depend_on_the_number_of_tasks() -> None:
+    builder = Builder()
+    n = builder.env.symbol("n", 10, at_least=2)
+    x = builder.input(TensorMeta((n,), F8))
+    run = compile_cpu(builder.finish([builder.apply("reduce", x, reducer="add", axes=(0,))]))
+    data = np.random.default_rng(0).standard_normal(1_000_003)
+    results = {float(run(data, len(data))[0]) for _ in range(5)}
+    assert len(results) == 1
+    exact = float(np.sum(data, dtype=np.longdouble))
+    assert abs(results.pop() - exact) <= abs(float(data.sum()) - exact) + 1e-12
