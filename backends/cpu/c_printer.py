@@ -53,7 +53,11 @@ NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 def size_text(size: Size) -> str:
     """A size or index in C. The graph's symbols get a prefix: they may have any name."""
-    return NAME.sub(lambda m: m[0] if INTERNAL.fullmatch(m[0]) or m[0].startswith("npc_") else symbol_text(m[0]), text_of(size, c_call))
+    return NAME.sub(lambda m: m[0] if is_internal(m[0]) else symbol_text(m[0]), text_of(size, c_call))
+
+
+def is_internal(name: str) -> bool:
+    return bool(INTERNAL.fullmatch(name)) or name.startswith("npc_")
 
 
 def symbol_text(name: str) -> str:
@@ -321,7 +325,9 @@ class Printer:
         nan = f" || ({value} != {value} && {best} != {best})" if a.dtype.kind == "f" else ""
         self.open(f"for (int lane = 1; lane < {self.lanes}; lane++) {{")
         self.line(f"const int is_same = {value} == {best}{nan}, is_better = {better_text(a, value, best)};")
-        self.open(f"if ({a.name}_at[lane] >= 0 && (is_better || {a.name}_at[0] < 0 || (is_same && {a.name}_at[lane] < {a.name}_at[0]))) {{")
+        self.open(
+            f"if ({a.name}_at[lane] >= 0 && (is_better || {a.name}_at[0] < 0 || (is_same && {a.name}_at[lane] < {a.name}_at[0]))) {{"
+        )
         self.line(f"{best} = {value};")
         self.line(f"{a.name}_at[0] = {a.name}_at[lane];")
         self.close()
