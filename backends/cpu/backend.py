@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.c_printer import INTERNAL, REDUCE_HELPERS, print_call, print_combine, print_kernel, size_text, symbol_text
+from npcompile.backends.cpu.c_printer import (
+    INTERNAL,
+    REDUCE_HELPERS,
+    print_call,
+    print_combine,
+    print_kernel,
+    size_text,
+    symbol_text,
+)
 from npcompile.backends.cpu.contraction import factor, run_factored
 from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Product, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader

@@ -325,11 +325,10 @@ class Printer:
         nan = f" || ({value} != {value} && {best} != {best})" if a.dtype.kind == "f" else ""
         self.open(f"for (int lane = 1; lane < {self.lanes}; lane++) {{")
         self.line(f"const int is_same = {value} == {best}{nan}, is_better = {better_text(a, value, best)};")
-        self.open(
-            f"if ({a.name}_at[lane] >= 0 && (is_better || {a.name}_at[0] < 0 || (is_same && {a.name}_at[lane] < {a.name}_at[0]))) {{"
-        )
+        at, first = f"{a.name}_at[lane]", f"{a.name}_at[0]"
+        self.open(f"if ({at} >= 0 && (is_better || {first} < 0 || (is_same && {at} < {first}))) {{")
         self.line(f"{best} = {value};")
-        self.line(f"{a.name}_at[0] = {a.name}_at[lane];")
+        self.line(f"{first} = {at};")
         self.close()
         self.close()
 

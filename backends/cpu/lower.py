@@ -553,7 +553,9 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
         update = scatter_kernel(lowering, node, target, own)
     finish(update, schedule, lowering)
     kernels.append(update)
-    kernels += [copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more, target) for k, more in enumerate(schedule.stores[node][1:])]
+    kernels += [
+        copy_kernel(schedule, f"{lowering.name}_copy{k}", node, more, target) for k, more in enumerate(schedule.stores[node][1:])
+    ]
     return kernels
 
 

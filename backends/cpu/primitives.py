@@ -87,11 +87,15 @@ def wide_text(function: str, name: str, operands: int, width: int) -> str:
     def define(result: str, head: str, argument: str, low: str) -> str:
         named = ", ".join(f"{result} x{k}" for k in range(operands))
         passed = ", ".join(argument.format(f"x{k}") for k in range(operands))
-        return f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {symbol(width, function)}({passed}); return {low}; }}\n"
+        return (
+            f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {symbol(width, function)}({passed}); return {low}; }}\n"
+        )
 
     scalar, widest, lanes = C_TYPES[name], vector(width), width // size
     text = f"{widest} {symbol(width, function)}({', '.join([widest] * operands)});\n"
-    text += f"NPC_VECTOR __attribute__((const, visibility(\"hidden\"))) {scalar} npc_{function}({', '.join([scalar] * operands)});\n"
+    text += (
+        f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
+    )
     for w in (w for w in FORMS if w <= width):
         places = ", ".join(str(k) for k in range(w // size))
         repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
@@ -383,7 +387,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | kinds("efg", "fabs{s}({0})")
     | {"c": "hypot{s}({0}.re, {0}.im)"},
     "fabs": kinds("efg", "fabs{s}({0})"),
-    "sign": {"u": "({0} != 0)"} | kinds("i", "(({0} > 0) - ({0} < 0))")
+    "sign": {"u": "({0} != 0)"}
+    | kinds("i", "(({0} > 0) - ({0} < 0))")
     | kinds("efg", "({0} != {0} ? {0} : {0} > 0 ? 1 : {0} < 0 ? -1 : 0)"),
     "square": kinds("iuefg", "{0} * {0}") | {"c": "npc_multiply_{K}({0}, {0})"},
     "reciprocal": kinds("efg", "1 / {0}"),

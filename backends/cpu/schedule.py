@@ -384,7 +384,9 @@ class Grouping:
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        return "rows" if self.innermost(node, space) in reduced else "columns"
+        if self.innermost(node, space) not in reduced or (node.op == "reduce" and is_short(space, reduced)):
+            return "columns"
+        return "rows"
 
     def innermost(self, node: Node, space: tuple[Size, ...]) -> int:
         """The axis along which most reads are contiguous."""
@@ -448,6 +450,13 @@ class Grouping:
     def shares_reads(self, node: Node, group: Group) -> bool:
         mine = {x for x, _ in self.reads[node]}
         return any(mine & {x for x, _ in self.reads[m]} for m in group.members)
+
+
+def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
+    """Are there many results, each of too few elements to fill vectors with?"""
+    count = product([n for a, n in enumerate(space) if a in reduced])
+    results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
+    return not isinstance(count, Dim) and 4 < count <= 32 and max(results, default=1) >= 64
 
 
 def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: Sequence[Size]) -> list[int]:

@@ -73,7 +73,9 @@ def test_nan_stays_in_extremes(length: int, place: int) -> None:
     assert np.isnan(numbers).all() and position == np.argmax(x)
 
 
-@pytest.mark.parametrize("name, bad", [("log", -1.0), ("sqrt", -1.0), ("arcsin", 2.0), ("exp", 1e9), ("sin", np.inf), ("reciprocal", 0.0)])
+@pytest.mark.parametrize(
+    "name, bad", [("log", -1.0), ("sqrt", -1.0), ("arcsin", 2.0), ("exp", 1e9), ("sin", np.inf), ("reciprocal", 0.0)]
+)
 def test_errors_are_reported(name: str, bad: float) -> None:
     x = np.full(19, 0.25)
     builder = Builder()

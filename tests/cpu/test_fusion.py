@@ -101,7 +101,7 @@ def test_nothing_is_written_when_an_index_is_out_of_bounds() -> None:
     doubled = builder.apply("add", x, x)
     run = compile_cpu(builder.finish([builder.apply("gather", x, index)], writes=[(0, doubled)]))
     data = np.arange(5.0)
-    with pytest.raises(IndexError, match="^index -6 is out of bounds for axis 0 with size 5$"):
+    with pytest.raises(IndexError, match=r"^index -6 is out of bounds for axis 0 with size 5$"):
         run(data, np.array([0, -6, 9]))
     np.testing.assert_array_equal(data, np.arange(5.0))
     np.testing.assert_array_equal(run(data, np.array([4, -5, -1]))[0], [4, 0, 4])
