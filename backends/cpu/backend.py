@@ -12,6 +12,7 @@ import numpy as np
 from npcompile.backends.cpu.c_printer import (
     INTERNAL,
     REDUCE_HELPERS,
+    folds_text,
     print_call,
     print_combine,
     print_kernel,
@@ -101,6 +102,7 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
     parts.append(print_entry(schedule, kernels))
+    parts.insert(0, folds_text("\n".join(parts)))
     made = "\n".join(parts) + "\n"
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))
     return f"{about}\n{functions_text(made, loader().compiler.has_vector_math)}{made}"

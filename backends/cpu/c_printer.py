@@ -107,6 +107,22 @@ def identity_text(acc: Accumulator) -> str:
     return constant_text(0, dtype)
 
 
+FOLD = re.compile(r"npc_fold_(\w+)_([a-z]\d+)_(\d+)\(")
+
+
+def folds_text(kernels: str) -> str:
+    """The functions that these kernels call to combine the lanes of an accumulator into the first one, in pairs."""
+    lines = []
+    for reducer, name, lanes in sorted(set(FOLD.findall(kernels))):
+        dtype = np.dtype(name)
+        text = combine_text(reducer, "a[lane]", "a[lane + width]", dtype)
+        lines.append(f"static __attribute__((noinline)) void npc_fold_{reducer}_{name}_{lanes}({c_type(dtype)}* a) {{")
+        lines.append(f"  for (int width = {int(lanes) // 2}; width; width /= 2)")
+        lines.append(f"    for (int lane = 0; lane < width; lane++) a[lane] = {text};")
+        lines.append("}")
+    return "\n".join(lines)
+
+
 def lowest(dtype: np.dtype):  # type: ignore[no-untyped-def]
     return {"b": False, "f": -np.inf}[dtype.kind] if dtype.kind in "bf" else np.iinfo(dtype).min
 
@@ -251,9 +267,7 @@ class Printer:
 
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
-            text = combine_text(a.reducer, f"{a.name}[lane]", f"{a.name}[lane + width]", a.dtype)
-            self.line(f"for (int width = {self.lanes // 2}; width; width /= 2)")
-            self.line(f"  for (int lane = 0; lane < width; lane++) {a.name}[lane] = {text};")
+            self.line(f"npc_fold_{a.reducer}_{short(a.dtype)}_{self.lanes}({a.name});")
 
     def flush(self, a: Accumulator) -> None:
         self.fold_lanes(a)

@@ -33,6 +33,7 @@ MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
 UPDATES = ("slice_update", "scatter")
 REDUCTIONS = ("reduce", "arg_reduce", "einsum")
 MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
+MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
 DEEPEST = 60  # of an expression
 SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
@@ -401,6 +402,8 @@ class Grouping:
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
         is_reduction = node.op in REDUCTIONS
+        if is_reduction and sum(m.op in REDUCTIONS for m in group.members) >= MOST_REDUCTIONS:
+            return False
         is_kept = False
         if is_reduction:
             if node.op == "arg_reduce" and group.mode == "whole":
