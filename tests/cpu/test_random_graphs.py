@@ -13,7 +13,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core import Graph
 from tests.cpu.random_graphs import RandomGraph, arrays_for
 
-SEEDS = range(40)
+SEEDS = range(24)
 COUNT = 12
 
 
