@@ -31,6 +31,18 @@ def loops(ufunc: np.ufunc) -> list[tuple[np.dtype, ...]]:
     return found
 
 
+CANCELLING = ("logaddexp", "logaddexp2")  # max(a, b) plus a term that may nearly cancel it
+
+
+def same_to_larger_term(result: np.ndarray, expected: np.ndarray, operands: list[np.ndarray]) -> None:
+    """Within 4 units in the last place of the largest number in the sum; infinities and NaN as they are."""
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(result[~finite], expected[~finite])
+    largest = np.maximum.reduce([np.abs(x) for x in (*operands, expected)])[finite]
+    error = np.abs(result[finite].astype(np.longdouble) - expected[finite])
+    assert (error <= 4 * np.spacing(largest.astype(expected.dtype))).all(), (result, expected)
+
+
 @pytest.mark.parametrize("name", UFUNC_ROWS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ufunc_row(backend: str, name: str) -> None:
@@ -50,7 +62,9 @@ def test_ufunc_row(backend: str, name: str) -> None:
         check_meta(node, expected, strides=True)
         assert result.dtype == expected.dtype and result.shape == expected.shape
         try:
-            if is_complex_product(name, expected.dtype):
+            if name in CANCELLING:
+                same_to_larger_term(result, expected, arrays)
+            elif is_complex_product(name, expected.dtype):
                 np.testing.assert_allclose(result, expected, rtol=4 * np.finfo(expected.dtype).eps)
             else:
                 same_values(result, expected, ulp=4)
