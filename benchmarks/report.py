@@ -54,7 +54,8 @@ def best_peer(row: Row) -> str:
 def markdown(machine: dict[str, str], rows: list[Row]) -> str:
     sides = [side.name for side in SIDES if any(side.name in row.timings or side.name in row.absent for row in rows)]
     header = ["", *sides, "npcompile over the best peer", "target / got"]
-    intro = "Median (least…most) of one call; all sides interleaved in one run on the same inputs, every answer checked."
+    intro = "Median (least…most) of one call; all sides interleaved in one run on the same inputs, every answer checked. "
+    intro += "Other work on the machine slows whoever uses threads most: `load` says how much of it there was at the start."
     lines = ["# Benchmarks", "", intro, ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
     lines += ["", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
