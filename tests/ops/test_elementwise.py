@@ -38,7 +38,7 @@ def same_to_larger_term(result: np.ndarray, expected: np.ndarray, operands: list
     """Within 4 units in the last place of the largest number in the sum; infinities and NaN as they are."""
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(result[~finite], expected[~finite])
-    largest = np.maximum.reduce([np.abs(x) for x in (*operands, expected)])[finite]
+    largest = np.maximum.reduce([np.where(np.isfinite(x), np.abs(x), 0) for x in (*operands, expected)])[finite]
     error = np.abs(result[finite].astype(np.longdouble) - expected[finite])
     assert (error <= 4 * np.spacing(largest.astype(expected.dtype))).all(), (result, expected)
 
