@@ -245,6 +245,8 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
             kernels = [lower_columns(lowering, group)]
         case "scan":
             kernels = [lower_scan(lowering, group)]
+        case "concatenate":
+            return lower_concatenate(schedule, group, name)
         case "product":
             return lower_product(lowering, group)
         case "update":
@@ -524,6 +526,31 @@ def matrix(buffer: Buffer, offset: Size, row: Size, column: Size) -> Matrix:
         step, offset = found
         steps.append(step)
     return Matrix(buffer.name, offset, *steps)
+
+
+def lower_concatenate(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
+    """Each part is stored to its place by a kernel of its own."""
+    (node,) = group.members
+    axis = node.params["axis"]
+    kernels = []
+    start: Size = 0
+    for number, x in enumerate(node.inputs):
+        lowering = Lowering(schedule, f"{name}_{number}")
+        own = identity(x.shape)
+        place = (*own[:axis], own[axis] + start, *own[axis + 1 :])
+        start = start + x.shape[axis]
+        buffers = schedule.stores[node]
+        order = axis_order([(b.strides, own, node.dtype.itemsize) for b in buffers], x.shape)
+
+        def body(lowering: Lowering = lowering, x: Node = x, own: Index = own, place: Index = place) -> None:
+            value = lowering.value(x, own)
+            lowering.scopes[-1].statements.extend(lowering.store(b, place, value) for b in schedule.stores[node])
+
+        loops = [(f"v{a}", x.shape[a]) for a in order if not is_one(x.shape[a])]
+        kernel = Kernel(lowering.name, [], nest(lowering, loops, body))
+        finish(kernel, schedule, lowering)
+        kernels.append(kernel)
+    return kernels
 
 
 def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:

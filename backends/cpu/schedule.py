@@ -34,6 +34,7 @@ UPDATES = ("slice_update", "scatter")
 REDUCTIONS = ("reduce", "arg_reduce", "einsum")
 MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
 MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
+MOST_PARTS = 12  # of a concatenation
 DEEPEST = 60  # of an expression
 SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
@@ -61,7 +62,7 @@ class Group:
 
     mode: map (nothing reduced), rows (loops over the other axes; inside, passes over the reduced ones in sequence),
     columns (reduced loops outside, running results along the innermost axis), whole (everything is reduced, in
-    chunks), scan, update.
+    chunks), scan, update, product, concatenate (one kernel for each part).
     """
 
     space: tuple[Size, ...]
@@ -303,8 +304,10 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
     inputs_given_out = [r.node for r in results if r.node.op == "input"]
     anchors |= dict.fromkeys(inputs_given_out)
     found = set(anchors)
+    written = {graph.inputs[i] for i, _ in graph.writes}
     for n in nodes:  # an update that reads what it overwrites, elsewhere than it overwrites
-        if n.op in UPDATES and reads_elsewhere(n, n.inputs[0], reads_of(n, found)):
+        may_be_in_place = n.op in UPDATES and (n.inputs[0].op != "input" or n.inputs[0] in written)
+        if may_be_in_place and reads_elsewhere(n, n.inputs[0], reads_of(n, found)):
             found |= {x for x in n.inputs[1:] if x.op != "input"}
     return [n for n in nodes if n in found]
 
@@ -363,7 +366,7 @@ class Grouping:
 
     def add(self, node: Node) -> None:
         self.reads[node] = reads_of(node, self.anchors)
-        if node.op not in (*UPDATES, "scan") and not is_product(node):
+        if node.op not in (*UPDATES, "scan") and not is_product(node) and not is_joined(node):
             latest = max((self.home[x].position for x, _ in self.reads[node] if x in self.home), default=-1)
             for group in reversed(self.groups[max(latest, 0) :]):
                 if self.join(node, group):
@@ -376,8 +379,8 @@ class Grouping:
     def mode(self, node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> str:
         if node.op in UPDATES:
             return "update"
-        if node.op == "scan":
-            return "scan"
+        if node.op == "scan" or is_joined(node):
+            return node.op
         if is_product(node):
             return "product"
         if not reduced:
@@ -397,7 +400,7 @@ class Grouping:
         return self.strides[node] if node in self.strides else node.meta.strides
 
     def join(self, node: Node, group: Group) -> bool:
-        if group.mode in ("scan", "update", "product"):
+        if group.mode in ("scan", "concatenate", "update", "product"):
             return False
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
@@ -460,6 +463,11 @@ def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     count = product([n for a, n in enumerate(space) if a in reduced])
     results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
     return not isinstance(count, Dim) and 4 < count <= 32 and max(results, default=1) >= 64
+
+
+def is_joined(node: Node) -> bool:
+    """Is this a concatenation of few enough parts for one kernel each? More are selected from in one kernel."""
+    return node.op == "concatenate" and len(node.inputs) <= MOST_PARTS
 
 
 def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: Sequence[Size]) -> list[int]:
