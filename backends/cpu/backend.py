@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_printer import (
     INTERNAL,
     REDUCE_HELPERS,
@@ -24,7 +25,7 @@ from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Product, Reduce,
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
-from npcompile.backends.cpu.primitives import c_type, functions_text, kind, short
+from npcompile.backends.cpu.primitives import c_type, kind, short
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph, register_backend

@@ -1,0 +1,275 @@
+"""The C functions that scalar primitives call: libm's, vectorised ones of one accuracy everywhere, and NumPy's own."""
+
+from __future__ import annotations
+
+import re
+
+# Short name of a dtype -> its C type in a register. In memory float16 is _Float16.
+C_TYPES = {
+    "b1": "uint8_t",
+    "f2": "float",
+    "f4": "float",
+    "f8": "double",
+    "f16": "long double",
+    "c8": "npc_c8",
+    "c16": "npc_c16",
+    **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
+    **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
+}
+
+
+COMPLEX_LIBM = {f: f for f in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")}
+COMPLEX_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
+
+TYPE_TEXT = """
+typedef struct { float re, im; } npc_c8;
+typedef struct { double re, im; } npc_c16;
+""" + "".join(
+    f"typedef {'_Float16' if name == 'f2' else c} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n"
+    for name, c in C_TYPES.items()
+)
+
+# --- libm. In what is listed as VECTORISED libmvec has vector forms that keep NumPy's accuracy and special values.
+
+UNARY_LIBM = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+UNARY_LIBM += "exp exp2 expm1 log log2 log10 log1p cbrt sqrt floor ceil trunc rint fabs"
+BINARY_LIBM = "atan2 hypot pow fmod copysign nextafter"
+VECTORISED = {
+    "f8": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
+    "f4": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
+}
+SUFFIX = {"f2": "f", "f4": "f", "f8": "", "f16": "l"}
+
+
+# libmvec's forms for vectors of different width, and libm's for single numbers, round differently. Of one number a
+# function has to give one result wherever in an array it is, so the ends of loops, which run in narrower vectors and
+# singly, go through the widest form too. The compiler knows the function as npc_f, and its vector forms are these.
+WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
+FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
+
+
+def wide_text(function: str, name: str, operands: int, width: int) -> str:
+    """The forms of npc_<function>, all by libmvec's for vectors of `width` bytes."""
+    size = int(name[1:])
+
+    def vector(w: int) -> str:
+        return f"npc_{name}x{w // size}"
+
+    def symbol(w: int, of: str) -> str:
+        return f"_ZGV{FORMS[w]}N{w // size}{'v' * operands}_{of}"
+
+    def define(result: str, head: str, argument: str, low: str) -> str:
+        named = ", ".join(f"{result} x{k}" for k in range(operands))
+        passed = ", ".join(argument.format(f"x{k}") for k in range(operands))
+        return (
+            f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {symbol(width, function)}({passed}); return {low}; }}\n"
+        )
+
+    scalar, widest, lanes = C_TYPES[name], vector(width), width // size
+    text = f"{widest} {symbol(width, function)}({', '.join([widest] * operands)});\n"
+    text += (
+        f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
+    )
+    for w in (w for w in FORMS if w <= width):
+        places = ", ".join(str(k) for k in range(w // size))
+        repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
+        argument = f"__builtin_shufflevector({{0}}, {{0}}, {repeated})" if w < width else "{0}"
+        shrunk = f"__builtin_shufflevector(r, r, {places})" if w < width else "r"
+        text += define(vector(w), symbol(w, f"npc_{function}"), argument, shrunk)
+    alone = ", ".join([scalar] * operands)
+    text += f'NPC_HIDDEN {scalar} npc_{function}_alone({alone}) __asm__("npc_{function}");\n'
+    return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
+
+
+def vectorised_text(called: set[str]) -> str:
+    """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them."""
+    found = [(f + SUFFIX[n], n, 2 if f in BINARY_LIBM.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
+    used = [(f, n, operands) for f, n, operands in found if f in called]
+    if not used:
+        return ""
+    plain = "".join(f"NPC_VECTOR {C_TYPES[n]} {f}({', '.join([C_TYPES[n]] * operands)});\n" for f, n, operands in used)
+    text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n'
+    for name, width in ((n, w) for n in VECTORISED for w in (16, 32, 64)):
+        lanes = width // int(name[1:])
+        text += f"typedef {C_TYPES[name]} npc_{name}x{lanes} __attribute__((vector_size({width})));\n"
+    text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
+    for width, condition in WIDE_CONDITION.items():
+        text += f"#elif defined({condition})\n" + "".join(wide_text(f, n, operands, width) for f, n, operands in used)
+        text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
+    return text + "#else\n" + plain + "#endif\n"
+
+
+def libm_declarations() -> dict[str, str]:
+    """Function -> its declaration."""
+    found: dict[str, str] = {}
+    for c, suffix in (("float", "f"), ("double", ""), ("long double", "l")):
+        for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}"), ("ldexp", f"{c}, int")):
+            found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});\n" for f in functions.split()}
+    for c, suffix in (("float", "f"), ("double", "")):
+        found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
+    return found
+
+
+# GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
+ROUNDED_TEXT = """
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_assoc_barrier)
+#define NPC_ROUNDED(x) __builtin_assoc_barrier(x)
+#else
+#define NPC_ROUNDED(x) (x)
+#endif
+#ifdef __FMA__
+#define NPC_FUSED(a, b, c) __builtin_fma(a, b, c)
+#define NPC_FUSEDf(a, b, c) __builtin_fmaf(a, b, c)
+#define NPC_FUSEDl(a, b, c) __builtin_fmal(a, b, c)
+#else
+#define NPC_FUSED(a, b, c) ((a) * (b) + (c))
+#define NPC_FUSEDf NPC_FUSED
+#endif
+"""
+FUNCTIONS = """
+static inline int64_t npc_ipow(int64_t a, int64_t n) {
+  uint64_t power = 1, base = (uint64_t)a;
+  for (; n > 0; n >>= 1, base *= base) if (n & 1) power *= base;
+  return (int64_t)power;
+}
+static inline uint64_t npc_upow(uint64_t base, uint64_t n) {
+  uint64_t power = 1;
+  for (; n > 0; n >>= 1, base *= base) if (n & 1) power *= base;
+  return power;
+}
+static inline uint64_t npc_ugcd(uint64_t a, uint64_t b) { while (b) { uint64_t r = a % b; a = b; b = r; } return a; }
+static inline uint64_t npc_magnitude(int64_t a) { return a < 0 ? 0 - (uint64_t)a : (uint64_t)a; }
+static inline int64_t npc_gcd(int64_t a, int64_t b) { return (int64_t)npc_ugcd(npc_magnitude(a), npc_magnitude(b)); }
+static inline uint64_t npc_ulcm(uint64_t a, uint64_t b) { uint64_t g = npc_ugcd(a, b); return g ? a / g * b : 0; }
+static inline int64_t npc_lcm(int64_t a, int64_t b) { return (int64_t)npc_ulcm(npc_magnitude(a), npc_magnitude(b)); }
+static inline double npc_log_f8(double x) { return log(x); }
+/* libmvec's exp reports -inf as invalid; the exponential of -30000 is 0 too. Bits are compared, as floats report NaN. */
+static inline double npc_exp_f8(double x) {
+  int64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return exp(bits == (int64_t)0xfff0000000000000 ? -30000.0 : x);
+}
+static inline float npc_exp_f4(float x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return expf(bits == (int32_t)0xff800000 ? -30000.0f : x);
+}
+static inline long double npc_exp_f16(long double x) { return expl(x); }
+/* libmvec's logf is 3.7 units off */
+static inline float npc_log_f4(float x) { return (float)log((double)x); }
+static inline long double npc_log_f16(long double x) { return logl(x); }
+static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+"""
+
+FLOAT_FUNCTIONS = """
+/* C's fmod, by the processor's division where the quotient is small: a - q b is then exact, also
+   for a q rounded up by one; q is never too small. */
+static inline {T} npc_fmod_{K}({T} a, {T} b) {{
+#ifdef __FMA__
+  if (a == a && b == b && b != 0 && fabs{s}(b) != __builtin_inf() && sizeof({T}) <= 8) {{
+    {T} q = trunc{s}(a / b);
+    if (fabs{s}(q) < {LARGE}) {{
+      {T} r = NPC_FUSED{s}(-q, b, a);
+      if (r != 0 && (r < 0) != (a < 0)) r += a < 0 ? -fabs{s}(b) : fabs{s}(b);
+      return copysign{s}(r, a);
+    }}
+  }}
+#endif
+  return fmod{s}(a, b);
+}}
+/* npy_divmod of numpy/_core/src/npymath/npy_math_internal.h.src */
+static inline {T} npc_remainder_{K}({T} a, {T} b) {{
+  {T} m = npc_fmod_{K}(a, b);
+  if (b == 0) return m;
+  if (m != 0) return (b < 0) != (m < 0) ? m + b : m;
+  return copysign{s}(0, b);
+}}
+static inline {T} npc_floor_divide_{K}({T} a, {T} b) {{
+  if (b == 0) return a / b;
+  {T} m = npc_fmod_{K}(a, b), d = (a - m) / b;
+  if (m != 0 && (b < 0) != (m < 0)) d -= 1;
+  if (d == 0) return copysign{s}(0, a / b);
+  {T} whole = floor{s}(d);
+  return d - whole > ({T})0.5 ? whole + 1 : whole;
+}}
+static inline {T} npc_logaddexp_{K}({T} a, {T} b) {{
+  {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b, e = log1p{s}(exp{s}(low - high));
+  return a == b ? a + ({T})0.693147180559945309417232121458176568L : d != d ? d : high + e;
+}}
+static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
+  {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b;
+  {T} e = ({T})1.442695040888963407359924681001892137L * log1p{s}(exp2{s}(low - high));
+  return a == b ? a + 1 : d != d ? d : high + e;
+}}
+"""
+
+COMPLEX_FUNCTIONS = """
+static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
+static inline {T} npc_add_{K}({T} a, {T} b) {{ {T} z = {{a.re + b.re, a.im + b.im}}; return z; }}
+static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im - b.im}}; return z; }}
+/* As the vector loops of numpy/_core/src/umath/loops_arithm_fp.dispatch.c.src: fused where the processor can. */
+static inline {T} npc_multiply_{K}({T} a, {T} b) {{
+  {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
+  return z;
+}}
+/* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it */
+static inline {T} npc_divide_{K}({T} a, {T} b) {{
+  {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
+  {T} z;
+  if (x >= y) {{
+    if (x == 0 && y == 0) {{ z.re = a.re / x; z.im = a.im / x; return z; }}
+    {P} ratio = b.im / b.re, scale = ({P})1 / (b.re + b.im * ratio);
+    z.re = (a.re + NPC_ROUNDED(a.im * ratio)) * scale;
+    z.im = (a.im - NPC_ROUNDED(a.re * ratio)) * scale;
+  }} else {{
+    {P} ratio = b.re / b.im, scale = ({P})1 / (b.im + b.re * ratio);
+    z.re = (NPC_ROUNDED(a.re * ratio) + a.im) * scale;
+    z.im = (NPC_ROUNDED(a.im * ratio) - a.re) * scale;
+  }}
+  return z;
+}}
+static inline int npc_ordered_{K}({T} a, {T} b) {{ return a.im == a.im && b.im == b.im; }}
+static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
+static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
+"""
+
+
+CALLED = re.compile(r"\w+(?=\()")
+
+
+def definitions() -> dict[str, str]:
+    """Function of ours -> its text with the comment before it. What a function calls comes before it."""
+    text = FUNCTIONS
+    for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
+        text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE="0x1p22" if name == "f4" else "0x1p51")
+    for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):
+        text += COMPLEX_FUNCTIONS.format(T=C_TYPES[name], K=name, P=part, s=suffix)
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    name = ""
+    for line in text.strip().splitlines():
+        lines.append(line)
+        is_head = line.startswith("static inline")
+        if is_head:
+            name = CALLED.findall(line)[0]
+        if line == "}" or (is_head and line.endswith("}")):
+            found[name] = "\n".join(lines) + "\n"
+            lines = []
+    return found
+
+
+def functions_text(kernels: str, has_vector_math: bool) -> str:
+    """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
+    called = set(CALLED.findall(kernels))
+    ours: list[str] = []
+    for name, text in reversed(definitions().items()):
+        if name in called:
+            called |= set(CALLED.findall(text))
+            ours.insert(0, text)
+    libm = "".join(text for name, text in libm_declarations().items() if name in called)
+    if has_vector_math:
+        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"
