@@ -24,10 +24,11 @@ from npcompile.backends.cpu.contraction import factor, run_factored
 from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Product, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.lower import copy_kernel, lower_group
+from npcompile.backends.cpu.memory import build_schedule
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, kind, short
 from npcompile.backends.cpu.product import product_text
-from npcompile.backends.cpu.schedule import Buffer, Schedule, build_schedule, dense_strides
+from npcompile.backends.cpu.schedule import Buffer, Schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product

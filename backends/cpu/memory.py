@@ -1,0 +1,210 @@
+"""Memory for the values of a schedule: temporaries, what is updated or written in place, and what is copied at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from npcompile.backends.cpu.index import Index
+from npcompile.backends.cpu.schedule import (
+    REDUCTIONS,
+    UPDATES,
+    Buffer,
+    Group,
+    Grouping,
+    Schedule,
+    choose_anchors,
+    form_groups,
+    identity,
+    index_key,
+    order_groups,
+    reads_elsewhere,
+    results_of,
+    same_shape,
+)
+from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.graph import Graph, Node
+from npcompile.tensor_core.meta import contiguous_strides
+from npcompile.tensor_core.op import OPS
+
+
+def layout(node: Node) -> tuple[Size, ...]:
+    """Strides of a temporary: dense, elementwise results as NumPy would lay them out."""
+    if OPS[node.op].kind == "elementwise":
+        return node.meta.strides
+    return contiguous_strides(node.shape, node.dtype.itemsize)
+
+
+def can_fail(node: Node, anchors: set[Node]) -> bool:
+    """Does computing this anchor check indices?"""
+    stack = list(node.inputs) if node not in anchors or node.op != "gather" else [node]
+    if node.op in ("scatter", "gather"):
+        return True
+    seen = set()
+    while stack:
+        n = stack.pop()
+        if n in seen or n in anchors:
+            continue
+        seen.add(n)
+        if n.op == "gather":
+            return True
+        stack.extend(n.inputs)
+    return False
+
+
+def build_schedule(graph: Graph) -> Schedule:
+    results = results_of(graph)
+    anchors = choose_anchors(graph, results)
+    strides = {n: layout(n) for n in anchors if n.op != "input"}
+    for r in reversed(results):
+        if r.node.op != "input":  # an input that is given out is read where it is
+            strides[r.node] = r.strides
+    grouping = form_groups(graph, anchors, strides)
+    groups = order_groups(grouping, results)
+    schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
+    Memory(schedule, grouping, set(anchors)).assign()
+    return schedule
+
+
+@dataclass(slots=True)
+class Memory:
+    schedule: Schedule
+    grouping: Grouping
+    anchors: set[Node]
+    readers: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
+
+    def assign(self) -> None:
+        schedule, graph = self.schedule, self.schedule.graph
+        for k, n in enumerate(graph.inputs):
+            is_written = any(i == k for i, _ in graph.writes)
+            if n.meta.ndim or is_written:
+                schedule.memory[n] = self.new(Buffer(f"x{k}", n.dtype, n.shape, n.meta.strides, "input", k))
+        for m, reads in self.grouping.reads.items():
+            for x, index in reads:
+                self.readers.setdefault(x, []).append((m, index))
+        self.outputs()
+        self.writes()
+        for group in schedule.groups:
+            for node in group.members:
+                if node not in schedule.memory and node.op != "input":
+                    self.place(node, group)
+
+    def new(self, buffer: Buffer) -> Buffer:
+        self.schedule.buffers.append(buffer)
+        return buffer
+
+    def outputs(self) -> None:
+        for r in self.schedule.results:
+            if r.output is not None:
+                buffer = self.new(Buffer(f"out{r.output}", r.node.dtype, r.node.shape, r.strides, "output", r.output))
+                self.give(r.node, buffer)
+        for r in self.schedule.results:
+            if r.output is not None:
+                self.share_down(r.node)
+
+    def share_down(self, node: Node) -> None:
+        """What an output updates is made in the output's memory."""
+        memory, is_result = self.schedule.memory, {r.node for r in self.schedule.results}
+        for update in reversed(update_chain(node)):
+            base = update.inputs[0]
+            if base.op == "input" or base in is_result or base in memory or not self.is_dead(base, update):
+                return
+            self.give(base, memory[node])
+            self.schedule.in_place.add(update)
+
+    def give(self, node: Node, buffer: Buffer) -> None:
+        self.schedule.stores.setdefault(node, []).append(buffer)
+        if node.op != "input":
+            self.schedule.memory.setdefault(node, buffer)
+
+    def position(self, node: Node) -> int:
+        return self.grouping.home[node].position
+
+    def writes(self) -> None:
+        schedule = self.schedule
+        last_failure = max((g.position for g in schedule.groups if any(can_fail(m, self.anchors) for m in g.members)), default=-1)
+        for r in schedule.results:
+            if r.written is None:
+                continue
+            target = schedule.graph.inputs[r.written]
+            chain = update_chain(r.node)
+            buffer = schedule.memory[target]
+            is_output = any(x.node in chain for x in schedule.results if x is not r)
+            if r.node is target:
+                continue
+            if chain and chain[0].inputs[0] is target and not is_output and self.chain_is_free(chain, target, last_failure):
+                for u in chain:
+                    schedule.memory[u] = buffer
+                    schedule.stores[u] = [buffer]
+                    schedule.in_place.add(u)
+            elif not chain and self.may_store(r.node, target, last_failure):
+                self.give(r.node, buffer)
+            else:
+                schedule.copies.append((r.node, self.temporary(r.node), buffer))
+
+    def temporary(self, node: Node) -> Buffer:
+        """Memory that the value of `node` is stored to, and that nothing overwrites."""
+        if node.op != "input" and node in self.schedule.memory:
+            return self.schedule.memory[node]
+        # Dense: the strides in the grouping may be those of an argument that the value is copied to.
+        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, layout(node), "temporary"))
+        self.give(node, buffer)
+        return buffer
+
+    def chain_is_free(self, chain: list[Node], target: Node, last_failure: int) -> bool:
+        if self.position(chain[0]) <= last_failure:
+            return False
+        return all(self.is_dead(base, update) for base, update in zip([target, *chain], chain))
+
+    def is_dead(self, base: Node, update: Node) -> bool:
+        """Nothing reads `base` once `update` has begun, but the update itself at the places it overwrites."""
+        if reads_elsewhere(update, base, self.grouping.reads[update]):
+            return False
+        return all(self.position(m) < self.position(update) or m is update for m, _ in self.readers.get(base, [])) and not any(
+            u is not update and u.op in UPDATES and u.inputs[0] is base for u in self.grouping.home
+        )
+
+    def may_store(self, node: Node, target: Node, last_failure: int) -> bool:
+        """May the kernel of `node` store straight into `target`, although it or others read the old contents?"""
+        home = self.grouping.home[node]
+        if home.position <= last_failure or home.mode != "map":
+            return home.position > last_failure and not self.readers.get(target)
+        own = index_key(identity(node.shape))
+        for m, index in self.readers.get(target, []):
+            where = self.position(m)
+            if where > home.position or (where == home.position and index_key(index) != own):
+                return False
+        return True
+
+    def place(self, node: Node, group: Group) -> None:
+        """Memory for an anchor that is not a result, when somebody needs to load it."""
+        schedule = self.schedule
+        if node.op in UPDATES:
+            base = node.inputs[0]
+            is_result = any(r.node is base for r in schedule.results)
+            if base.op != "input" and not is_result and self.is_dead(base, node) and base in schedule.memory:
+                schedule.in_place.add(node)
+                self.give(node, schedule.memory[base])
+                return
+        elsewhere = [m for m, _ in self.readers.get(node, []) if self.grouping.home[m] is not group]
+        later = [m for m, _ in self.readers.get(node, []) if group.phase.get(m, 0) > group.phase.get(node, 0)]
+        is_kept = group.reduced and (node.op in REDUCTIONS or not same_shape(node.shape, group.space))
+        if self.needs_memory(node, elsewhere):
+            self.temporary(node)
+        elif later and not is_kept:
+            inner = [n for a, n in enumerate(group.space) if a in group.reduced]
+            steps = iter(contiguous_strides(tuple(inner), node.dtype.itemsize))
+            strides = tuple(next(steps) if a in group.reduced else 0 for a in range(len(group.space)))
+            self.give(node, self.new(Buffer(f"row{len(schedule.buffers)}", node.dtype, node.shape, strides, "row")))
+
+    def needs_memory(self, node: Node, elsewhere: list[Node]) -> bool:
+        is_base = any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
+        return bool(elsewhere) or is_base or node.op in (*UPDATES, "scan")
+
+
+def update_chain(node: Node) -> list[Node]:
+    """The updates that end in `node`, first to last; empty when it is none."""
+    chain: list[Node] = []
+    while node.op in UPDATES:
+        chain.insert(0, node)
+        node = node.inputs[0]
+    return chain
