@@ -69,7 +69,7 @@ def comparison(relation: str) -> dict[str, str]:
     by_real = f"({{0}}.re {strict} {{1}}.re && npc_ordered_{{K}}({{0}}, {{1}}))"
     lexicographic = f"({by_real} || ({{0}}.re == {{1}}.re && {{0}}.im {relation} {{1}}.im))"
     # NaN raises the processor's invalid flag here, which NumPy's comparisons clear: the program then runs natively once
-    # more. Comparisons that leave the flag alone are not vectorised, and cost every program ten times as much.
+    # more. Comparisons that leave the flag alone are not vectorised, which would slow every other program.
     return kinds("biuefg", f"({{0}} {relation} {{1}})") | {"c": lexicographic}
 
 
