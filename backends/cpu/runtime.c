@@ -408,7 +408,7 @@ static void* pool_get(size_t size) {
   block = (struct block*)(start + offset) - 1;
   block->mapping = mapping;
   block->mapped = mapped;
-  block->capacity = mapping + mapped - (start + offset);
+  block->capacity = (size + PAGE - 1) / PAGE * PAGE; /* not the slack of the alignment, which would hide it from its like */
   return block + 1;
 }
 
