@@ -17,6 +17,7 @@ from npcompile.backends.cpu.c_printer import (
     print_call,
     print_combine,
     print_kernel,
+    simd_reductions_text,
     size_text,
     symbol_text,
 )
@@ -104,7 +105,8 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
     parts.append(print_entry(schedule, kernels))
-    parts.insert(0, folds_text("\n".join(parts)))
+    text = "\n".join(parts)
+    parts[:0] = [folds_text(text), simd_reductions_text(text)]
     made = "\n".join(parts) + "\n"
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))
     return f"{about}\n{functions_text(made, loader().compiler.has_vector_math)}{made}"

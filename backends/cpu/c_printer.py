@@ -36,6 +36,7 @@ ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then 
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 BLOCK = 4096  # elements of the innermost loop in one task
 CHUNK = 32768  # elements of a whole reduction in one task
+SHORT_ROW = 512  # items: for fewer the lanes of a reduction are the compiler's, which keeps them in registers
 SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
 
 REDUCE_HELPERS = """
@@ -80,14 +81,20 @@ def better_text(acc: Accumulator, value: str, best: str) -> str:
     return f"{text} | (({value} != {value}) & ({best} == {best}))" if acc.dtype.kind == "f" else text
 
 
+RELATION = {"maximum": ">", "minimum": "<"}
+
+
 def notes_nan(acc: Accumulator) -> bool:
     """Is NaN kept beside the lanes? Then these need one instruction for each vector."""
-    return acc.reducer in ("maximum", "minimum") and kind(acc.dtype) == "f"
+    return acc.reducer in RELATION and kind(acc.dtype) == "f"
 
 
 def identity_text(acc: Accumulator) -> str:
+    return identity_of(acc.reducer, acc.dtype)
+
+
+def identity_of(reducer: str, dtype: np.dtype) -> str:
     """What changes no value that it is combined with."""
-    dtype, reducer = acc.dtype, acc.reducer
     if reducer == "add":
         return constant_text(-0.0 if dtype.kind == "f" else complex(-0.0, -0.0) if dtype.kind == "c" else 0, dtype)
     if reducer in ("multiply", "logical_and"):
@@ -123,6 +130,27 @@ def folds_text(kernels: str) -> str:
     return "\n".join(lines)
 
 
+SIMD = re.compile(r"npc_simd_(\w+)_([a-z]\d+)\b")
+
+
+def simd_reductions_text(kernels: str) -> str:
+    """OpenMP's declarations of the reductions in these kernels. Its own sum starts at 0.0 and would lose -0.0."""
+    lines = []
+    for reducer, name in sorted(set(SIMD.findall(kernels))):
+        dtype = np.dtype(name)
+        combined = simd_text(reducer, "omp_out", "omp_in", dtype)
+        lines.append(f"#pragma omp declare reduction(npc_simd_{reducer}_{name}: {c_type(dtype)}: omp_out = {combined}) \\")
+        lines.append(f"  initializer(omp_priv = {identity_of(reducer, dtype)})")
+    return "\n".join(lines)
+
+
+def simd_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
+    """Combines results in which NaN is noted apart."""
+    if dtype.kind == "f" and reducer in RELATION:
+        return f"{b} {RELATION[reducer]} {a} ? {b} : {a}"
+    return combine_text(reducer, a, b, dtype)
+
+
 def lowest(dtype: np.dtype):  # type: ignore[no-untyped-def]
     return {"b": False, "f": -np.inf}[dtype.kind] if dtype.kind in "bf" else np.iinfo(dtype).min
 
@@ -135,6 +163,14 @@ def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
 
 
+def fits_simd(s: Reduce) -> bool:
+    """Are rows short, or may they be, and is nothing in the loop that OpenMP's simd cannot have?"""
+    if isinstance(s.count, int) and (s.count > SHORT_ROW or s.count < 2):
+        return False
+    plain = all(kind(a.dtype) in "fiub" and not is_position(a) for a in s.accumulators)
+    return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
+
+
 @dataclass(slots=True)
 class Printer:
     """The body of one range function."""
@@ -144,6 +180,7 @@ class Printer:
     indent: int = 1
     lanes: int = 1
     is_laned: bool = False  # inside a Reduce
+    is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
@@ -237,6 +274,8 @@ class Printer:
 
     def laned_loop(self, s: Loop, first: str, end: str) -> None:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
+        if self.is_simd:
+            return self.simd_loop(s, first, end)
         self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
         self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
         self.line("#pragma GCC ivdep")
@@ -247,6 +286,26 @@ class Printer:
         self.lane = before
         self.close()
         self.flush_sometimes()
+        self.close()
+
+    def simd_loop(self, s: Loop, first: str, end: str) -> None:
+        """The same in blocks for which the compiler makes the lanes."""
+        accumulators = self.accumulators.values()
+        block = ROUNDS * 64 // max(a.dtype.itemsize for a in accumulators)
+        clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
+        clauses += [f"reduction(|: {a.name}_nan)" for a in accumulators if notes_nan(a)]
+        self.open(f"for (int64_t block = {first}; block < {end}; block += {block}) {{")
+        self.line(f"const int64_t block_end = npc_min(block + {block}, {end});")
+        for a in accumulators:
+            if compensated(a):
+                self.line(f"{a.name} = {identity_text(a)};")
+        self.line(f"#pragma omp simd {' '.join(clauses)}")
+        self.open(f"for (int64_t {s.axis} = block; {s.axis} < block_end; {s.axis}++) {{")
+        self.statements(s.body)
+        self.close()
+        for a in accumulators:
+            if compensated(a):
+                self.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, {a.name});")
         self.close()
 
     def flush_sometimes(self) -> None:
@@ -287,14 +346,17 @@ class Printer:
             self.line(f"{a.name}_started = 1;")
             self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
         elif self.is_laned and notes_nan(a):
-            place, relation = f"{a.name}[{self.lane}]", ">" if a.reducer == "maximum" else "<"
+            place, relation = self.place(a), RELATION[a.reducer]
             number = f"{a.name}_number"
             self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {identity_text(a)};")
             self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
             self.line(f"{a.name}_nan |= {value} != {value};")
         else:
-            place = f"{a.name}[{self.lane}]"
+            place = self.place(a)
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
+
+    def place(self, a: Accumulator) -> str:
+        return a.name if self.is_simd else f"{a.name}[{self.lane}]"
 
     def scanned(self) -> set[str]:
         return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
@@ -308,7 +370,15 @@ class Printer:
 
     def declare(self, s: Reduce) -> None:
         self.lanes, self.is_laned = self.lanes_for(s), True
+        self.is_simd = not self.kernel.is_whole and fits_simd(s)
         self.accumulators = {a.name: a for a in s.accumulators}
+        if self.is_simd:
+            for a in s.accumulators:
+                total = f", {a.name}_high = {identity_text(a)}, {a.name}_low = 0" if compensated(a) else ""
+                self.line(f"{c_type(a.dtype)} {a.name} = {identity_text(a)}{total};")
+                if notes_nan(a):
+                    self.line(f"int {a.name}_nan = 0;")
+            return
         for a in s.accumulators:
             c = c_type(a.dtype)
             self.line(f"{c} {a.name}[{self.lanes}] __attribute__((aligned(64)));")
@@ -324,14 +394,16 @@ class Printer:
             self.line("int rounds = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
-        if is_position(a):
+        if self.is_simd:
+            pass
+        elif is_position(a):
             self.first_lane(a)
         elif compensated(a):
             self.flush(a)
         else:
             self.fold_lanes(a)
         if notes_nan(a):
-            self.line(f"if ({a.name}_nan) {a.name}[0] = {constant_text(np.nan, a.dtype)};")
+            self.line(f"if ({a.name}_nan) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
 
     def first_lane(self, a: Accumulator) -> None:
         """The best of all lanes to lane 0; of equal ones the first. A lane that saw nothing better than the worst has -1."""
@@ -349,7 +421,7 @@ class Printer:
     def result_text(self, a: Accumulator, count: Size) -> str:
         if is_position(a):
             return f"npc_max(0, {a.name}_at[0])"
-        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else f"{a.name}[0]"
+        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else self.place(a)
         if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
             total = f"(float)(_Float16)({total})"
         if a.reducer == "add" and a.dtype.kind in "fc":
@@ -373,7 +445,7 @@ class Printer:
             self.combine_lanes(a)
             self.line(f"{a.result.name} = {self.result_text(a, s.count)};")
         self.close()
-        self.is_laned = False
+        self.is_laned = self.is_simd = False
 
     def columns(self, s: Columns) -> None:
         size = size_text(s.size)
@@ -628,8 +700,8 @@ def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
 # --- the call
 
 
-def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
-    """Statements of npc_run that run the kernel."""
+def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
+    """Statements of npc_run that run the kernel; on one thread it keeps the GIL."""
     tasks = tasks_of(kernel)
     values = [f".{n} = {n}" for _, n in context_fields(kernel, symbols)]
     lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
@@ -665,6 +737,8 @@ def print_call(kernel: Kernel, symbols: Sequence[str]) -> list[str]:
         grain = "grain"
         if any(isinstance(s, Product) for s in tasks.body):  # BLAS has threads of its own
             grain = f"{elements} > {MOST_ALONE} ? tasks : grain"
+        if on_one_thread:
+            grain = "tasks"
         lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
         if kernel.can_fail:
             lines.append(
