@@ -18,7 +18,7 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
     def call(*inputs: Any) -> tuple[Any, ...]:
         symbols = dict(zip(graph.symbols, inputs[len(graph.inputs) :]))
         arrays = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(inputs, graph.inputs)]
-        reported = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"} if not graph.writes else {}
+        reported = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"}
         with np.errstate(**{"all": "ignore"} | reported):
             try:
                 outputs, contents = run(graph, [*arrays, *inputs[len(graph.inputs) :]], lambda op, *xs, **p: op.eager(*xs, **p))

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from npcompile.tensor_core.graph import Graph
 
 
 class FloatingPointSignal(Exception):
-    """A graph without writes met a floating-point error that np.errstate does not ignore: nothing has happened yet.
+    """A graph met a floating-point error that np.errstate does not ignore.
 
-    The caller runs the program again with NumPy, which warns or raises at the right line.
+    Inputs in `Graph.restored` hold what they held before the call; others in `Graph.writes` may be overwritten. The
+    caller runs the program again with NumPy, which warns or raises at the right line.
     """
+
+
+_ERROR_STATE = np._core.umath._extobj_contextvar
+_DEFAULT_STATE = Context().run(_ERROR_STATE.get)
+_harmless: list[Any] = []  # warnings.filters when they last made no error of a RuntimeWarning
+
+
+def may_not_return() -> bool:
+    """Would NumPy do more about a floating-point error than warn, so that a program could end there or call back?"""
+    global _harmless
+    if _ERROR_STATE.get() is not _DEFAULT_STATE and not {*np.geterr().values()} <= {"warn", "ignore"}:
+        return True
+    if warnings.filters == _harmless:  # the filters are compared by identity first, so this is cheap
+        return False
+    if any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, *_ in warnings.filters):
+        return True
+    _harmless = list(warnings.filters)
+    return False
 
 
 @dataclass(slots=True, eq=False)

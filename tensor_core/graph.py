@@ -63,6 +63,7 @@ class Graph:
     env: ShapeEnv | None = None
     name: str = "graph"
     checks: frozenset[str] = frozenset()  # floating-point errors to report: np.errstate's categories not ignored
+    restored: frozenset[int] = frozenset()  # inputs written that must be as before when such an error is reported
 
     @property
     def results(self) -> tuple[Node, ...]:

@@ -20,6 +20,13 @@ from npcompile.tensor_core.ops.reduction import REDUCERS
 
 SMALL = 64  # elements of a result that is computed now rather than by the program
 
+# Elementwise operations in which NumPy reports no floating-point error, whatever the data.
+SILENT = frozenset(
+    ["negative", "positive", "conjugate", "equal", "not_equal", "logical_and", "logical_or", "isfinite", "isinf", "isnan"]
+    + ["signbit", "copysign", "where", "real", "imag", "complex", "bitcast"]
+)
+SILENT_IF_REAL = frozenset(["absolute", "fabs", "sign", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"])
+
 
 def simplify(graph: Graph) -> Graph:
     """The graph rebuilt from its inputs by RULES: same inputs, outputs, metas and writes; fewer nodes."""
@@ -35,12 +42,21 @@ def simplify(graph: Graph) -> Graph:
     result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
     # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
     env.guards = guards
-    return replace(result, checks=graph.checks if any(map(may_report, result.nodes)) else frozenset())
+    checks = graph.checks if any(map(may_report, result.nodes)) else frozenset()
+    return replace(result, checks=checks, restored=graph.restored & {index for index, _ in writes})
 
 
 def may_report(node: Node) -> bool:
-    """Can it set a floating-point flag?"""
-    return OPS[node.op].kind in ARITHMETIC_KINDS and any(n.dtype.kind in "fc" for n in (node, *node.inputs))
+    """Does NumPy report floating-point errors in it?"""
+    dtypes = [n.dtype for n in (node, *node.inputs)]
+    if OPS[node.op].kind not in ARITHMETIC_KINDS or not any(d.kind in "fc" for d in dtypes):
+        return False
+    match node.op:
+        case "cast":
+            return dtypes[1].kind not in "biu" or not np.can_cast(dtypes[1], dtypes[0])
+        case "scatter":
+            return node.params["mode"] != "set"
+    return node.op not in SILENT and not (node.op in SILENT_IF_REAL and all(d.kind != "c" for d in dtypes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, kind, short
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.schedule import Buffer, Schedule, dense_strides
+from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -48,24 +49,25 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
         return run_in_pieces(graph, compile_pieces)
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
-    schedule = build_schedule(graph)
+    schedule, undo = with_undo(build_schedule(graph))
     kernels = lower(schedule)
     scheduled = time.perf_counter()
-    source = print_unit(schedule, kernels)
+    source = print_unit(schedule, kernels, undo)
     printed = time.perf_counter()
-    loaded = load(source, [n.dtype for n in graph.outputs] + [n.dtype for n in graph.inputs])
+    loaded = load(source, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     return CompiledGraph(loaded.call, source, tuple(k.name for k in kernels), seconds)
 
 
-def lower(schedule: Schedule) -> list[Kernel]:
+def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
+    """The kernels, in order, numbered from `first`; those of `schedule.copies` come last."""
     kernels: list[Kernel] = []
     for group in schedule.groups:
         for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
             kernels.append(kernel)
     for node, source, target in schedule.copies:
         kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
-    for number, kernel in enumerate(kernels):
+    for number, kernel in enumerate(kernels, first):
         kernel.name = kernel_name(kernel, number)
     return kernels
 
@@ -88,23 +90,19 @@ def kernel_name(kernel: Kernel, number: int) -> str:
     return "_".join(["npc", *list(operations)[:5], dtype, f"{number}{digest}"])
 
 
-def errors_reported(graph: Graph) -> int:
-    """Which floating-point errors end in a FloatingPointSignal. A graph that writes reports none."""
-    return 0 if graph.writes else sum(ERROR_BITS[c] for c in graph.checks)
-
-
-def print_unit(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
+def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str:
     """The C translation unit, after the prelude."""
     graph = schedule.graph
+    undoing = lower(undo.schedule, first=len(kernels)) if undo.schedule else []
     products = {short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)}
     parts = [REDUCE_HELPERS, product_text(sorted(products))]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
-    for kernel in kernels:
+    for kernel in (*kernels, *undoing):
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
-    parts.append(print_entry(schedule, kernels))
+    parts.append(print_entry(schedule, kernels, undo.kept, undoing))
     text = "\n".join(parts)
     parts[:0] = [folds_text(text), simd_reductions_text(text)]
     made = "\n".join(parts) + "\n"
@@ -122,13 +120,15 @@ def literal_text(buffer: Buffer) -> str:
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 
-def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
+def print_entry(schedule: Schedule, kernels: Sequence[Kernel], kept: int, undoing: Sequence[Kernel]) -> str:
+    """The function of the unit. The last `kept` outputs are old contents, which `undoing` puts back."""
     graph = schedule.graph
+    given_out = len(graph.outputs) - kept
     lines = ["PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {"]
     body: list[str] = ["PyObject* result = NULL;"]
-    errors = errors_reported(graph)
-    temporaries = [b for b in schedule.buffers if b.kind == "temporary"]
-    outputs = [b for b in schedule.buffers if b.kind == "output"]
+    errors = sum(ERROR_BITS[c] for c in graph.checks)
+    outputs = [b for b in schedule.buffers if b.kind == "output" and b.number < given_out]
+    temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given_out)]
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
     body += [f"char* {b.name} = NULL;" for b in temporaries]
     body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
@@ -147,10 +147,17 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel]) -> str:
         body.append(f"if (!({b.name} = rt->scratch({size} + 1))) goto failed;")
     if errors:
         body.append("rt->watch();")
-    for kernel in kernels:
+    copies = len(kernels) - len(schedule.copies)  # these overwrite arguments, so they come after the report
+    for kernel in kernels[:copies]:
         body += print_call(kernel, graph.symbols)
     if errors:
-        body.append(f"if (rt->report({errors})) goto failed;")
+        body.append(f"if (rt->report({errors})) {{")
+        body += [f"  char* const x{len(graph.inputs) + k} = out{given_out + k};" for k in range(kept)]
+        for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
+            body += [f"  {line}" for line in print_call(kernel, graph.symbols, on_one_thread=True)]
+        body += ["  goto failed;", "}"]
+    for kernel in kernels[copies:]:
+        body += print_call(kernel, graph.symbols)
     for b in outputs:
         if not boxed[b.number]:
             body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")

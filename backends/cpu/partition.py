@@ -77,7 +77,7 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> 
         symbols = dict(zip(graph.symbols, args[len(graph.inputs) :]))
         given = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(args, graph.inputs)]
         values: dict[Node, Any] = dict(zip(graph.inputs, given))
-        raised = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"} if not graph.writes else {}
+        raised = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"}
         for nodes, piece in zip(externs, pieces):
             with np.errstate(**({"all": "ignore"} | raised)):
                 for node in nodes:
@@ -143,9 +143,7 @@ def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callab
             rebuild(n)
     results = tuple(rebuild(n) for n in outputs)
     metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
-    sub = Graph(
-        tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks if not graph.writes else frozenset()
-    )
+    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks)
     found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
     symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
     sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))

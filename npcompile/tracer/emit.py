@@ -5,11 +5,12 @@ from __future__ import annotations
 import keyword
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Graph, Node, topological
@@ -79,7 +80,21 @@ class Emitter:
         metas = [*(s.meta for s in storages), *(n.meta for n in unused)]
         graph = self.capture.builder.finish([*nodes, *unused], metas, writes, name)
         self.storages = {id(s): f"t{k}" for k, s in enumerate(storages)} | {id(n): f"unused_{k}" for k, n in enumerate(unused)}
-        return graph
+        originals = [s.original for s in self.written()]
+        return replace(graph, restored=frozenset(n.params["index"] for n in originals if self.is_read(n, nodes)))
+
+    def is_read(self, original: Node, outputs: list[Node]) -> bool:
+        """Does the program, run again, need what was in this input? Not where it is overwritten unseen."""
+        contents = {original}  # with some of the old contents in them
+        for node in self.capture.builder.made:
+            if contents.isdisjoint(node.inputs):
+                continue
+            others = node.inputs[1:]
+            is_overwritten = node.op == "slice_update" or (node.op == "scatter" and node.params["mode"] == "set")
+            if not is_overwritten or not contents.isdisjoint(others):
+                return True
+            contents.add(node)
+        return not contents.isdisjoint(outputs)
 
     def unused_that_may_raise(self, results: list[Node]) -> list[Node]:
         """Nodes that nothing uses and that raise for some data: NumPy would."""
@@ -103,10 +118,13 @@ class Emitter:
         results = "".join(f"{name}, " for name in self.storages.values())
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
-        errors = ["FloatingPointSignal"] * (bool(graph.checks) and not graph.writes)
+        errors = ["FloatingPointSignal"] * bool(graph.checks)
         errors += sorted({e.__name__ for node in graph.nodes for e in OPS[node.op].raises})
+        if graph.checks and {index for index, _ in graph.writes} - graph.restored:
+            # An error that ends the program may leave these arguments as they were, which is not known afterwards.
+            self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]
         if errors:
-            # Nothing has happened yet: NumPy runs the same part, and reports at the user's line.
+            # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line.
             self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", f"    return {native}"]
         else:
             self.lines.append(call)

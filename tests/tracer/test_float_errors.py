@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
+from npcompile.tensor_core.simplify import SILENT, SILENT_IF_REAL
 from tests.tracer.harness import BACKENDS
 
 
@@ -77,16 +79,259 @@ def test_warnings_and_errors(function, data, state, backend):
                 np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_arguments_written_before_an_error(backend):
-    """A program that writes to its arguments says that something went wrong, and has written what it could."""
+# --- programs that write to their arguments
 
-    def scale(x, y):
+
+def in_place(x, y):
+    x += y / x
+    return x
+
+
+def twice(x, y):
+    x -= 1
+    x /= y
+    x *= y
+
+
+def with_out(x, y):
+    np.divide(x, y, out=x)
+    np.log(x, out=x)
+
+
+def overwrites(x, y):
+    x[...] = (y + 1) / y
+
+
+def overwrites_with_out(x, y):
+    np.divide(y, y - y, out=x)
+
+
+def overwrites_a_part(x, y):
+    x[1:] = 2 / (y[1:] - 1)
+
+
+def overwrites_after_a_copy(x, y):
+    old = x.copy()
+    x[...] = 1 / y
+    return old
+
+
+def reads_what_it_overwrote(x, y):
+    x[:2] = y[:2] / 2
+    z = x[1:] / y[1:]
+    x[1:] = 3
+    return z
+
+
+def logarithm_of_what_it_overwrites(x, y):
+    np.log(x)
+    x[...] = -1 / y
+
+
+def part_of_a_view(x, y):
+    v = x[::-1][:2]
+    v /= y[1:]
+    v[0] = np.sqrt(v[1] - 1)
+    return v
+
+
+def several_parts(x, y):
+    x[0:2] += 1 / y[0:2]
+    x[1:3] /= x[0:2]
+    x[0:1] = np.log(x[2:3])
+
+
+def shifted(x, y):
+    x[1:] = x[:-1] / y[1:]
+
+
+def both(x, y):
+    x += 1 / y
+    y -= np.sqrt(1 - x)
+    x *= y
+
+
+def one_kept_one_overwritten(x, y):
+    y /= x - 1.5
+    x[...] = 1 / y
+
+
+def where_small(x, y):
+    x[y < 1.5] = 0
+    x[x == 0] /= 1
+    y /= x
+
+
+def broken(x, y):
+    x /= y
+    str(x)
+    y /= x
+    return y
+
+
+def divided(a, b):
+    a /= b
+    return np.log(b)
+
+
+def through_a_callee(x, y):
+    z = divided(x, y)
+    return z + divided(y, x - x)
+
+
+def repeated(x, y):
+    for _ in range(40):
+        x -= x / y
+    return x
+
+
+def repeated_until_small(x, y):
+    k = 0
+    while k < 30 and not x[0] > 50:
+        x += 1 / y
+        k += 1
+    return k
+
+
+def quiet_in_part(x, y):
+    with np.errstate(divide="ignore"):
         x /= y
-        return x
+    y /= x - x
 
-    compiled = npc.compile(scale, backend=backend)
-    x, y = np.array([1.0, 2.0]), np.array([0.0, 1.0])
-    with np.errstate(all="ignore"):
-        got = compiled(x, y)
-    assert got is x and list(x) == [np.inf, 2.0]
+
+def product(x, y):
+    x[...] = np.outer(x, y / y).sum(axis=0)
+
+
+def silent(x, y):
+    x[...] = np.maximum(x, y)
+    y[y < 1.5] = np.nan
+    np.negative(x, out=x)
+
+
+WRITERS = (
+    *(in_place, twice, with_out, overwrites, overwrites_with_out, overwrites_a_part, overwrites_after_a_copy),
+    *(reads_what_it_overwrote, logarithm_of_what_it_overwrites, part_of_a_view, several_parts, shifted, both),
+    *(one_kept_one_overwritten, where_small, broken, through_a_callee, repeated, repeated_until_small, quiet_in_part),
+    *(product, silent),
+)
+LAYOUTS = {
+    "contiguous": lambda values: np.array(values),
+    "reversed": lambda values: np.array(values[::-1])[::-1],
+    "strided": lambda values: np.array([values, [7.0] * len(values)]).T[:, 0],
+}
+STATES = {
+    "warn": {"all": "warn", "under": "ignore"},
+    "raise": {"all": "raise", "under": "ignore"},
+    "ignore": {"all": "ignore"},
+    "call": {"all": "call", "under": "ignore"},
+    "raise one": {"all": "warn", "divide": "raise", "under": "ignore"},
+}
+
+
+def outcome_of_writing(function, data, layout, state, action="always"):
+    """Everything that can be seen of a call: also the memory of the arguments, and the calls of np.errstate."""
+    arguments = [LAYOUTS[layout](list(values)) for values in data]
+    memory = [a if a.base is None else a.base for a in arguments]
+    calls = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        try:
+            # NumPy's call sees the arguments as they are then.
+            with np.errstate(call=lambda kind, flag: calls.append((kind, flag, str(memory))), **STATES[state]):
+                result, error = function(*arguments), None
+        except (ArithmeticError, RuntimeWarning, IndexError) as raised:
+            lines = [f.lineno for f in traceback.extract_tb(raised.__traceback__) if f.filename == __file__]
+            result, error = None, (type(raised), str(raised), lines[-1])
+    said = [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    return said, calls, error, result, memory
+
+
+def check_writing(function, data, layout, state, backend, action="always"):
+    compiled = npc.compile(function, backend=backend)
+    for _ in range(2):
+        for values in (DATA["harmless"], data):
+            ours = outcome_of_writing(compiled, values, layout, state, action)
+            theirs = outcome_of_writing(function, values, layout, state, action)
+            assert ours[:3] == theirs[:3]
+            for a, b in zip((ours[3], *ours[4]), (theirs[3], *theirs[4]), strict=True):
+                assert type(a) is type(b)
+                if b is not None:
+                    np.testing.assert_allclose(a, b, rtol=1e-14)
+    return theirs
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("state", STATES)
+def test_programs_that_write(function, data, state, backend):
+    check_writing(function, DATA[data], "contiguous", state, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layout", ["reversed", "strided"])
+@pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("state", ["warn", "raise"])
+def test_programs_that_write_through_views(function, layout, state, backend):
+    check_writing(function, DATA["zeros"], layout, state, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
+def test_warnings_that_are_errors(function, backend):
+    check_writing(function, DATA["zeros"], "contiguous", "warn", backend, action="error")
+
+
+def picks(x, y):
+    x += 1
+    z = x[y.astype(int) * 2] / y
+    x *= 2
+    return z
+
+
+def puts(x, y):
+    y /= 2
+    x[y.astype(int) * 3] = y
+    y *= 2
+
+
+def adds(x, y):
+    y += 1 / (x - 1)
+    np.add.at(x, y.astype(np.int8) * 0 + 5, y)
+    y[...] = 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("function", [picks, puts, adds], ids=lambda f: f.__name__)
+def test_indices_out_of_bounds(function, state, layout, backend):
+    """The statements before have written, those after have not."""
+    data = np.array([1.5, 1.0, 3.0]), np.array([0.0, 1.0, 4.0])
+    error = check_writing(function, data, layout, state, backend)[2]
+    assert error[0] is (FloatingPointError if "raise" in state and function is adds else IndexError)
+
+
+def test_only_what_may_be_reported_is_kept():
+    """Nothing is kept of what is overwritten unseen, and nothing by programs in which NumPy reports no error."""
+    for function, is_kept in ((in_place, True), (overwrites, False), (overwrites_a_part, False), (silent, False)):
+        compiled = npc.compile(function)
+        compiled(*(a.copy() for a in DATA["harmless"]))
+        ((graph, made),) = compiled_function(compiled).graphs
+        assert bool(graph.restored and graph.checks) == is_kept == ("scratch" in made.source), function
+
+
+@pytest.mark.parametrize("name", sorted((SILENT | SILENT_IF_REAL) & set(dir(np))))
+def test_operations_that_are_never_reported(name):
+    function = getattr(np, name)
+    kinds = "efd" if name in SILENT_IF_REAL or name in ("signbit", "copysign") else "efdFD"
+    for dtype in kinds:
+        limits = np.finfo(dtype)
+        values = [0.0, -0.0, 1, -2.5, np.nan, np.inf, -np.inf, limits.max, limits.min, limits.tiny, limits.smallest_subnormal]
+        with np.errstate(all="ignore"):
+            numbers = [complex(a, b) for a in values for b in values] if dtype in "FD" else values
+            x = np.array(numbers).astype(dtype)
+        pair = np.repeat(x, len(x)), np.tile(x, len(x))
+        with np.errstate(all="raise"):
+            function(*pair[: getattr(function, "nin", 1)])
