@@ -417,7 +417,8 @@ class Grouping:
             is_kept = bool(group.reduced) and group.mode == "rows" and same_shape(space, group.kept)
             if not is_kept:
                 return False
-        if not inside and not self.shares_reads(node, group):
+        is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
+        if not inside and not is_beside and not self.shares_reads(node, group):
             return False
         mode = group.mode
         if is_reduction and mode == "map":
