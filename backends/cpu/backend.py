@@ -102,7 +102,7 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
-    parts.append(print_entry(schedule, kernels, undo.kept, undoing))
+    parts.append(print_entry(schedule, kernels, undo, undoing))
     text = "\n".join(parts)
     parts[:0] = [folds_text(text), simd_reductions_text(text)]
     made = "\n".join(parts) + "\n"
@@ -120,10 +120,10 @@ def literal_text(buffer: Buffer) -> str:
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 
-def print_entry(schedule: Schedule, kernels: Sequence[Kernel], kept: int, undoing: Sequence[Kernel]) -> str:
-    """The function of the unit. The last `kept` outputs are old contents, which `undoing` puts back."""
+def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoing: Sequence[Kernel]) -> str:
+    """The function of the unit: `kernels`, and `undoing` after a floating-point error."""
     graph = schedule.graph
-    given_out = len(graph.outputs) - kept
+    given_out = len(graph.outputs) - undo.outputs
     lines = ["PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {"]
     body: list[str] = ["PyObject* result = NULL;"]
     errors = sum(ERROR_BITS[c] for c in graph.checks)
@@ -152,7 +152,7 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], kept: int, undoin
         body += print_call(kernel, graph.symbols)
     if errors:
         body.append(f"if (rt->report({errors})) {{")
-        body += [f"  char* const x{len(graph.inputs) + k} = out{given_out + k};" for k in range(kept)]
+        body += [f"  char* const x{len(graph.inputs) + k} = {b.name};" for k, b in enumerate(undo.old)]
         for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
             body += [f"  {line}" for line in print_call(kernel, graph.symbols, on_one_thread=True)]
         body += ["  goto failed;", "}"]

@@ -571,6 +571,9 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
         )
 
         def body() -> None:
+            if node in schedule.kept:
+                old = lowering.value(base, place)
+                lowering.scopes[-1].statements.append(lowering.store(schedule.kept[node], own, old))
             stored = lowering.value(value, own)
             lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
 

@@ -104,12 +104,14 @@ class Schedule:
     stores: dict[Node, list[Buffer]]  # where its kernel puts it
     in_place: set[Node]  # updates that store into the memory of what they update
     copies: list[tuple[Node, Buffer, Buffer]]  # at the end: values in temporaries to the inputs that are written
+    kept: dict[Node, Buffer] = field(default_factory=dict)  # where updates store what they overwrite
 
     def __str__(self) -> str:
         lines = [str(b) for b in self.buffers]
         for group in self.groups:
             stored = [f"{n.op} -> {', '.join(b.name for b in self.stores[n])}" for n in group.members if self.stores.get(n)]
             lines.append(f"{group}; {'; '.join(stored)}{' in place' if self.in_place & set(group.members) else ''}")
+        lines += [f"{n.op} keeps {b.name}" for n, b in self.kept.items()]
         lines += [f"copy {a.name} -> {b.name}" for _, a, b in self.copies]
         return "\n".join(lines)
 

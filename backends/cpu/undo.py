@@ -1,8 +1,8 @@
 """Arguments as they were, when a floating-point error is found after they have been overwritten.
 
-The program is then run again by NumPy, which reports the error, so what it reads must be there again. Old contents are
-outputs more of the graph, which its kernels store while they read them anyway, and a second schedule stores them back.
-What is written by a copy at the end needs none of this: the error is known before.
+The program is then run again by NumPy, which reports the error, so what it reads must be there again. The kernels store
+what they overwrite, which most of them read anyway, and a second schedule stores it back. What is written by a copy at
+the end needs none of this: the error is known before.
 """
 
 from __future__ import annotations
@@ -11,61 +11,63 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from npcompile.backends.cpu.memory import build_schedule, update_chain
-from npcompile.backends.cpu.schedule import Schedule, dense_strides, estimate
+from npcompile.backends.cpu.schedule import Buffer, Schedule, dense_strides, estimate
 from npcompile.tensor_core.array import reshaped
-from npcompile.tensor_core.dim import ShapeEnv, hint_of
+from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node
-from npcompile.tensor_core.meta import TensorMeta, product
-
-MOST_PARTS = 16  # of one argument that are kept one by one
+from npcompile.tensor_core.meta import TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """The last `kept` outputs of the program are old contents; `schedule` stores them, its last inputs, back."""
+    """`schedule` stores the old contents in `old` back: its last inputs. `outputs` of them are the program's last ones."""
 
-    kept: int = 0
+    old: tuple[Buffer, ...] = ()
+    outputs: int = 0
     schedule: Schedule | None = None
 
 
 def with_undo(schedule: Schedule) -> tuple[Schedule, Undo]:
     """A schedule of the same program that keeps what it overwrites, where that is asked for."""
     graph = schedule.graph
-    kept: set[int] = set()
-    undo = Undo()
-    while graph.checks and (early := overwritten_early(schedule) & graph.restored) - kept:
-        kept |= early
-        keeping, undo = keep(graph, kept)
-        schedule = build_schedule(keeping)
-    return schedule, undo
+    whole: list[int] = []  # inputs of which all old contents are outputs more, which kernels of any kind can store
+    while more := [k for k in overwritten_early(schedule) if k not in whole and not updates_in_place(schedule, k)]:
+        whole += more
+        old = [graph.inputs[k] for k in whole]
+        metas = [kept_meta(x.meta) for x in old]
+        schedule = build_schedule(replace(graph, outputs=(*graph.outputs, *old), metas=(*graph.metas, *metas)))
+    kept = {b.number: b for b in schedule.buffers if b.kind == "output"}
+    places: list[tuple[int, Node | None, Buffer]] = [(k, None, kept[len(graph.outputs) + j]) for j, k in enumerate(whole)]
+    for k in overwritten_early(schedule):
+        for update in () if k in whole else updates_in_place(schedule, k):
+            places.append((k, update, keep_part(schedule, update, f"old{len(places)}")))
+    if not places:
+        return schedule, Undo()
+    return schedule, Undo(tuple(b for *_, b in places), len(whole), undo_schedule(graph, places))
 
 
-def overwritten_early(schedule: Schedule) -> set[int]:
-    """Inputs that are overwritten before all floating-point errors are known."""
+def overwritten_early(schedule: Schedule) -> list[int]:
+    """Inputs that are to be restored, and are overwritten before all floating-point errors are known."""
+    graph = schedule.graph
     late = {target.number for _, _, target in schedule.copies}
-    return {index for index, _ in schedule.graph.writes} - late
+    return [k for k, _ in graph.writes if graph.checks and k in graph.restored and k not in late]
 
 
-def keep(graph: Graph, kept: set[int]) -> tuple[Graph, Undo]:
-    """The graph with the old contents of some inputs as outputs, and what stores them back."""
-    env = graph.env or ShapeEnv()
-    guards = dict(env.guards)
-    builder = Builder(env=env)
-    inputs = [builder.input(n.meta) for n in graph.inputs]
-    old: list[Node] = []
-    writes = []
-    for index, node in graph.writes:
-        if index in kept:
-            restored = inputs[index]
-            for part in parts_of(graph.inputs[index], node):
-                old.append(part.read(builder, graph.inputs[index]))
-                restored = part.update(builder, restored, builder.input(kept_meta(old[-1].meta)))
-            writes.append((index, restored))
-    keeping = replace(graph, outputs=(*graph.outputs, *old), metas=(*graph.metas, *(kept_meta(n.meta) for n in old)))
-    undo = build_schedule(replace(builder.finish([], writes=writes, name="undo"), symbols=graph.symbols))
-    env.guards = guards
-    assert not any(b.kind == "temporary" for b in undo.buffers), undo
-    return keeping, Undo(len(old), undo)
+def updates_in_place(schedule: Schedule, index: int) -> list[Node]:
+    """The updates of parts of an input that are all that happens to it, first to last; empty when more happens."""
+    graph = schedule.graph
+    chain = update_chain(dict(graph.writes)[index])
+    is_all = chain and chain[0].inputs[0] is graph.inputs[index] and schedule.in_place.issuperset(chain)
+    return chain if is_all and all(u.op == "slice_update" for u in chain) else []
+
+
+def keep_part(schedule: Schedule, update: Node, name: str) -> Buffer:
+    """Memory in which the update stores what it overwrites."""
+    steps = zip(update.params["step"], schedule.memory[update].strides)
+    meta = kept_meta(TensorMeta(update.inputs[1].shape, update.dtype, tuple(step * stride for step, stride in steps)))
+    buffer = schedule.kept[update] = Buffer(name, meta.dtype, meta.shape, meta.strides, "temporary")
+    schedule.buffers.append(buffer)
+    return buffer
 
 
 def kept_meta(meta: TensorMeta) -> TensorMeta:
@@ -74,29 +76,22 @@ def kept_meta(meta: TensorMeta) -> TensorMeta:
     return TensorMeta(meta.shape, meta.dtype, dense_strides(directed))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of an array that a slice_update replaces, or all of it."""
-
-    slice_update: Node | None = None
-
-    def read(self, builder: Builder, x: Node) -> Node:
-        if self.slice_update is None:
-            return reshaped(builder, x, x.shape or (1,))  # 0-D inputs are numbers to a kernel, not memory
-        return builder.apply("slice", x, **self.slice_update.params, shape=self.slice_update.inputs[1].shape)
-
-    def update(self, builder: Builder, x: Node, value: Node) -> Node:
-        if self.slice_update is None:
-            return reshaped(builder, value, x.shape)
-        return builder.apply("slice_update", x, value, **self.slice_update.params)
-
-
-def parts_of(target: Node, written: Node) -> Sequence[Part]:
-    """The parts that `written` replaces in `target`."""
-    chain = update_chain(written)
-    is_partial = chain and chain[0].inputs[0] is target and all(u.op == "slice_update" for u in chain)
-    if not is_partial or len(chain) > MOST_PARTS:
-        return [Part()]
-    if sum(hint_of(product(u.inputs[1].shape)) for u in chain) >= hint_of(product(target.shape)):
-        return [Part()]
-    return [Part(u) for u in chain]
+def undo_schedule(graph: Graph, places: Sequence[tuple[int, Node | None, Buffer]]) -> Schedule:
+    """Stores old contents, which are inputs after those of `graph`, where they were: the last overwritten first."""
+    env = graph.env or ShapeEnv()
+    guards = dict(env.guards)
+    builder = Builder(env=env)
+    inputs = [builder.input(n.meta) for n in graph.inputs]
+    metas = [TensorMeta(b.shape or (1,), b.dtype, b.strides) for *_, b in places]  # a 0-D input is a number, not memory
+    old = [builder.input(meta) for meta in metas]
+    restored: dict[int, Node] = {}
+    for (k, update, _), value in reversed([*zip(places, old)]):
+        if update is None:
+            restored[k] = reshaped(builder, value, inputs[k].shape)
+        else:
+            restored[k] = builder.apply("slice_update", restored.get(k, inputs[k]), value, **update.params)
+    undo = builder.finish([], writes=list(restored.items()), name="undo")
+    env.guards = guards  # no answer depends on what meta rules have asked
+    schedule = build_schedule(replace(undo, symbols=graph.symbols))
+    assert not any(b.kind == "temporary" for b in schedule.buffers), schedule
+    return schedule
