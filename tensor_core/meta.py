@@ -47,6 +47,20 @@ class TensorMeta:
         return f"{self.dtype.str[1:]}[{', '.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, slots=True)
+class TupleMeta(TensorMeta):
+    """Of an op with several results, which op `item` picks apart. Its value is a Python tuple of arrays."""
+
+    items: tuple[TensorMeta, ...] = ()
+
+    @classmethod
+    def of(cls, *items: TensorMeta) -> TupleMeta:
+        return cls((), np.dtype(np.void), items=items)
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
+
+
 def product(sizes: Sequence[Size]) -> Size:
     return math.prod(sizes) if sizes else 1
 

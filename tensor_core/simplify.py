@@ -318,6 +318,11 @@ def broadcast_of_broadcast(rewriter: Rewriter, op: str, inputs: tuple[Node, ...]
     return rewriter.make("broadcast_to", *x.inputs, **params) if x.op == "broadcast_to" else None
 
 
+@rule("alias")
+def alias_of(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
+    return inputs[0]
+
+
 @rule("permute")
 def permute_in_order(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     (x,), axes = inputs, params["axes"]

@@ -12,6 +12,7 @@ from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native,
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.graph import Graph, Node, bind, print_graph, symbols_of
+from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
 LEAVES = ("constant", "size", "index", "literal")
@@ -105,13 +106,14 @@ def comment_of(graph: Graph, stage: dict[Node, int]) -> str:
     return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n*/"
 
 
-def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int]) -> np.ndarray:
+def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int]) -> Any:
     inputs = []
     for i in node.inputs:
         if i not in values:  # a leaf, or something that only moves one
             values[i] = run_extern(i, values, symbols)
         inputs.append(values[i])
-    return np.asarray(OPS[node.op].eager(*inputs, **bind(node.params, symbols)), node.dtype, order="C")
+    value = OPS[node.op].eager(*inputs, **bind(node.params, symbols))
+    return value if isinstance(node.meta, TupleMeta) else np.asarray(value, node.dtype, order="C")
 
 
 def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callable[..., CompiledGraph]) -> Piece | None:

@@ -13,6 +13,12 @@ from npcompile.tensor_core.meta import (
 from npcompile.tensor_core.op import row
 
 
+@row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: g)
+def alias(x: TensorMeta, *, name):
+    """x itself, told apart from x: a transform asks for derivatives with respect to this use of it."""
+    return x
+
+
 @row("movement", eager=lambda x, *, axes: np.transpose(x, axes))
 def permute(x: TensorMeta, *, axes):
     """out's axis k is x's axis axes[k]."""

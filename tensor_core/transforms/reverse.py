@@ -1,0 +1,110 @@
+"""Reverse-mode derivatives: the op table's `vjp` rules applied from the results back to the arguments.
+
+The gradient of a real loss with respect to complex z = x + iy is dL/dx - i dL/dy (JAX's convention), so that rules are
+transposed Jacobians without conjugation: the rule of a holomorphic f is g * f'(x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.graph import Builder, Node, topological
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.transforms.value import Value
+
+
+def is_differentiable(meta: TensorMeta) -> bool:
+    """Have arrays of this dtype a derivative? Floating point and complex have; integers and booleans have none."""
+    if isinstance(meta, TupleMeta):
+        return any(map(is_differentiable, meta.items))
+    return meta.dtype.kind in "fc"
+
+
+def gradients(
+    builder: Builder, outputs: Sequence[Node], cotangents: Sequence[Node | None], wrt: Sequence[Node]
+) -> list[Node | None]:
+    """The vector-Jacobian product: for each node of `wrt`, the sum of d output / d node times the output's cotangent.
+
+    A cotangent has its output's shape and dtype. None, given or returned, is zero: a node that no output depends on
+    has none. `builder` makes the new nodes; gradients of gradients are taken by calling this again.
+
+    Declines at an op that has no derivative.
+    """
+    order = topological(outputs)
+    needed: set[Node] = set(wrt)
+    for node in order:
+        if is_differentiable(node.meta) and any(i in needed for i in node.inputs):
+            needed.add(node)
+    sums = Sums(builder)
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        if cotangent is not None and output in needed:
+            sums.add(output, cotangent)
+    for node in reversed(order):
+        if not sums.has(node) or not any(i in needed for i in node.inputs):
+            continue
+        if node.op == "item":
+            sums.add_item(node.inputs[0], node.params["index"], sums.of[node])
+            continue
+        for i, part in zip(node.inputs, contributions(sums, node, needed), strict=True):
+            if part is not None:
+                sums.add(i, part)
+    return [sums.of.get(node) for node in wrt]
+
+
+@dataclass(slots=True)
+class Sums:
+    """The cotangent of each node so far."""
+
+    builder: Builder
+    of: dict[Node, Node] = field(default_factory=dict)
+    items: dict[Node, dict[int, Node]] = field(default_factory=dict)  # of ops with several results: by result
+
+    def add(self, node: Node, cotangent: Node) -> None:
+        self.of[node] = self._sum(self.of.get(node), cotangent)
+
+    def add_item(self, node: Node, index: int, cotangent: Node) -> None:
+        known = self.items.setdefault(node, {})
+        known[index] = self._sum(known.get(index), cotangent)
+
+    def _sum(self, known: Node | None, cotangent: Node) -> Node:
+        return cotangent if known is None else self.builder.apply("add", known, cotangent)
+
+    def has(self, node: Node) -> bool:
+        return node in self.of or node in self.items
+
+
+def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None]:
+    """What one node hands to each of its inputs, by its rule; None for inputs that need nothing.
+
+    The rule is `vjp(g, out, *inputs, **params)`, and gives for each input a Value of the input's shape and dtype, None
+    for zero, or a function that gives one of these: it is called when the input needs it. Of an op with several results
+    `g` is a tuple, with None for results that nothing depends on, and `out` is a tuple as well.
+    """
+    builder, rule = sums.builder, OPS[node.op].vjp
+    if rule is None:
+        raise Decline(f"{node.op} has no derivative", "docs/gradients.md lists the ops without one, and why.")
+    location, builder.location = builder.location, node.location or builder.location
+    g: Any
+    out: Any
+    if isinstance(node.meta, TupleMeta):
+        known = sums.items[node]
+        g = tuple(Value(builder, known[k]) if k in known else None for k in range(len(node.meta.items)))
+        out = tuple(Value(builder, builder.apply("item", node, index=k)) for k in range(len(node.meta.items)))
+    else:
+        g, out = Value(builder, sums.of[node]), Value(builder, node)
+    parts = rule(g, out, *(Value(builder, i) for i in node.inputs), **node.params)
+    parts = parts if isinstance(parts, (tuple, list)) else (parts,)
+    found: list[Node | None] = []
+    for i, part in zip(node.inputs, parts, strict=True):
+        value = part() if i in needed and callable(part) else part
+        if i not in needed or value is None:
+            found.append(None)
+            continue
+        assert value.dtype == i.dtype, f"the rule of {node.op} gives {value.dtype} for a {i.dtype}"
+        found.append(value.reshape(i.meta.shape).node)
+    builder.location = location
+    return found
