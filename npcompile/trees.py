@@ -1,0 +1,192 @@
+"""Trees: values nested in tuples, lists, dicts and dataclasses, as a flat list of leaves and what was around them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How containers of one sort are taken apart and put together."""
+
+    parts: Callable[[Any], dict[Any, Any]]  # what it holds, by key
+    build: Callable[[TreeDef, dict[Any, Any]], Any]
+    step: Callable[[Any], str]  # a key as the Python text that gets to the part
+    fixed: Callable[[Any], Any] = lambda tree: None  # what else must be equal for two trees to be alike
+
+
+@dataclass(frozen=True)
+class TreeDef:
+    """A tree without its leaves. Equal ones have the same containers, with the same keys in the same order."""
+
+    type: type | None  # of the container; None for a leaf
+    fixed: Any = None
+    children: tuple[tuple[Any, TreeDef], ...] = ()
+    kind: Kind | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def size(self) -> int:
+        """How many leaves."""
+        return 1 if self.type is None else sum(child.size for _, child in self.children)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """For each leaf the Python text that gets to it from the tree: `['layers'][0].weight`; empty for a lone leaf."""
+        return tuple(self._paths())
+
+    def _paths(self, path: str = "") -> Iterator[str]:
+        if self.kind is None:
+            yield from [path] * self.size
+            return
+        for key, child in self.children:
+            yield from child._paths(path + self.kind.step(key))
+
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The tree with these leaves. ValueError where their number is not `size`."""
+        if len(leaves) != self.size:
+            raise ValueError(f"a tree of {self.size} leaves cannot be made of {len(leaves)}")
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.type is None:
+            return next(leaves)
+        parts = {key: child._build(leaves) for key, child in self.children}
+        return self.kind.build(self, parts) if self.kind is not None else None
+
+    def leaves_of(self, tree: Any, name: str = "tree") -> list[Any]:
+        """The leaves of another tree like this one, in this one's order: dicts may have their keys in another.
+
+        TypeError, which calls the tree `name`, says where the two differ.
+        """
+        return list(self._leaves_of(tree, name))
+
+    def _leaves_of(self, tree: Any, path: str) -> Iterator[Any]:
+        kind = kind_of(tree)
+        found = None if kind is None and tree is not None else type(tree)
+        if found is not self.type:
+            raise TypeError(f"{path} is {described(tree)} where {self} is expected")
+        if self.type is None:
+            yield tree
+        elif kind is not None and self.kind is not None:
+            parts = kind.parts(tree)
+            if parts.keys() != {key for key, _ in self.children}:
+                keys = [key for key, _ in self.children]
+                raise TypeError(f"{path} has the parts {list(parts)} where {keys} are expected")
+            if kind.fixed(tree) != self.fixed:
+                raise TypeError(f"{path} has {kind.fixed(tree)} where {self.fixed} is expected: static parts cannot change")
+            for key, child in self.children:
+                yield from child._leaves_of(parts[key], path + kind.step(key))
+
+    def __str__(self) -> str:
+        if self.type is None:
+            return "a leaf"
+        return "None" if self.kind is None else f"a {self.type.__name__} of {len(self.children)}"
+
+
+LEAF = TreeDef(None)
+NONE = TreeDef(type(None))  # a container of nothing
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves of `tree`, depth first, and the TreeDef whose `unflatten` makes a tree of such leaves again.
+
+    Containers are tuples, named tuples, lists, dicts (in the order of their keys' insertion; OrderedDict and defaultdict
+    too) and instances of dataclasses. None holds no leaf. Everything else is a leaf.
+
+    A dataclass's fields are its parts, except those with `metadata={"static": True}`, which stay as they are. It is put
+    together again without its `__init__` and `__post_init__`.
+
+    >>> leaves, treedef = flatten({"w": [1.0, 2.0], "b": 3.0})
+    >>> leaves, treedef.paths
+    ([1.0, 2.0, 3.0], ("['w'][0]", "['w'][1]", "['b']"))
+    >>> treedef.unflatten([x + 1 for x in leaves])
+    {'w': [2.0, 3.0], 'b': 4.0}
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
+    if tree is None:
+        return NONE
+    kind = kind_of(tree)
+    if kind is None:
+        leaves.append(tree)
+        return LEAF
+    children = tuple([(key, _flatten(part, leaves)) for key, part in kind.parts(tree).items()])
+    return TreeDef(type(tree), kind.fixed(tree), children, kind)
+
+
+def map_leaves(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """The tree of `function(leaf, *leaves of the others)`; the others must be like the first."""
+    leaves, treedef = flatten(tree)
+    return treedef.unflatten([function(*each) for each in zip(leaves, *(treedef.leaves_of(other) for other in others))])
+
+
+def described(tree: Any) -> str:
+    kind = kind_of(tree)
+    name = type(tree).__name__
+    return "None" if tree is None else f"a leaf ({name})" if kind is None else f"a {name} of {len(kind.parts(tree))}"
+
+
+# --- the kinds of containers
+
+
+def kind_of(tree: Any) -> Kind | None:
+    """None for a leaf, and for None."""
+    cls = type(tree)
+    if cls in KINDS:
+        return KINDS[cls]
+    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
+        return NAMED_TUPLE
+    return DATACLASS if dataclasses.is_dataclass(cls) else None
+
+
+def by_index(tree: Sequence[Any]) -> dict[Any, Any]:
+    return dict(enumerate(tree))
+
+
+def subscript(key: Any) -> str:
+    return f"[{key!r}]"
+
+
+def attribute(key: Any) -> str:
+    return f".{key}"
+
+
+def is_static(each: dataclasses.Field[Any]) -> bool:
+    return bool(each.metadata.get("static"))
+
+
+def build_named_tuple(treedef: TreeDef, parts: dict[Any, Any]) -> Any:
+    cls: Any = treedef.type
+    return cls._make(parts.values())
+
+
+def build_dataclass(treedef: TreeDef, parts: dict[Any, Any]) -> Any:
+    cls: Any = treedef.type
+    tree = object.__new__(cls)
+    for key, value in (parts | dict(treedef.fixed)).items():
+        object.__setattr__(tree, key, value)  # the dataclass may be frozen
+    return tree
+
+
+NAMED_TUPLE = Kind(lambda tree: dict(zip(tree._fields, tree)), build_named_tuple, attribute)
+DATACLASS = Kind(
+    lambda tree: {f.name: getattr(tree, f.name) for f in dataclasses.fields(tree) if not is_static(f)},
+    build_dataclass,
+    attribute,
+    fixed=lambda tree: tuple((f.name, getattr(tree, f.name)) for f in dataclasses.fields(tree) if is_static(f)),
+)
+KINDS: dict[Any, Kind] = {
+    tuple: Kind(by_index, lambda d, parts: tuple(parts.values()), subscript),
+    list: Kind(by_index, lambda d, parts: list(parts.values()), subscript),
+    dict: Kind(dict, lambda d, parts: parts, subscript),
+    OrderedDict: Kind(dict, lambda d, parts: OrderedDict(parts), subscript),
+    defaultdict: Kind(dict, lambda d, parts: defaultdict(d.fixed, parts), subscript, fixed=lambda tree: tree.default_factory),
+}
