@@ -24,6 +24,7 @@ class Op:
     numpy: Callable | None = None  # the NumPy function that this answers to
     raises: tuple[type[Exception], ...] = ()  # what it can raise on data: such ops are not captured inside `try`
     samples: Callable | None = None  # (dtype, rng) -> argument tuples for the table's own tests
+    stacks: bool = False  # extern: does the same for each part along one more axis 0 of all inputs; axis params count it
 
 
 class OpTable(Mapping[str, Op]):
