@@ -12,6 +12,7 @@ from npcompile.compiler import compile, disable, graph_break, reset, run_only
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.tracer.point import GraphBreakError
+from npcompile.transforms import grad, hessian, jacobian, jvp, value_and_grad, vmap
 
 __version__ = "0.1.0"
 
@@ -22,12 +23,18 @@ __all__ = [
     "compile_times",
     "disable",
     "explain",
+    "grad",
     "graph_break",
+    "hessian",
+    "jacobian",
+    "jvp",
     "list_backends",
     "register_backend",
     "reset",
     "run_only",
     "set_logs",
+    "value_and_grad",
+    "vmap",
 ]
 
 set_logs_from_environment()

@@ -40,7 +40,7 @@ def depends_on_data(node: Node) -> bool:
         each = stack.pop()
         if each in seen:
             continue
-        if each.op == "input" or not is_static(each.shape) or each.meta.size > LARGEST:
+        if each.op in ("input", "alias") or not is_static(each.shape) or each.meta.size > LARGEST:
             return True
         seen.add(each)
         stack.extend(each.inputs)

@@ -15,6 +15,7 @@ import numpy as np
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import operators
 from npcompile.tracer.decode import decode
@@ -32,6 +33,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     Sequence,
+    Transform,
 )
 
 Arguments = list[Any]
@@ -54,6 +56,11 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
         reason = capture.decisions.native_calls[frame.index]
         raise Decline(reason.reason, reason.hint)
     match callee:
+        case Transform():
+            return call_transform(frame, callee, positional, keywords)
+        case Constant(Transform() as made):
+            inner = Transform(made.kind, Constant(made.function), made.options)
+            return call_transform(frame, inner, positional, keywords)
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
         case ArrayMethod():
@@ -348,6 +355,21 @@ def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Argume
                 owner.items.update(other.items)
                 return Constant(None)
     raise Decline(f"dict.{name}")
+
+
+# --- transformed functions: what each transform does is in transformed.py
+
+TRANSFORMS: dict[str, Callable[[Frame, Transform, Arguments, Keywords], Any]] = {}
+
+
+def call_transform(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    """The transformed function's result. Derivatives report no floating-point errors: there is no NumPy run to do it."""
+    builder = frame.capture.builder
+    ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    try:
+        return TRANSFORMS[transform.kind](frame, transform, positional, keywords)
+    finally:
+        builder.ignored = ignored
 
 
 # --- Python's builtins: what each does on values is in python_builtins.py

@@ -25,6 +25,7 @@ from npcompile.tracer.values import (
     Opaque,
     OutsideSequence,
     SliceValue,
+    Transform,
 )
 
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
@@ -143,7 +144,7 @@ class Capture:
             # A function made anew for each call is the same program, with cells and defaults of its own.
             self.guard(f"type({source}) is {self.name_constant(kind)} and {source}.__code__ is {self.name_constant(x.__code__)}")
             return Opaque(source, x)
-        if isinstance(x, ATOMIC_TYPES):
+        if isinstance(x, (*ATOMIC_TYPES, Transform)):
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
         if kind in (str, bytes, range):

@@ -35,6 +35,7 @@ from npcompile.tracer.values import (
     RangeValue,
     Sequence,
     SliceValue,
+    Transform,
     Truth,
     children,
 )
@@ -178,6 +179,8 @@ class Emitter:
             case ErrorState():
                 settings = ", ".join(f"{k}={v!r}" for k, v in value.settings.items())
                 return f"{self.name_constant(np.errstate)}({settings})"
+            case Transform():
+                return self.variable(value, self.transform_text(value))
             case Cell():
                 return value.source or self.variable(value, self.new_cell(value))
             case Closure():
@@ -230,6 +233,10 @@ class Emitter:
                 return f"zip({', '.join(map(self.text, iterator.parts))})"
             case kind:
                 raise Decline(f"an iterator of kind {kind} cannot be handed over")
+
+    def transform_text(self, transform: Transform) -> str:
+        make, options = self.name_constant(Transform.outside), self.name_constant(transform.options)
+        return f"{make}({transform.kind!r}, {self.text(transform.function)}, {options})"
 
     def new_cell(self, cell: Cell) -> str:
         make = self.name_constant(types.CellType)

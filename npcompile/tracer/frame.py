@@ -132,8 +132,9 @@ class Frame:
         is_root = self.parent is None
         while True:
             index = self.index
-            if is_root:
+            if self.globals_source is not None:  # not NumPy's own lines
                 capture.builder.location = self.program.location(index)
+            if is_root:
                 stop = capture.decisions.stops.get(index)
                 if stop is not None and instructions[index].opname not in HALF_MADE:
                     if self.contexts:

@@ -20,7 +20,7 @@ from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
-from npcompile.tracer import instructions, python_builtins
+from npcompile.tracer import instructions, python_builtins, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.calls import is_library_code
 from npcompile.tracer.capture import Break, Capture, Decisions, Restart
@@ -37,7 +37,7 @@ _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cstv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
-assert instructions and python_builtins  # they register what instructions and built-in functions do
+assert instructions and python_builtins and transformed  # they register what is captured, and how
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from collections.abc import Iterator as AbstractIterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
@@ -152,6 +152,17 @@ class Truth:
     negated: bool = False
 
 
+@dataclass(eq=False)
+class Transform:
+    """A function and what is done to it when it is called: `kind` is a row of tracer.transformed.TRANSFORMS."""
+
+    kind: str
+    function: Any  # the user's function; made while capturing, the value that it is there
+    options: dict[str, Any] = field(default_factory=dict)
+
+    outside: ClassVar[type[Transform]]  # the class of the same that users call: npcompile.transforms, which is above
+
+
 @dataclass(slots=True, eq=False)
 class ErrorState:
     """np.errstate(...), entered while capturing."""
@@ -207,3 +218,5 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield value.owner
         case Truth():
             yield value.array
+        case Transform():
+            yield value.function

@@ -86,7 +86,8 @@ def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None
     """
     builder, rule = sums.builder, OPS[node.op].vjp
     if rule is None:
-        raise Decline(f"{node.op} has no derivative", "docs/gradients.md lists the ops without one, and why.")
+        at = f" ({node.location})" if node.location else ""
+        raise Decline(f"{node.op}{at} has no derivative", "docs/gradients.md lists the ops without one, and why.")
     location, builder.location = builder.location, node.location or builder.location
     g: Any
     out: Any

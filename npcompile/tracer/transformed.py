@@ -1,0 +1,347 @@
+"""Calls of transformed functions while a program is captured: the function is inlined, its part of the graph transformed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from npcompile.numpy_shim.registry import as_array
+from npcompile.tensor_core.array import Array, Storage, fresh, full
+from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.transforms.batch import batch
+from npcompile.tensor_core.transforms.forward import derivatives
+from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tracer import calls
+from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.values import Constant, Mapping, Sequence, Transform
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def captures_transform(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def add(captured: Callable[..., Any]) -> Callable[..., Any]:
+        TRANSFORMS[kind] = captured
+        return captured
+
+    return add
+
+
+def transforms(kind: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Register a public function that makes a Transform of its first argument: captured, it makes the same of a value."""
+
+    def add(maker: Callable[P, R]) -> Callable[P, R]:
+        def captured(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+            if not positional:
+                raise Decline(f"{kind} without a function")
+            made: Any = evaluate_call(frame, maker, [Constant(identity), *positional[1:]], keywords)
+            return Transform(made.value.kind, frame.capture.realize(positional[0]), made.value.options)
+
+        calls.BUILTINS[maker] = captured
+        return maker
+
+    return add
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+# --- trees of traced values
+
+
+@dataclass(slots=True)
+class Tree:
+    """A value taken apart: its leaves, and its form, which holds None where a leaf was."""
+
+    form: Any
+    leaves: list[Any]
+
+    @classmethod
+    def of(cls, frame: Frame, value: Any) -> Tree:
+        leaves: list[Any] = []
+        return cls(take_apart(frame, value, leaves), leaves)
+
+    def build(self, leaves: Iterator[Any] | list[Any]) -> Any:
+        """The same form with other leaves."""
+        return put_together(self.form, iter(leaves))
+
+
+LEAF = object()
+
+
+def take_apart(frame: Frame, value: Any, leaves: list[Any]) -> Any:
+    value = frame.capture.realize(value)
+    match value:
+        case Sequence():
+            return Sequence(value.kind, [take_apart(frame, v, leaves) for v in value.items])
+        case Mapping():
+            return Mapping({k: take_apart(frame, v, leaves) for k, v in value.items.items()})
+        case Constant(None):
+            return value
+    leaves.append(value)
+    return LEAF
+
+
+def put_together(form: Any, leaves: Iterator[Any]) -> Any:
+    match form:
+        case Sequence():
+            return Sequence(form.kind, [put_together(f, leaves) for f in form.items])
+        case Mapping():
+            return Mapping({k: put_together(f, leaves) for k, f in form.items.items()})
+    return next(leaves) if form is LEAF else form
+
+
+# --- the arguments and results of a function that is transformed
+
+_names = itertools.count()
+
+
+def renamed(builder: Builder, node: Node) -> Node:
+    return builder.apply("alias", node, name=next(_names))
+
+
+def array_of(frame: Frame, leaf: Any, what: str) -> Array:
+    """A number or array as an Array."""
+    if isinstance(leaf, Array):
+        return leaf
+    if (
+        isinstance(leaf, (Number, Dim))
+        or isinstance(leaf, Constant)
+        and isinstance(leaf.value, (int, float, complex, np.generic))
+    ):
+        found = as_array(frame.capture.builder, leaf.value if isinstance(leaf, Constant) else leaf)
+        return fresh(found.builder, found.node, boxed=False)
+    raise Decline(f"{what} is no array or number, but {calls.operators.describe(leaf)}")
+
+
+def variable(x: Array, node: Node) -> Array:
+    """An array like x, in memory of its own, with the contents `node`."""
+    return Array(Storage(x.builder, node, x.meta), (), x.meta)
+
+
+@dataclass(slots=True)
+class Variables:
+    """The arguments that derivatives are taken with respect to, under names of their own."""
+
+    frame: Frame
+    trees: list[Tree]  # one for each argument
+    before: list[Array]
+    inside: list[Array]
+
+    @classmethod
+    def of(cls, frame: Frame, arguments: Arguments) -> Variables:
+        trees = [Tree.of(frame, a) for a in arguments]
+        before = [array_of(frame, leaf, "an argument to differentiate with respect to") for tree in trees for leaf in tree.leaves]
+        for x in before:
+            if x.dtype.kind not in "fc":
+                raise Decline(f"a derivative with respect to {x.dtype} numbers", "Give floating-point numbers.")
+        inside = [variable(x, renamed(x.builder, x.node)) for x in before]
+        return cls(frame, trees, before, inside)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [x.storage.original for x in self.inside]
+
+    def arguments(self) -> list[Any]:
+        leaves = iter(self.inside)
+        return [tree.build(leaves) for tree in self.trees]
+
+    def write_back(self) -> None:
+        """What the function wrote to its arguments, it has written to the caller's."""
+        for x, inner in zip(self.before, self.inside):
+            if inner.storage.is_written:
+                x.write(inner.storage.node)
+        self.frame.capture.require_no_overlap()
+
+    def results(self, nodes: list[Node | None]) -> list[Any]:
+        """Trees like the arguments, of the arrays `nodes`, zero where None."""
+        arrays = [result(x.builder, zeros(x) if n is None else n, x) for x, n in zip(self.before, nodes)]
+        leaves = iter(arrays)
+        return [tree.build(leaves) for tree in self.trees]
+
+
+def zeros(x: Array) -> Node:
+    return full(x.builder, x.shape, 0, x.dtype)
+
+
+def result(builder: Builder, node: Node, like: Array | None = None) -> Array:
+    return fresh(builder, node, node.meta.with_(strides=()), boxed=bool(node.meta.ndim) or like is None or like.meta.boxed)
+
+
+def split_arguments(frame: Frame, transform: Transform, positional: Arguments) -> tuple[Variables, Callable[[], Arguments], bool]:
+    """The variables, all arguments with them in their places, and whether `argnums` is one number."""
+    argnums = transform.options.get("argnums", 0)
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    for k in numbers:
+        if not -len(positional) <= k < len(positional):
+            raise Decline(f"argnums={argnums}, but {len(positional)} positional arguments were given")
+    numbers = [k % len(positional) for k in numbers]
+    variables = Variables.of(frame, [positional[k] for k in numbers])
+
+    def arguments() -> Arguments:
+        replaced = dict(zip(numbers, variables.arguments()))
+        return [replaced.get(k, p) for k, p in enumerate(positional)]
+
+    return variables, arguments, isinstance(argnums, int)
+
+
+def one_or_all(results: list[Any], is_one: bool) -> Any:
+    return results[0] if is_one else Sequence(tuple, results)
+
+
+def float_arrays(frame: Frame, tree: Tree) -> list[Array]:
+    return [array_of(frame, leaf, "a result of a function that is differentiated") for leaf in tree.leaves]
+
+
+# --- reverse mode
+
+
+@captures_transform("grad")
+def capture_grad(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    _, aux, gradient = differentiate(frame, transform, positional, keywords)
+    return Sequence(tuple, [gradient, aux]) if transform.options["has_aux"] else gradient
+
+
+@captures_transform("value_and_grad")
+def capture_value_and_grad(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    value, aux, gradient = differentiate(frame, transform, positional, keywords)
+    return Sequence(tuple, [Sequence(tuple, [value, aux]) if transform.options["has_aux"] else value, gradient])
+
+
+def differentiate(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> tuple[Any, Any, Any]:
+    builder = frame.capture.builder
+    variables, arguments, is_one = split_arguments(frame, transform, positional)
+    value, aux = calls.call(frame, transform.function, arguments(), keywords), None
+    value = frame.capture.realize(value)
+    if transform.options["has_aux"]:
+        if not isinstance(value, Sequence) or len(value.items) != 2:
+            raise Decline("with has_aux=True the function must return a pair (value, aux)")
+        value, aux = frame.capture.realize(value.items[0]), value.items[1]
+    loss = array_of(frame, value, "the value of a function under grad")
+    if loss.ndim or loss.dtype.kind != "f":
+        raise Decline(
+            f"grad of a function that returns {loss.dtype}{list(loss.shape)}",
+            "It must return one real floating-point number: sum it up, or use jacobian.",
+        )
+    found = gradients(builder, [loss.node], [builder.constant(1, loss.dtype)], variables.nodes)
+    variables.write_back()
+    return value, aux, one_or_all(variables.results(found), is_one)
+
+
+@captures_transform("jacobian")
+def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    builder = frame.capture.builder
+    variables, arguments, is_one = split_arguments(frame, transform, positional)
+    tree = Tree.of(frame, calls.call(frame, transform.function, arguments(), keywords))
+    rows = []
+    for y in float_arrays(frame, tree):
+        if y.dtype.kind not in "fc":
+            raise Decline(f"the jacobian of a function that returns {y.dtype} numbers")
+        cotangent = renamed(builder, zeros(y))
+        found = gradients(builder, [y.node], [cotangent], variables.nodes)
+        size = y.meta.size
+        batched = batch(builder, [zeros(x) if n is None else n for x, n in zip(variables.before, found)],
+                        {cotangent: basis(builder, y, size)}, size)  # fmt: skip
+        nodes: list[Node | None] = []
+        for x, (node, has_axis) in zip(variables.before, batched):
+            if not has_axis:
+                node = builder.apply("broadcast_to", node, shape=(size, *x.shape))
+            nodes.append(builder.apply("reshape", node, shape=(*y.shape, *x.shape)))
+        rows.append(one_or_all(variables.results(nodes), is_one))
+    variables.write_back()
+    return tree.build(rows)
+
+
+def basis(builder: Builder, y: Array, size: Size) -> Node:
+    """The unit vectors of y's space, one after the other: shape (size, *y.shape)."""
+    row, column = (builder.apply("index", shape=(size, size), axis=a) for a in (0, 1))
+    eye = builder.apply("cast", builder.apply("equal", row, column), dtype=y.dtype)
+    return builder.apply("reshape", eye, shape=(size, *y.shape))
+
+
+# --- forward mode
+
+
+@captures_transform("jvp")
+def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    builder = frame.capture.builder
+    primals, tangents = (calls.operators.iterate(frame.capture, frame.capture.realize(p)) for p in positional)
+    variables = Variables.of(frame, primals)
+    directions = [array_of(frame, leaf, "a tangent") for tangent in tangents for leaf in Tree.of(frame, tangent).leaves]
+    if len(directions) != len(variables.before):
+        raise Decline(f"jvp of {len(variables.before)} arrays along {len(directions)} tangents")
+    for x, t in zip(variables.before, directions):
+        if x.ndim != t.ndim or not all(map(same, x.shape, t.shape)) or x.dtype != t.dtype:
+            raise Decline(f"a tangent {t.meta} for an argument {x.meta}", "A tangent has its argument's shape and dtype.")
+    tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
+    outputs = float_arrays(frame, tree)
+    found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
+    variables.write_back()
+    moved = [result(builder, zeros(y) if n is None else n, y) for y, n in zip(outputs, found)]
+    return Sequence(tuple, [tree.build(tree.leaves), tree.build(moved)])
+
+
+# --- batches
+
+
+@captures_transform("vmap")
+def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    builder = frame.capture.builder
+    in_axes, out_axes = transform.options["in_axes"], transform.options["out_axes"]
+    axes = [in_axes] * len(positional) if not isinstance(in_axes, tuple) else list(in_axes)
+    if len(axes) != len(positional):
+        raise Decline(f"in_axes has {len(axes)} entries, but {len(positional)} positional arguments were given")
+    size: Size | None = None
+    batched: dict[Node, Node] = {}
+    arguments = []
+    for argument, axis in zip(positional, axes):
+        if axis is None:
+            arguments.append(argument)
+            continue
+        tree, items = Tree.of(frame, argument), []
+        for leaf in tree.leaves:
+            x = array_of(frame, leaf, "an argument of a function under vmap")
+            if not -x.ndim <= axis < x.ndim:
+                raise Decline(f"vmap over axis {axis} of an array with {x.ndim} dimensions")
+            rows = to_front(builder, x.node, axis % x.ndim)
+            if size is not None and not same(size, rows.shape[0]) and size != rows.shape[0]:
+                raise Decline(f"vmap over axes of sizes {size} and {rows.shape[0]}", "All mapped axes have one size.")
+            size = rows.shape[0] if size is None else size
+            item = renamed(builder, first_of(builder, rows))
+            batched[item] = rows
+            items.append(fresh(builder, item, boxed=bool(item.meta.ndim)))
+        arguments.append(tree.build(items))
+    if size is None:
+        raise Decline("vmap of no argument", "At least one of in_axes is a number.")
+    tree = Tree.of(frame, calls.call(frame, transform.function, arguments, keywords))
+    outputs = float_arrays(frame, tree)
+    results = []
+    for y, (node, has_axis) in zip(outputs, batch(builder, [y.node for y in outputs], batched, size)):
+        if not has_axis:
+            node = builder.apply("broadcast_to", node, shape=(size, *y.shape))
+        results.append(result(builder, from_front(builder, node, out_axes % (y.ndim + 1))))
+    return tree.build(results)
+
+
+def first_of(builder: Builder, rows: Node) -> Node:
+    """Like one of `rows`. Only its shape and dtype count: its contents are replaced."""
+    return full(builder, rows.shape[1:], 0, rows.dtype)
+
+
+def to_front(builder: Builder, node: Node, axis: int) -> Node:
+    order = (axis, *(a for a in range(node.meta.ndim) if a != axis))
+    return node if axis == 0 else builder.apply("permute", node, axes=order)
+
+
+def from_front(builder: Builder, node: Node, axis: int) -> Node:
+    order = (*range(1, axis + 1), 0, *range(axis + 1, node.meta.ndim))
+    return node if axis == 0 else builder.apply("permute", node, axes=order)

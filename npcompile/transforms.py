@@ -1,0 +1,172 @@
+"""Functions made from functions: gradients, Jacobians, directional derivatives, batches.
+
+Calling a transformed function captures the function it was made of, transforms the graph and compiles it. Within a
+compiled function the same happens in its own graph, so transforms compose with each other and with `compile`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from npcompile.backends.registry import find_backend
+from npcompile.compiler import compiled_function, make_entry
+from npcompile.tracer.point import Options
+from npcompile.tracer.transformed import transforms
+from npcompile.tracer.values import Transform
+
+
+@dataclass(eq=False)
+class TransformedFunction(Transform):
+    """What the functions below return: call it as the function it was made of."""
+
+    _entry: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entry = self._entry
+        if entry is None:
+            entry = self._entry = self._compile()
+        return entry(*args, **kwargs)
+
+    def _compile(self) -> Callable[..., Any]:
+        transform = self
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return transform(*args, **kwargs)
+
+        assert isinstance(call, FunctionType)
+        call.__name__ = call.__qualname__ = f"{self.kind}_{getattr(self.function, '__name__', 'function')}"
+        return make_entry(call, Options(find_backend("cpu"), fullgraph=True))
+
+
+Transform.outside = TransformedFunction
+
+
+def original(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's function behind a compiled one: transforms compile as a whole."""
+    if not callable(function):
+        raise TypeError(f"a transform takes a function, not {type(function).__qualname__}: {function!r}")
+    known = compiled_function(function)
+    return function if known is None else known.user
+
+
+@transforms("grad")
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of the scalar `function` with respect to its arguments `argnums`.
+
+    Parameters
+    ----------
+    function
+        Takes arrays, floats, or trees (tuples, lists, dicts) of them, and returns one real number (a 0-D array or NumPy
+        scalar); with `has_aux` a pair of it and anything else.
+    argnums
+        Position of the argument, or positions, to differentiate with respect to. They hold floating-point or complex
+        numbers.
+    has_aux
+        Return `(gradient, aux)`.
+
+    Returns
+    -------
+    callable
+        Gives for each argument in `argnums` what has its shape, dtype and tree: one for an integer, a tuple for several.
+        The gradient with respect to complex z = x + iy is dL/dx - i dL/dy, as in JAX.
+
+    Raises
+    ------
+    GraphBreakError
+        When called: the function cannot be captured as one graph, or an op in it has no derivative (docs/gradients.md);
+        the message names the line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grad(lambda x: np.sum(np.sin(x)))(np.array([0.0, np.pi]))
+    array([ 1., -1.])
+    """
+    return TransformedFunction("grad", original(function), {"argnums": positions(argnums), "has_aux": has_aux})
+
+
+@transforms("value_and_grad")
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """As `grad`, but returns `(value, gradient)`; with `has_aux` `((value, aux), gradient)`.
+
+    >>> import numpy as np
+    >>> value_and_grad(lambda x: x @ x)(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+    return TransformedFunction("value_and_grad", original(function), {"argnums": positions(argnums), "has_aux": has_aux})
+
+
+@transforms("jacobian")
+def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that returns the derivative of every element of the result by every element of the arguments `argnums`.
+
+    For a result of shape `m` and an argument of shape `n` the shape is `(*m, *n)`. Trees give trees of trees, the
+    result's outside.
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return TransformedFunction("jacobian", original(function), {"argnums": positions(argnums)})
+
+
+def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+    """A function that returns the second derivatives of the scalar `function`: the Jacobian of its gradient.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: np.sum(x ** 3))(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    return jacobian(grad(function, argnums), argnums)
+
+
+@transforms("vmap")
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A function that does what `function` does for each item along an axis of its arguments, all at once.
+
+    Parameters
+    ----------
+    function
+        Takes and returns arrays or trees of them.
+    in_axes
+        The axis of each argument that counts the items, None for an argument that is the same for all: one for every
+        argument, or a sequence with one per positional argument. Every leaf of an argument has the same axis.
+    out_axes
+        Where that axis is in the results.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vmap(np.dot)(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 4.])
+    """
+    axes = tuple(in_axes) if isinstance(in_axes, (list, tuple)) else in_axes
+    return TransformedFunction("vmap", original(function), {"in_axes": axes, "out_axes": out_axes})
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`function(*primals)`, and its derivative along `tangents`: arrays like the primals.
+
+    >>> import numpy as np
+    >>> jvp(np.sin, (np.float64(0.0),), (np.float64(2.0),))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    return _pushforward(function)(tuple(primals), tuple(tangents))
+
+
+@transforms("jvp")
+def _pushforward(function: Callable[..., Any]) -> Callable[..., Any]:
+    return TransformedFunction("jvp", original(function), {})
+
+
+def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
+    return tuple(argnums) if isinstance(argnums, Sequence) else argnums
