@@ -98,6 +98,8 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
     parts = [REDUCE_HELPERS, product_text(sorted(products))]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
+    # Seldom run, so not worth the compiler's time.
+    parts += [f"static __attribute__((cold)) void {kernel.name}(void*, int64_t, int64_t, int);" for kernel in undoing]
     for kernel in (*kernels, *undoing):
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:

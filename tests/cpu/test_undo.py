@@ -49,7 +49,15 @@ def read_elsewhere(builder, x, y):
     return builder.apply("divide", turned, y)
 
 
-WRITES = (whole, part, parts_that_overlap, part_then_whole, read_elsewhere)
+def part_backwards(builder, x, y):
+    region = {"start": (2, 3), "step": (-2, -1)}
+    quotient = builder.apply("divide", *(builder.apply("slice", n, start=(0, 0), step=(1, 1), shape=(2, 4)) for n in (y, y)))
+    return builder.apply(
+        "slice_update", x, builder.apply("divide", quotient, builder.apply("slice", y, **region, shape=(2, 4))), **region
+    )
+
+
+WRITES = (whole, part, part_backwards, parts_that_overlap, part_then_whole, read_elsewhere)
 
 
 def written_graph(new_contents, x, y):

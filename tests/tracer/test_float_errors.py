@@ -130,7 +130,7 @@ def logarithm_of_what_it_overwrites(x, y):
 
 def part_of_a_view(x, y):
     v = x[::-1][:2]
-    v /= y[1:]
+    v /= y[1:3]
     v[0] = np.sqrt(v[1] - 1)
     return v
 
@@ -281,6 +281,51 @@ def test_programs_that_write_through_views(function, layout, state, backend):
 @pytest.mark.parametrize("function", WRITERS, ids=lambda f: f.__name__)
 def test_warnings_that_are_errors(function, backend):
     check_writing(function, DATA["zeros"], "contiguous", "warn", backend, action="error")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("function", [in_place, several_parts, shifted, overwrites, part_of_a_view], ids=lambda f: f.__name__)
+def test_sizes_that_change(function, state, backend):
+    """The third size is symbolic in the program; a large one runs on several threads."""
+    compiled = npc.compile(function, backend=backend)
+    for size in (5, 7, 9, 400_001):
+        for last in (2.0, 0.0):
+            data = np.linspace(1, 3, size), np.append(np.full(size - 1, 2.0), last)
+            ours, theirs = (outcome_of_writing(f, data, "contiguous", state) for f in (compiled, function))
+            assert ours[:3] == theirs[:3]
+            for a, b in zip(ours[4], theirs[4], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def rows(x, y):
+    x.T[0] /= y[:, 0]
+    x[1:, ::-1] -= np.sqrt(y[1:] - 1)
+    y *= x.sum(axis=1, keepdims=True) / y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("action", ["always", "error"])
+def test_two_dimensions(dtype, order, action, backend):
+    compiled = npc.compile(rows, backend=backend)
+    for bad in (2, 0, np.nan, np.inf):
+        outcomes = []
+        for function in (compiled, rows):
+            x, y = (np.arange(2, 14).reshape(3, 4).astype(dtype, order=order) for _ in range(2))
+            y[2, 0] = bad
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter(action)
+                try:
+                    error = function(x, y)
+                except RuntimeWarning as raised:
+                    error = str(raised)
+            outcomes.append(((error, [(str(w.message), w.lineno) for w in caught]), x, y))
+        ours, theirs = outcomes
+        assert ours[0] == theirs[0]
+        for a, b in zip(ours[1:], theirs[1:]):
+            np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == "f4" else 1e-14)
 
 
 def picks(x, y):
