@@ -1,0 +1,441 @@
+"""A joint graph cut in two computes what it computed whole, and saves what it must."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu import compile_cpu
+from npcompile.backends.eager import compile_eager
+from npcompile.tensor_core.dim import ShapeEnv, evaluate
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph
+from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.transforms.partition import Network, Split, split
+from npcompile.tensor_core.transforms.value import Value
+from tests.cpu.random_graphs import RandomGraph, arrays_for
+
+F8 = np.dtype(np.float64)
+N = 1000  # large enough that a vector costs more than being one more array
+
+
+def joint(build: Callable[..., tuple[Sequence[Any], Sequence[Any]]], *shapes: Any, env: ShapeEnv | None = None) -> Graph:
+    """The graph of `build(g, *arguments) -> (results, gradients)`, with g the cotangent, of the first result's shape.
+
+    The cotangent is an input after the arguments; as its shape is known after the program, `build` calls it.
+    """
+    builder = Builder() if env is None else Builder(env=env)
+    arguments = [Value(builder, builder.input(TensorMeta(shape, F8))) for shape in shapes]
+    results, gradients = build(lambda y: Value(builder, builder.input(TensorMeta(y.shape, y.dtype))), *arguments)
+    graph = builder.finish([v.node for v in (*results, *gradients)])
+    return replace(graph, checks=frozenset())
+
+
+def arrays(graph: Graph, sizes: dict[str, int], seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(n if isinstance(n, int) else evaluate(n, sizes) for n in x.shape) for x in graph.inputs]
+    orders = ["F" if x.meta.ndim == 2 and x.meta.strides[0] == x.dtype.itemsize else "C" for x in graph.inputs]
+    return [np.array(rng.uniform(0.5, 2, shape), order=order) for shape, order in zip(shapes, orders)]
+
+
+def run_split(parts: Split, graph: Graph, primals: int, arguments: list[Any], sizes: dict[str, int], compile_graph: Any) -> list:
+    """Forward, then backward, as a caller runs them: results and gradients. Arguments may be written."""
+    results = len(parts.forward.outputs) - len(parts.saved)
+    outputs = compile_graph(parts.forward, [])(*arguments[:primals], *(sizes[s] for s in parts.forward.symbols))
+    kept = [arguments[k] for k in parts.kept_inputs]
+    given = [*kept, *outputs[results:], *arguments[primals:]]
+    gradients = compile_graph(parts.backward, [])(*given, *(sizes[s] for s in parts.backward.symbols))
+    return [*outputs[:results], *gradients]
+
+
+def check(graph: Graph, primals: int, results: int = 1, sizes: dict[str, int] | None = None) -> Split:
+    """The split of `graph`, run against the whole by both backends."""
+    parts, sizes = split(graph, primals, results), sizes or {}
+    whole_arguments = arrays(graph, sizes)
+    whole = compile_eager(graph, [])(*whole_arguments, *(sizes[s] for s in graph.symbols))
+    for compile_graph in (compile_eager, compile_cpu):
+        arguments = arrays(graph, sizes)
+        found = run_split(parts, graph, primals, arguments, sizes, compile_graph)
+        for a, b in zip([*found, *arguments], [*whole, *whole_arguments], strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    return parts
+
+
+def saved_ops(parts: Split) -> list[str]:
+    return sorted(n.op for n in parts.saved)
+
+
+# --- what is saved
+
+
+def matmul(x: Value, y: Value) -> Value:
+    return Value(x.builder, x.builder.apply("einsum", x.node, y.node, inputs=((0, 1), (1, 2)), output=(0, 2)))
+
+
+def transposed(x: Value) -> Value:
+    return x.permute((1, 0))
+
+
+def x_sin_x(cotangent, x):
+    y = x * x.sin()
+    g = cotangent(y)
+    return [y], [g * x.sin() + g * x * x.cos()]
+
+
+def tanh_of_argument(cotangent, x):
+    y = x.tanh()
+    g = cotangent(y)
+    return [y], [g * (1 - y * y)]
+
+
+def tanh_of_product(cotangent, x, w):
+    t = matmul(x, w).tanh()
+    y = t * 2
+    g = cotangent(y) * 2 * (1 - t * t)
+    return [y], [matmul(g, transposed(w)), matmul(transposed(x), g)]
+
+
+def product(cotangent, x, w):
+    y = matmul(x, w)
+    g = cotangent(y)
+    return [y], [matmul(g, transposed(w)), matmul(transposed(x), g)]
+
+
+def total(cotangent, x):
+    y = x.sum()
+    return [y], [cotangent(y).broadcast_to(x.shape)]
+
+
+def mean(cotangent, x):
+    y = x.sum() / N
+    return [y], [(cotangent(y) / N).broadcast_to(x.shape)]
+
+
+def softmax(cotangent, x):
+    e = (x - x.reduce("maximum", [1], keepdims=True).broadcast_to(x.shape)).exp()
+    y = e / e.sum([1], keepdims=True).broadcast_to(x.shape)
+    g = cotangent(y)
+    return [y], [y * (g - (g * y).sum([1], keepdims=True).broadcast_to(x.shape))]
+
+
+def layer_norm(cotangent, x, scale):
+    rows = [1]
+    centered = x - (x.sum(rows, keepdims=True) / x.shape[1]).broadcast_to(x.shape)
+    deviation = ((centered * centered).sum(rows, keepdims=True) / x.shape[1] + 1e-5).sqrt().broadcast_to(x.shape)
+    normal = centered / deviation
+    y = normal * scale.broadcast_to(x.shape)
+    g = cotangent(y)
+    inner = g * scale.broadcast_to(x.shape)
+    shift = (inner.sum(rows, keepdims=True) / x.shape[1]).broadcast_to(x.shape)
+    along = ((inner * normal).sum(rows, keepdims=True) / x.shape[1]).broadcast_to(x.shape)
+    return [y], [(inner - shift - normal * along) / deviation, (g * normal).sum([0])]
+
+
+def long_chain(cotangent, x):
+    steps = [x]
+    for _ in range(50):
+        steps.append(steps[-1].sin())
+    g = cotangent(steps[-1])
+    for step in reversed(steps[:-1]):
+        g = g * step.cos()
+    return [steps[-1]], [g]
+
+
+def relu_of_product(cotangent, x, w):
+    h = matmul(x, w)
+    is_positive = h > 0
+    y = is_positive.where(h, 0)
+    g = is_positive.where(cotangent(y), 0)
+    return [y.sum()], [matmul(g, transposed(w)), matmul(transposed(x), g)]
+
+
+def part_of_product(cotangent, x, w):
+    h = matmul(x, w).op("slice", start=(0, 0), step=(1, 1), shape=(2, 30))
+    y = h * h
+    g = cotangent(y)
+    return [y], [g * 2 * h]
+
+
+def broadcast(cotangent, x):
+    m = x.reduce("maximum", [0]).exp()
+    y = m.broadcast_to(x.shape) * 3
+    g = cotangent(y)
+    return [y], [g * m.broadcast_to(x.shape)]
+
+
+# Program: shapes of its arguments, arguments kept, ops of the values saved, their bytes.
+KNOWN = {
+    x_sin_x: ([(N,)], (0,), [], 0),
+    tanh_of_argument: ([(N,)], (0,), [], 0),
+    tanh_of_product: ([(30, 40), (40, 30)], (0, 1), ["tanh"], 900 * 8),
+    product: ([(30, 40), (40, 30)], (0, 1), [], 0),
+    total: ([(N,)], (), [], 0),
+    mean: ([(N,)], (), [], 0),
+    softmax: ([(30, 40)], (0,), ["reduce", "reduce"], 60 * 8),
+    layer_norm: ([(30, 40), (40,)], (0, 1), ["divide", "sqrt"], 60 * 8),  # mean and deviation of each row
+    long_chain: ([(N,)], (0,), [], 0),
+    relu_of_product: ([(30, 40), (40, 30)], (0, 1), ["greater"], 900),  # one byte for each element
+    part_of_product: ([(30, 40), (40, 30)], (), ["slice"], 60 * 8),
+    broadcast: ([(N, 30)], (), ["exp"], 30 * 8),
+}
+
+
+@pytest.mark.parametrize("program", KNOWN, ids=lambda f: f.__name__)
+def test_what_is_saved(program):
+    shapes, kept, ops, size = KNOWN[program]
+    parts = check(joint(program, *shapes), len(shapes))
+    assert (parts.kept_inputs, saved_ops(parts), parts.bytes_saved) == (kept, ops, size)
+
+
+def test_bytes_computed_again():
+    assert split(joint(x_sin_x, (N,)), 1, 1).bytes_recomputed == 8 * N  # sin(x); cos(x) is new
+    assert split(joint(long_chain, (N,)), 1, 1).bytes_recomputed == 49 * 8 * N
+    assert split(joint(product, (30, 40), (40, 30)), 2, 1).bytes_recomputed == 0
+
+
+@pytest.mark.parametrize(("length", "expected"), [(5, []), (40, []), (150, ["multiply"])])
+def test_long_chains_are_not_computed_again_for_their_end(length, expected):
+    def program(cotangent, x):
+        y = x
+        for k in range(length):
+            y = y * (1 + 0.001 * k)
+        result = (y * y).sum()
+        return [result], [cotangent(result).broadcast_to(y.shape) * 2 * y]
+
+    assert saved_ops(check(joint(program, (N,)), 1)) == expected
+
+
+def test_a_result_that_is_needed_is_saved_apart():
+    """It belongs to the caller, who may write to it."""
+
+    def program(cotangent, x, w):
+        y = matmul(x, w)
+        return [y], [cotangent(y) * 2 * y]
+
+    parts = check(joint(program, (30, 40), (40, 30)), 2)
+    assert parts.saved == (parts.forward.outputs[0],) and len(parts.forward.outputs) == 2
+    a, b = compile_cpu(parts.forward, [])(np.ones((30, 40)), np.ones((40, 30)))
+    assert not np.shares_memory(a, b)
+
+
+# --- positions, sizes, writes
+
+
+def test_positions():
+    """Kept arguments, saved values, all cotangents; an argument that no gradient needs is still one of the program's."""
+    parts = split(joint(tanh_of_product, (30, 40), (40, 20)), 2, 1)
+    assert [n.shape for n in parts.forward.inputs] == [(30, 40), (40, 20)]
+    assert [n.shape for n in parts.forward.outputs] == [(30, 20), (30, 20)]
+    assert [n.shape for n in parts.backward.inputs] == [(30, 40), (40, 20), (30, 20), (30, 20)]
+    assert [n.shape for n in parts.backward.outputs] == [(30, 40), (40, 20)]
+    parts = split(joint(total, (N,)), 1, 1)
+    assert [n.shape for n in parts.forward.inputs] == [(N,)] and [n.shape for n in parts.backward.inputs] == [()]
+
+
+def test_metas():
+    """Saved arrays are C-contiguous whatever the order of their operands; gradients are as the joint graph says."""
+    builder = Builder()
+    x = Value(builder, builder.input(TensorMeta((30, 40), F8, (8, 240))))
+    h = matmul(x, transposed(x))
+    t = (h.permute((1, 0)) * 2).sin()
+    g = Value(builder, builder.input(TensorMeta((30, 30), F8)))
+    metas = [TensorMeta((30, 30), F8, (8, 240)), TensorMeta((30, 30), F8, (8, 240))]
+    graph = replace(builder.finish([(t * t).node, (g * t * t.cos()).node], metas), checks=frozenset())
+    parts = check(graph, 1)
+    assert parts.forward.metas[1].strides == parts.backward.inputs[0].meta.strides == (240, 8)
+    assert parts.forward.metas[0].strides == parts.backward.metas[0].strides == (8, 240)
+
+
+@pytest.mark.parametrize("program", [softmax, layer_norm, tanh_of_product], ids=lambda f: f.__name__)
+def test_symbolic_sizes(program):
+    env = ShapeEnv()
+    n, m = (env.symbol(name, hint, at_least=2) for name, hint in (("n", 30), ("m", 40)))
+    shapes = {softmax: [(n, m)], layer_norm: [(n, m), (m,)], tanh_of_product: [(n, m), (m, n)]}[program]
+    graph = joint(program, *shapes, env=env)
+    guards = dict(env.guards)
+    for sizes in ({"n": 30, "m": 40}, {"n": 3, "m": 70}):
+        parts = check(graph, len(shapes), sizes=sizes)
+        assert saved_ops(parts) == KNOWN[program][2] and parts.bytes_saved == KNOWN[program][3]
+    assert env.guards == guards
+
+
+def test_each_graph_has_the_symbols_that_it_uses():
+    env = ShapeEnv()
+    n, m = (env.symbol(name, hint, at_least=2) for name, hint in (("n", 30), ("m", 40)))
+
+    def program(cotangent, x, y):
+        result = x.sum([1])
+        return [result, y * 2], [cotangent(result).reshape((n, 1)).broadcast_to((n, 7))]
+
+    parts = check(joint(program, (n, 7), (m,), env=env), 2, 2, {"n": 5, "m": 4})
+    assert set(parts.forward.symbols) == {"n", "m"} and parts.backward.symbols == ("n",)
+
+
+def test_a_written_argument_is_saved_as_it_was():
+    def program(x, y, g):
+        return x * x * y, (g * 2 * x * y), g * x * x
+
+    builder = Builder()
+    x, y, g = (Value(builder, builder.input(TensorMeta((N,), F8))) for _ in range(3))
+    result, *gradients = program(x, y, g)
+    graph = builder.finish([result.node, *(v.node for v in gradients)], writes=[(0, (x + 1).node)])
+    graph = replace(graph, checks=frozenset(), restored=frozenset([0]))
+    parts = check(graph, 2)
+    assert parts.saved == (x.node,) and parts.kept_inputs == (1,) and parts.bytes_saved == 8 * N
+    assert parts.forward.writes and parts.forward.restored == {0} and not parts.backward.writes
+    arguments = [np.full(N, 2.0), np.full(N, 3.0), np.ones(N)]
+    found = run_split(parts, graph, 2, arguments, {}, compile_cpu)
+    assert (arguments[0] == 3).all() and [a[0] for a in found] == [12, 12, 4]
+
+
+def test_what_is_written_can_be_what_is_saved():
+    builder = Builder()
+    x, g = (Value(builder, builder.input(TensorMeta((N,), F8))) for _ in range(2))
+    y = x.exp()
+    graph = builder.finish([(g * y).node], writes=[(0, y.node)])
+    parts = check(replace(graph, checks=frozenset()), 1, 0)
+    assert saved_ops(parts) == ["exp"] and parts.kept_inputs == ()
+
+
+# --- what may be computed where
+
+
+def test_what_raises_or_is_costly_runs_once():
+    """A gather, a scan and an ordering of reductions are saved though each could be computed from the argument."""
+
+    def program(cotangent, x, places):
+        indices = places.cast(np.int64).node
+        gathered = Value(x.builder, x.builder.apply("gather", x.node, indices))
+        running = gathered.op("scan", reducer="add", axis=0)
+        y = gathered * gathered * running
+        g = cotangent(y)
+        return [y], [g * 2 * gathered * running, g * gathered * gathered]
+
+    graph = joint(program, (N,), (N,))
+    for which in ("forward", "backward"):
+        ops = [n.op for n in getattr(split(graph, 2, 1), which).nodes]
+        assert [ops.count(op) for op in ("gather", "scan")] == [which == "forward"] * 2
+    assert saved_ops(check(graph, 2)) == ["gather", "scan"]
+
+
+def test_new_values_report_no_errors_in_the_forward_graph():
+    """What only the gradient needs would warn there of what the program does not compute."""
+
+    def program(cotangent, x, w):
+        h = matmul(x, w)
+        y = h * 2
+        logarithms = h.op("log").sum([1])
+        g = cotangent(y)
+        return [y], [g * logarithms.reshape((30, 1)).broadcast_to(y.shape)]
+
+    graph = joint(program, (30, 40), (40, 30))
+    assert "log" in [n.op for n in split(graph, 2, 1).forward.nodes]  # the sums are fewer than what they are of
+    reporting = split(replace(graph, checks=FLOAT_ERRORS), 2, 1)
+    assert "log" not in [n.op for n in reporting.forward.nodes]
+    assert reporting.forward.checks == FLOAT_ERRORS and reporting.backward.checks == frozenset()
+    check(graph, 2)
+
+
+def test_a_result_that_uses_a_cotangent_is_refused():
+    with pytest.raises(AssertionError, match="uses a cotangent"):
+        split(joint(tanh_of_argument, (N,)), 1, 2)
+
+
+# --- random graphs: inputs after the first are the cotangents, whatever uses them a gradient
+
+
+def random_joint(seed: int, is_dynamic: bool) -> tuple[Graph, int] | None:
+    whole = RandomGraph(seed, 24, is_dynamic)
+    writes = whole.build().writes
+    inputs = whole.builder.inputs
+    if len(inputs) < 2:
+        return None
+    late = set(inputs[1:])
+    for node in whole.builder.made:
+        if any(i in late for i in node.inputs):
+            late.add(node)
+    early = [n for n in whole.nodes if n not in late]
+    gradients = [n for n in whole.nodes if n in late and n.op != "input"]
+    if not gradients:
+        return None
+    rng = random.Random(seed)
+    results = rng.sample(early, min(len(early), 2))
+    outputs = [*results, *rng.sample(gradients, min(len(gradients), 4)), rng.choice(early)]
+    metas = [n.meta.with_(strides=()) for n in outputs]
+    graph = whole.builder.finish(outputs, metas, [(k, n) for k, n in writes if k == 0 and n not in late])
+    return graph, len(results)
+
+
+@pytest.mark.parametrize("checks", [frozenset(), FLOAT_ERRORS], ids=["silent", "reporting"])
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["fixed", "symbolic"])
+def test_random_graphs(is_dynamic, checks):
+    split_with_saved = 0
+    for seed in range(60):
+        made = random_joint(seed, is_dynamic)
+        if made is None:
+            continue
+        graph, results = made
+        sizes = {"n": 4, "m": 3}
+        parts = split(replace(graph, checks=checks), 1, results)
+        split_with_saved += bool(parts.saved)
+        assert set(parts.forward.symbols) | set(parts.backward.symbols) <= set(graph.symbols)
+        ours, theirs = (arrays_for(graph, sizes, seed)[: len(graph.inputs)] for _ in range(2))
+        silent = replace(parts, forward=replace(parts.forward, checks=frozenset()))
+        got = run_split(silent, graph, 1, ours, sizes, compile_eager)
+        whole = compile_eager(replace(graph, checks=frozenset()), [])
+        expected = whole(*theirs, *(sizes[s] for s in graph.symbols))
+        for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
+            assert a.dtype == b.dtype and a.strides == b.strides
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    assert split_with_saved > 10
+
+
+# --- the minimum cut
+
+
+def random_network(seed: int, count: int) -> dict[tuple[int, int], int]:
+    rng = random.Random(seed)
+    edges: dict[tuple[int, int], int] = {}
+    for i in range(count - 1):
+        for _ in range(3):
+            edges[i, rng.randint(i + 1, count - 1)] = rng.randint(1, 100)
+    return edges
+
+
+@pytest.mark.parametrize("count", [2, 5, 20, 300])
+def test_minimum_cut_is_that_of_scipy(count):
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    for seed in range(10):
+        edges = random_network(seed, count)
+        network = Network()
+        for _ in range(count):
+            network.vertex()
+        for (i, j), capacity in edges.items():
+            network.join(i, j, capacity)
+        side = network.source_side(0, count - 1)
+        cut = sum(c for (i, j), c in edges.items() if i in side and j not in side)
+        matrix = np.zeros((count, count), np.int32)
+        for (i, j), capacity in edges.items():
+            matrix[i, j] = capacity
+        assert 0 in side and count - 1 not in side
+        assert cut == maximum_flow(csr_array(matrix), 0, count - 1).flow_value
+
+
+def test_edges_without_capacity_are_not_cut():
+    network = Network()
+    a, b, c = (network.vertex() for _ in range(3))
+    network.join(a, b, None)
+    network.join(b, c, 10**30)  # more than 64 bits hold
+    assert network.source_side(a, c) == {a, b}
+    endless = Network()
+    a, b = endless.vertex(), endless.vertex()
+    endless.join(a, b, None)
+    with pytest.raises(AssertionError, match="without capacity"):
+        endless.source_side(a, b)
