@@ -1,5 +1,7 @@
 """Sums of products over shared axes."""
 
+from functools import partial
+
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
@@ -11,7 +13,25 @@ def eager_einsum(*xs, inputs, output, block=None):
     return np.asarray(np.einsum(*flat, list(output)))
 
 
-@row("contraction", eager=eager_einsum)
+def of_einsum(g, out, *xs, inputs, output, **options):
+    """For each operand the sum of products of g and the others; along axes that only it has, repeated."""
+
+    def part(k):
+        x, wanted = xs[k], inputs[k]
+        assert len(set(wanted)) == len(wanted), f"an axis twice in one operand: {wanted}"
+        others = [(g, output), *((y, axes) for i, (y, axes) in enumerate(zip(xs, inputs)) if i != k)]
+        known = {a for _, axes in others for a in axes}
+        kept = tuple(a for a in wanted if a in known)
+        if len(others) == 1 and len(kept) == len(output):
+            value = g.permute([output.index(a) for a in kept])
+        else:
+            value = g.op("einsum", *(y for y, _ in others[1:]), inputs=tuple(a for _, a in others), output=kept, **options)
+        return value.reshape([n if a in known else 1 for a, n in zip(wanted, x.shape)]).broadcast_to(x.shape)
+
+    return [partial(part, k) for k in range(len(xs))]
+
+
+@row("contraction", eager=eager_einsum, vjp=of_einsum)
 def einsum(*xs: TensorMeta, inputs, output, block=None):
     """Sum over the axes not in `output` of the product of all operands, which have one dtype.
 

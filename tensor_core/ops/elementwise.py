@@ -4,6 +4,7 @@ Every operand of an elementwise node already has the result's shape and the dtyp
 inserts `broadcast_to` and `cast`. The loop is found by `ufunc.resolve_dtypes`, so NEP 50 is NumPy's own.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
 from npcompile.tensor_core.op import OPS, Op, row
 
 Interval = tuple[float, float]
+LOG_2, LOG_10 = math.log(2), math.log(10)
 
 
 def elementwise(
@@ -44,55 +46,171 @@ def sample(dtype: np.dtype, rng: np.random.Generator, domain: Interval, size: in
     return rng.uniform(low, high, size).astype(dtype)
 
 
+# --- derivatives: (g, out, *operands) -> what each operand gets of g; docs/gradients.md has the conventions
+
+
+def flat(g, out, *xs):
+    """Steps: the derivative is zero wherever there is one."""
+    return (None,) * len(xs)
+
+
+def of_divide(g, out, x, y):
+    part = g / y
+    return part, lambda: -part * out
+
+
+def of_remainder(g, out, x, y):
+    """out = x - n * y with n constant between jumps, whichever way the quotient is rounded."""
+    return g, lambda: g * ((out - x) / y).op("rint")
+
+
+def of_power(g, out, x, y):
+    def of_base():
+        n = constant_of(y)
+        if n is None:
+            # 0 * x ** -1 is zero too where x is.
+            exponent = (x.equals(0) & y.equals(0)).where(1, y) - 1
+            return g * (y * x**exponent)
+        return None if n == 0 else g if n == 1 else g * (x + x) if n == 2 else g * (x ** (n - 1) * n)
+
+    def of_exponent():
+        is_zero = x.equals(0) & (y >= 0)
+        return g * is_zero.where(0, out * is_zero.where(1, x).log())
+
+    return of_base, of_exponent
+
+
+def constant_of(x):
+    """The number that all elements of `x` are known to be, or None."""
+    node = x.node
+    while node.op == "broadcast_to":
+        (node,) = node.inputs
+    return node.params["value"] if node.op == "constant" else None
+
+
+def of_absolute(g, out, x):
+    if x.dtype.kind != "c":
+        return g * x.sign()
+    size = out.equals(0).where(1, out)
+    return (g * (x.real() / size)).op("complex", -g * (x.imag() / size))
+
+
+def of_sign(g, out, x):
+    """For complex x, where out is x / |x|, what moves x around the circle: not holomorphic."""
+    if x.dtype.kind != "c":
+        return None
+    size = x.absolute().cast(x.dtype)
+    is_zero = size.equals(0)
+    around = (g - (g * out * out).conjugate()) / (is_zero.where(1, size) * 2)
+    return is_zero.where(0, around)
+
+
+def of_extreme(skips_nan):
+    """g to the operand that was taken, half to each of two equal ones. NaN is taken as any number is."""
+
+    def rule(g, out, x, y):
+        is_x, is_y = (v.equals(out) | (out if skips_nan else v).isnan() for v in (x, y))
+        part = (is_x & is_y).where(g * 0.5, g)
+        return lambda: is_x.where(part, 0), lambda: is_y.where(part, 0)
+
+    return rule
+
+
+def of_log_of_sum(exponential, log_of_half):
+    """The share of each operand in the sum, in logarithms: no exponential overflows."""
+
+    def rule(g, out, x, y):
+        def share(v):
+            # Infinity less itself is NaN: an infinite operand that is the result is all of it, or half.
+            infinite = x.equals(y).where(log_of_half, v.zeros())
+            return (out.isfinite() | ~v.equals(out)).where(v - out, infinite).op(exponential)
+
+        return lambda: g * share(x), lambda: g * share(y)
+
+    return rule
+
+
+def of_arctan2(g, out, y, x):
+    radius = x.op("hypot", y)  # the sum of squares would overflow
+    return lambda: g / radius * (x / radius), lambda: -g / radius * (y / radius)
+
+
+def of_hypot(g, out, x, y):
+    size = out.equals(0).where(1, out)
+    return lambda: g * (x / size), lambda: g * (y / size)
+
+
+def of_arcsinh(g, out, x):
+    return g / ((x * x + 1).sqrt() if x.dtype.kind == "c" else x.op("hypot", 1))
+
+
+def of_copysign(g, out, x, y):
+    return x.op("signbit").equals(y.op("signbit")).where(g, -g), None
+
+
 # One row for every ufunc of numbers with one output. Those with two (divmod, modf, frexp) are written with these.
 
-ARITHMETIC = (
-    np.add,
-    np.subtract,
-    np.multiply,
-    np.divide,
-    np.floor_divide,
-    np.remainder,
-    np.fmod,
-    np.negative,
-    np.positive,
-    np.absolute,
-    np.fabs,
-    np.sign,
-    np.square,
-    np.reciprocal,
-    np.conjugate,
-    np.heaviside,
-    np.gcd,
-    np.lcm,
-)
-EXTREMES = (np.maximum, np.minimum, np.fmax, np.fmin)
+SMOOTH: dict[np.ufunc, Callable] = {
+    np.add: lambda g, out, x, y: (g, g),
+    np.subtract: lambda g, out, x, y: (g, lambda: -g),
+    np.multiply: lambda g, out, x, y: (lambda: g * y, lambda: g * x),
+    np.divide: of_divide,
+    np.remainder: of_remainder,
+    np.fmod: of_remainder,
+    np.negative: lambda g, out, x: -g,
+    np.positive: lambda g, out, x: g,
+    np.absolute: of_absolute,
+    np.fabs: of_absolute,
+    np.sign: of_sign,
+    np.square: lambda g, out, x: g * (x + x),
+    np.reciprocal: lambda g, out, x: -g * out * out,
+    np.conjugate: lambda g, out, x: g.conjugate(),
+    np.heaviside: lambda g, out, x, y: (None, lambda: x.equals(0).where(g, 0)),
+    np.maximum: of_extreme(skips_nan=False),
+    np.minimum: of_extreme(skips_nan=False),
+    np.fmax: of_extreme(skips_nan=True),
+    np.fmin: of_extreme(skips_nan=True),
+    np.exp: lambda g, out, x: g * out,
+    np.exp2: lambda g, out, x: g * (out * LOG_2),
+    np.expm1: lambda g, out, x: g * x.exp(),
+    np.log: lambda g, out, x: g / x,
+    np.log2: lambda g, out, x: g / (x * LOG_2),
+    np.log10: lambda g, out, x: g / (x * LOG_10),
+    np.log1p: lambda g, out, x: g / (x + 1),
+    np.logaddexp: of_log_of_sum("exp", -LOG_2),
+    np.logaddexp2: of_log_of_sum("exp2", -1),
+    np.power: of_power,
+    np.float_power: of_power,
+    np.sqrt: lambda g, out, x: g / (out + out),
+    np.cbrt: lambda g, out, x: g / (out * out * 3),
+    np.hypot: of_hypot,
+    np.sin: lambda g, out, x: g * x.cos(),
+    np.cos: lambda g, out, x: -g * x.sin(),
+    np.tan: lambda g, out, x: g * (out * out + 1),
+    np.arcsin: lambda g, out, x: g / ((1 - x) * (1 + x)).sqrt(),
+    np.arccos: lambda g, out, x: -g / ((1 - x) * (1 + x)).sqrt(),
+    np.arctan: lambda g, out, x: g / (x * x + 1),
+    np.arctan2: of_arctan2,
+    np.sinh: lambda g, out, x: g * x.cosh(),
+    np.cosh: lambda g, out, x: g * x.sinh(),
+    np.tanh: lambda g, out, x: (g + g * out) * (1 - out),
+    np.arcsinh: of_arcsinh,
+    np.arccosh: lambda g, out, x: g / ((x - 1).sqrt() * (x + 1).sqrt()),
+    np.arctanh: lambda g, out, x: g / ((1 - x) * (1 + x)),
+    np.degrees: lambda g, out, x: g.op("degrees"),
+    np.radians: lambda g, out, x: g.op("radians"),
+    np.rad2deg: lambda g, out, x: g.op("rad2deg"),
+    np.deg2rad: lambda g, out, x: g.op("deg2rad"),
+    np.copysign: of_copysign,
+    np.nextafter: lambda g, out, x, y: (g, None),
+    np.ldexp: lambda g, out, x, exponent: (g.op("ldexp", exponent), None),
+}
+PIECEWISE_CONSTANT = (np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
+# These give, or take, booleans and integers only: there is nothing to differentiate.
 COMPARISON = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
-LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
-BITS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count)
-EXPONENTIAL = (np.exp, np.exp2, np.expm1, np.cbrt, np.logaddexp, np.logaddexp2)
-TRIGONOMETRIC = (
-    np.sin,
-    np.cos,
-    np.tan,
-    np.arctan,
-    np.arctan2,
-    np.hypot,
-    np.sinh,
-    np.cosh,
-    np.tanh,
-    np.arcsinh,
-    np.degrees,
-    np.radians,
-    np.rad2deg,
-    np.deg2rad,
-)
-ROUNDING = (np.floor, np.ceil, np.trunc, np.rint)
-FLOATING_POINT = (np.isfinite, np.isinf, np.isnan, np.signbit, np.copysign, np.nextafter, np.spacing, np.ldexp)
-
-for group in (ARITHMETIC, EXTREMES, COMPARISON, LOGIC, BITS, EXPONENTIAL, TRIGONOMETRIC, ROUNDING, FLOATING_POINT):
-    for ufunc in group:
-        elementwise(ufunc)
+LOGIC = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit)
+BITS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count, np.left_shift, np.right_shift)
+DIVISORS = (np.gcd, np.lcm)
 
 # Defined, or real, on a part of the numbers only.
 RESTRICTED: dict[np.ufunc, Interval] = {
@@ -110,29 +228,46 @@ RESTRICTED: dict[np.ufunc, Interval] = {
     np.left_shift: (0, 7),
     np.right_shift: (0, 7),
 }
-for ufunc, domain in RESTRICTED.items():
-    elementwise(ufunc, domain=domain)
+DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)
+for ufunc, rule in DERIVATIVES.items():
+    elementwise(ufunc, vjp=rule, domain=RESTRICTED.get(ufunc, (-9, 9)))
 
 
-@row("elementwise", eager=lambda x, *, dtype: np.asarray(x).astype(dtype), scalar="cast")
+@row(
+    "elementwise",
+    eager=lambda x, *, dtype: np.asarray(x).astype(dtype),
+    scalar="cast",
+    vjp=lambda g, out, x, *, dtype: g.cast(x.dtype),
+)
 def cast(x: TensorMeta, *, dtype):
     """astype(dtype, casting='unsafe')."""
     return TensorMeta(x.shape, dtype, keep_order_strides(x.shape, dtype.itemsize, [x]))
 
 
-@row("elementwise", eager=np.where, scalar="where", numpy=np.where)
+@row(
+    "elementwise",
+    eager=np.where,
+    scalar="where",
+    numpy=np.where,
+    vjp=lambda g, out, condition, x, y: (None, lambda: condition.where(g, 0), lambda: condition.where(0, g)),
+)
 def where(condition: TensorMeta, x: TensorMeta, y: TensorMeta):
     """condition is bool; x and y have one dtype."""
     assert condition.dtype == np.bool_ and x.dtype == y.dtype
     return TensorMeta(x.shape, x.dtype, keep_order_strides(x.shape, x.dtype.itemsize, [condition, x, y]))
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).real, scalar="real")
+@row("elementwise", eager=lambda x: np.asarray(x).real, scalar="real", vjp=lambda g, out, x: g.cast(x.dtype))
 def real(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
 
-@row("elementwise", eager=lambda x: np.asarray(x).imag, scalar="imag")
+def of_imag(g, out, x):
+    """-i * g."""
+    return g.zeros().op("complex", -g) if x.dtype.kind == "c" else None
+
+
+@row("elementwise", eager=lambda x: np.asarray(x).imag, scalar="imag", vjp=of_imag)
 def imag(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
@@ -143,7 +278,12 @@ def eager_complex(re, im):
     return out
 
 
-@row("elementwise", eager=eager_complex, scalar="complex")
+@row(
+    "elementwise",
+    eager=eager_complex,
+    scalar="complex",
+    vjp=lambda g, out, re, im: (lambda: g.real().cast(re.dtype), lambda: -g.imag().cast(im.dtype)),
+)
 def complex_(re: TensorMeta, im: TensorMeta):
     assert re.dtype == im.dtype and re.dtype.kind == "f"
     return TensorMeta(re.shape, np.result_type(re.dtype, np.complex64))

@@ -2,11 +2,18 @@
 
 import numpy as np
 
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.array import full
+from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.op import row
 
 
-@row("gather", eager=lambda x, *indices: np.asarray(x[tuple(indices)]), raises=(IndexError,))
+@row(
+    "gather",
+    eager=lambda x, *indices: np.asarray(x[tuple(indices)]),
+    vjp=lambda g, out, x, *indices: (x.zeros().op("scatter", g, *indices, mode="add"), *(None for _ in indices)),
+    raises=(IndexError,),
+)
 def gather(x: TensorMeta, *indices: TensorMeta):
     """out[i..., k...] = x[indices[0][i...], ..., k...]: the first len(indices) axes of x are indexed.
 
@@ -26,7 +33,44 @@ def eager_scatter(x, value, *indices, mode):
     return out
 
 
-@row("scatter", eager=eager_scatter, raises=(IndexError,))
+def of_set(g, out, x, value, *indices):
+    """Of several values for one place only the last got there."""
+
+    def of_value():
+        places = indices[0].shape
+        number = g.of(g.builder.apply("index", shape=(product(places),), axis=0)).reshape(places)
+        nobody = g.of(full(g.builder, x.shape[: len(indices)], 0, number.dtype))
+        winner = nobody.op("scatter", number, *indices, mode="set").op("gather", *indices)
+        is_last = winner.equals(number).reshape((*places, *(1 for _ in x.shape[len(indices) :])))
+        return is_last.broadcast_to(value.shape).where(g.op("gather", *indices), 0)
+
+    return lambda: g.op("scatter", value.zeros(), *indices, mode="set"), of_value
+
+
+def of_extreme(mode, g, out, x, value, *indices):
+    """Shared equally between all that are equal to what came out, as reduce shares it."""
+    taken = out.op("gather", *indices)
+    is_x = x.equals(out) | (out if mode in ("fmax", "fmin") else x).isnan()
+    is_value = value.equals(taken) | (taken if mode in ("fmax", "fmin") else value).isnan()
+    count = is_x.cast(np.int64).op("scatter", is_value.cast(np.int64), *indices, mode="add")
+    share = g / count.cast(g.dtype)
+    return lambda: is_x.where(share, 0), lambda: is_value.where(share.op("gather", *indices), 0)
+
+
+def of_scatter(g, out, x, value, *indices, mode):
+    match mode:
+        case "set":
+            parts = of_set(g, out, x, value, *indices)
+        case "add":
+            parts = g, lambda: g.op("gather", *indices)
+        case "maximum" | "minimum" | "fmax" | "fmin":
+            parts = of_extreme(mode, g, out, x, value, *indices)
+        case _:
+            raise Decline(f"{mode}.at has no derivative", "docs/gradients.md lists the ops without one, and why.")
+    return (*parts, *(None for _ in indices))
+
+
+@row("scatter", eager=eager_scatter, vjp=of_scatter, raises=(IndexError,))
 def scatter(x: TensorMeta, value: TensorMeta, *indices: TensorMeta, mode):
     """x with out[indices[0][i...], ..., k...] = value[i..., k...], in C order of i: the last write wins.
 

@@ -1,5 +1,7 @@
 """The same numbers at other places: no arithmetic, and no copy when fused."""
 
+from itertools import accumulate
+
 import numpy as np
 
 from npcompile.tensor_core.dim import same
@@ -13,20 +15,27 @@ from npcompile.tensor_core.meta import (
 from npcompile.tensor_core.op import row
 
 
-@row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: g)
+@row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: None if name is None else g)
 def alias(x: TensorMeta, *, name):
-    """x itself, told apart from x: a transform asks for derivatives with respect to this use of it."""
+    """x itself, told apart from x: a transform asks for derivatives with respect to this use of it.
+
+    With name None it is x as a constant, through which no derivative passes.
+    """
     return x
 
 
-@row("movement", eager=lambda x, *, axes: np.transpose(x, axes))
+def of_permute(g, out, x, *, axes):
+    return g.permute(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+@row("movement", eager=lambda x, *, axes: np.transpose(x, axes), vjp=of_permute)
 def permute(x: TensorMeta, *, axes):
     """out's axis k is x's axis axes[k]."""
     assert sorted(axes) == list(range(x.ndim)), axes
     return x.with_(shape=tuple(x.shape[a] for a in axes), strides=tuple(x.strides[a] for a in axes))
 
 
-@row("movement", eager=lambda x, *, shape: np.reshape(x, shape))
+@row("movement", eager=lambda x, *, shape: np.reshape(x, shape), vjp=lambda g, out, x, *, shape: g.reshape(x.shape))
 def reshape(x: TensorMeta, *, shape):
     """The same elements in C order under another shape."""
     if not same(product(x.shape), product(shape)) and product(x.shape) != product(shape):
@@ -34,7 +43,7 @@ def reshape(x: TensorMeta, *, shape):
     return x.with_(shape=shape, strides=reshape_strides(x, shape) or ())
 
 
-@row("movement", eager=lambda x, *, shape: np.broadcast_to(x, shape))
+@row("movement", eager=lambda x, *, shape: np.broadcast_to(x, shape), vjp=lambda g, out, x, *, shape: g.sum_to(x.shape))
 def broadcast_to(x: TensorMeta, *, shape):
     """NumPy's broadcasting: axes of size 1 repeat, new axes come first."""
     for n, m in zip(reversed(x.shape), reversed(shape)):
@@ -54,14 +63,27 @@ def region(start, step, shape):
     )
 
 
-@row("movement", eager=eager_slice)
+@row(
+    "movement",
+    eager=eager_slice,
+    vjp=lambda g, out, x, *, start, step, shape: x.zeros().op("slice_update", g, start=start, step=step),
+)
 def slice_(x: TensorMeta, *, start, step, shape):
     """out[i, j, ...] = x[start0 + step0 * i, start1 + step1 * j, ...]; steps may be negative. In bounds by its maker."""
     assert len(start) == len(step) == len(shape) == x.ndim
     return x.with_(shape=shape, strides=tuple(a * s for a, s in zip(x.strides, step)))
 
 
-@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis))
+def of_concatenate(g, out, *xs, axis):
+    def part(x, offset):
+        start = tuple(offset if a == axis else 0 for a in range(x.ndim))
+        return lambda: g.op("slice", start=start, step=(1,) * x.ndim, shape=x.shape)
+
+    offsets = accumulate((x.shape[axis] for x in xs), initial=0)
+    return [part(x, offset) for x, offset in zip(xs, offsets)]
+
+
+@row("movement", eager=lambda *xs, axis: np.concatenate(xs, axis), vjp=of_concatenate)
 def concatenate(*xs: TensorMeta, axis):
     """All of one dtype, joined along an existing axis (0 <= axis < ndim)."""
     first = xs[0]
@@ -80,7 +102,14 @@ def eager_slice_update(x, value, *, start, step):
     return out
 
 
-@row("update", eager=eager_slice_update)
+def of_slice_update(g, out, x, value, *, start, step):
+    return (
+        lambda: g.op("slice_update", value.zeros(), start=start, step=step),
+        lambda: g.op("slice", start=start, step=step, shape=value.shape),
+    )
+
+
+@row("update", eager=eager_slice_update, vjp=of_slice_update)
 def slice_update(x: TensorMeta, value: TensorMeta, *, start, step):
     """x with the elements that slice(start, step, value.shape) names replaced by value (same dtype)."""
     assert x.dtype == value.dtype and x.ndim == value.ndim == len(start) == len(step)

@@ -16,6 +16,7 @@ from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Shape
+from npcompile.tensor_core.op import OPS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +39,9 @@ class Value:
     # --- any op of the table
 
     def op(self, name: str, *others: Value | float | complex, **params: Any) -> Value:
-        """`name(self, *others, **params)`; numbers among `others` become constants like self."""
-        nodes = [self.like(x).node for x in others]
+        """`name(self, *others, **params)`; numbers and 0-D operands of elementwise ops are repeated to self's shape."""
+        is_elementwise = OPS[name].kind == "elementwise"
+        nodes = [self.like(x).node if is_elementwise or not isinstance(x, Value) else x.node for x in others]
         return Value(self.builder, self.builder.apply(name, self.node, *nodes, **params))
 
     def like(self, x: Value | float | complex | Size) -> Value:
