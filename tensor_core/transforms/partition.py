@@ -106,8 +106,11 @@ def bytes_of(node: Node) -> int:
 BYTE = 64
 ARRAY = 64 * BYTE  # one more array to allocate and hand over, whatever its size
 
-# Not worth a look: as they read, so they move, in the kernel that uses them.
+# Not worth saving: the kernel that uses one reads what it is a view of.
 VIEWS = frozenset(["alias", "permute", "reshape", "broadcast_to"])
+FREE = VIEWS | {"slice", "item"}
+# Between what these read and what reads them there are two kernels at least.
+BOUNDARIES = frozenset(["contraction", "extern", "scan", "gather", "scatter", "control"])
 # Vector instructions of a cycle or two; all other elementwise ops are counted as functions such as exp.
 SIMPLE = frozenset(
     ["add", "subtract", "multiply", "negative", "positive", "absolute", "fabs", "square", "conjugate", "sign", "where", "cast"]
@@ -127,7 +130,7 @@ def is_cheap(node: Node) -> bool:
 
 def recompute_cost(node: Node) -> int:
     """Of a cheap node."""
-    if node.op in VIEWS or node.op in ("slice", "item"):
+    if node.op in FREE:
         return 0
     widest = max(n.dtype.itemsize for n in (node, *node.inputs))
     return hint_of(node.meta.size) * widest * (SIMPLE_COST if node.op in SIMPLE else FUNCTION_COST)
@@ -142,6 +145,7 @@ class Cut:
     program: frozenset[Node]
     gradients: tuple[Node, ...]
     late: set[Node] = field(default_factory=set)  # what the backward graph alone can compute
+    lasting: set[Node] = field(default_factory=set)  # see find_lasting
 
     def __post_init__(self) -> None:
         assert not self.program & self.cotangents, "a result of the program uses a cotangent"
@@ -149,6 +153,24 @@ class Cut:
             is_new = node not in self.program and node.op != "input" and not self.may_move_forward(node)
             if node in self.cotangents or is_new or any(i in self.late for i in node.inputs):
                 self.late.add(node)
+        self.find_lasting()
+
+    def find_lasting(self) -> None:
+        """Values of the program that kernels far apart read, as in `x = x + f(x)` with a product in f.
+
+        They are in memory anyway. Computed again, each from the one before, they would be one chain through the whole
+        program, of which the backward graph needs the end first.
+        """
+        nodes = [n for n in self.graph.nodes if n in self.program]
+        stage: dict[Node, int] = {}
+        for node in nodes:
+            is_boundary = OPS[node.op].kind in BOUNDARIES and node.op != "item"
+            stage[node] = max((stage[i] for i in node.inputs), default=0) + is_boundary
+        for node in reversed(nodes):
+            latest = max((stage[i] for i in node.inputs), default=0)
+            for i in node.inputs:
+                if 0 < stage[i] < latest or (node.op in FREE and node in self.lasting):
+                    self.lasting.add(i)
 
     def may_move_forward(self, node: Node) -> bool:
         """May the forward graph compute this node, which the program has not, and nobody notice?"""
@@ -202,7 +224,9 @@ class Cut:
             return None
         if node not in self.program:
             return 0
-        return recompute_cost(node) if is_cheap(node) else None
+        if not is_cheap(node) or (node in self.lasting and node.op not in FREE):
+            return None
+        return recompute_cost(node)
 
 
 # --- the minimum cut

@@ -14,7 +14,8 @@ from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core.dim import ShapeEnv, evaluate
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta
+from npcompile.tensor_core.op import OPS, Op
 from npcompile.tensor_core.transforms.partition import Network, Split, split
 from npcompile.tensor_core.transforms.value import Value
 from tests.cpu.random_graphs import RandomGraph, arrays_for
@@ -169,7 +170,7 @@ def broadcast(cotangent, x):
 
 
 # Program: shapes of its arguments, arguments kept, ops of the values saved, their bytes.
-KNOWN = {
+KNOWN: dict[Callable, tuple[list[tuple], tuple, list[str], int]] = {
     x_sin_x: ([(N,)], (0,), [], 0),
     tanh_of_argument: ([(N,)], (0,), [], 0),
     tanh_of_product: ([(30, 40), (40, 30)], (0, 1), ["tanh"], 900 * 8),
@@ -208,6 +209,26 @@ def test_long_chains_are_not_computed_again_for_their_end(length, expected):
         return [result], [cotangent(result).broadcast_to(y.shape) * 2 * y]
 
     assert saved_ops(check(joint(program, (N,)), 1)) == expected
+
+
+def test_a_chain_through_the_whole_program_is_not_computed_again():
+    """Every x could be made of the first and all values of tanh before it: the backward graph needs the last x first."""
+
+    def program(cotangent, x, *weights):
+        states, values = [x], []
+        for w in weights:
+            values.append(matmul(states[-1], w).tanh())
+            states.append(states[-1] + values[-1])
+        g = cotangent(states[-1])
+        gradients = []
+        for x, t, w in zip(states[-2::-1], values[::-1], weights[::-1]):
+            inner = g * (1 - t * t)
+            gradients.append(matmul(transposed(x), inner))
+            g = g + matmul(inner, transposed(w))
+        return [states[-1]], [g, *gradients]
+
+    parts = check(joint(program, (30, 30), *[(30, 30)] * 4), 5)
+    assert saved_ops(parts) == ["add"] * 3 + ["tanh"] * 4 and parts.bytes_recomputed == 0
 
 
 def test_a_result_that_is_needed_is_saved_apart():
@@ -321,6 +342,32 @@ def test_what_raises_or_is_costly_runs_once():
         ops = [n.op for n in getattr(split(graph, 2, 1), which).nodes]
         assert [ops.count(op) for op in ("gather", "scan")] == [which == "forward"] * 2
     assert saved_ops(check(graph, 2)) == ["gather", "scan"]
+
+
+@pytest.fixture
+def parts_of_numbers():
+    """A row with two results, which NumPy runs."""
+
+    def meta(x: TensorMeta) -> TensorMeta:
+        return TupleMeta.of(TensorMeta(x.shape, x.dtype), TensorMeta(x.shape, x.dtype))
+
+    OPS.add(Op("test_modf", "extern", meta, lambda x: np.modf(x)))  # type: ignore[arg-type,return-value]
+    yield
+    del OPS._rows["test_modf"]
+
+
+@pytest.mark.parametrize("checks", [frozenset(), FLOAT_ERRORS], ids=["silent", "reporting"])
+def test_results_of_an_op_with_several(parts_of_numbers, checks):
+    """The one that the program uses is saved, and so is the one that only the gradient uses: the op runs once."""
+
+    def program(cotangent, x):
+        both = x.builder.apply("test_modf", x.node)
+        fraction, whole = (Value(x.builder, x.builder.apply("item", both, index=k)) for k in range(2))
+        y = fraction * 2
+        return [y], [cotangent(y) * whole * fraction]
+
+    parts = check(replace(joint(program, (N,)), checks=checks), 1)
+    assert saved_ops(parts) == ["item", "item"] and "test_modf" not in [n.op for n in parts.backward.nodes]
 
 
 def test_new_values_report_no_errors_in_the_forward_graph():
