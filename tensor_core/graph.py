@@ -106,7 +106,7 @@ def users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 
 FLOAT_ERRORS = frozenset(("divide", "over", "under", "invalid"))  # np.errstate's names
-ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction")
+ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction", "extern")
 
 
 @dataclass(eq=False, slots=True)

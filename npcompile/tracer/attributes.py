@@ -48,7 +48,9 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return load_from_constant(frame, owner, name)
         case Opaque():
             return load_from_object(frame, owner, name)
-        case Sequence() if name in CONTAINER_METHODS[owner.kind]:
+        case Sequence() if name in getattr(owner.kind, "_fields", ()):
+            return owner.items[owner.kind._fields.index(name)]  # type: ignore[attr-defined]
+        case Sequence() if name in CONTAINER_METHODS[owner.plain_kind]:
             return Method(owner, None, name)
         case Mapping() if name in CONTAINER_METHODS[dict]:
             return Method(owner, None, name)

@@ -14,7 +14,7 @@ from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Graph, Node, topological
-from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tracer.capture import Capture
@@ -105,7 +105,8 @@ class Emitter:
             if OPS[node.op].raises and node not in used:
                 unused[node] = None
                 used.update(topological([node]))
-        return list(unused)
+        # One of the results stands for an op that has several.
+        return [self.capture.builder.apply("item", n, index=0) if isinstance(n.meta, TupleMeta) else n for n in unused]
 
     def written(self) -> list[Storage]:
         """Outside arrays that the program has changed."""
@@ -120,7 +121,8 @@ class Emitter:
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
         errors = ["FloatingPointSignal"] * bool(graph.checks)
-        errors += sorted({e.__name__ for node in graph.nodes for e in OPS[node.op].raises})
+        raised = {e for node in graph.nodes for e in OPS[node.op].raises}
+        errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised)
         if graph.checks and {index for index, _ in graph.writes} - graph.restored:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]
@@ -214,6 +216,8 @@ class Emitter:
         items = [self.text(item) for item in value.items]
         if value.kind is tuple:
             return f"({''.join(f'{item}, ' for item in items)})"
+        if value.kind is not list:
+            return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(items)})")
         return self.variable(value, f"[{', '.join(items)}]")
 
     def iterator_text(self, iterator: Iterator) -> str:

@@ -33,6 +33,7 @@ from npcompile.tracer.values import (
     Sequence,
     SliceValue,
     Truth,
+    is_named_tuple,
     is_number,
 )
 
@@ -77,7 +78,7 @@ def lower(capture: Capture, value: Any) -> Any:
         case Constant():
             return value.value
         case Sequence():
-            return value.kind(lower(capture, v) for v in value.items)
+            return value.of(lower(capture, v) for v in value.items)
         case Mapping():
             return {k: lower(capture, v) for k, v in value.items.items()}
         case SliceValue():
@@ -94,7 +95,7 @@ def lift(result: Any) -> Any:
     """What the shim returned, as a value."""
     if isinstance(result, (Array, Dim, Number)):
         return result
-    if type(result) in (tuple, list):
+    if type(result) in (tuple, list) or is_named_tuple(type(result)):
         return Sequence(type(result), [lift(v) for v in result])
     if isinstance(result, slice):
         return SliceValue(*(lift(v) for v in (result.start, result.stop, result.step)))
@@ -113,12 +114,12 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         return lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
     if is_number(left) and is_number(right):
         return number_binary(capture, symbol, left, right)
-    if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.kind is right.kind:
-        return Sequence(left.kind, [*left.items, *right.items])
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.plain_kind is right.plain_kind:
+        return Sequence(left.plain_kind, [*left.items, *right.items])
     if symbol == "*" and isinstance(left, Sequence) and isinstance(right, (Constant, Dim)):
-        return Sequence(left.kind, left.items * operator.index(plain_number(right)))
+        return Sequence(left.plain_kind, left.items * operator.index(plain_number(right)))
     if symbol == "*" and isinstance(right, Sequence) and isinstance(left, (Constant, Dim)):
-        return Sequence(right.kind, right.items * operator.index(plain_number(left)))
+        return Sequence(right.plain_kind, right.items * operator.index(plain_number(left)))
     return evaluate_pure(capture, BINARY[symbol], left, right)
 
 
@@ -260,8 +261,8 @@ def plain(capture: Capture, value: Any) -> Any:
     match value:
         case Constant():
             return value.value
-        case Sequence() if value.kind is tuple or value.source is None:
-            return value.kind(plain(capture, v) for v in value.items)
+        case Sequence() if value.kind is not list or value.source is None:
+            return value.of(plain(capture, v) for v in value.items)
         case SliceValue():
             return slice(*(plain(capture, v) for v in (value.start, value.stop, value.step)))
         case Mapping() if value.source is None:
@@ -317,7 +318,7 @@ def compare_numbers(capture: Capture, symbol: str, a: Any, b: Any) -> bool:
 
 
 def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
-    if left.kind is not right.kind or len(left.items) != len(right.items):
+    if left.plain_kind is not right.plain_kind or len(left.items) != len(right.items):
         return False
     for a, b in zip(left.items, right.items):
         a, b = capture.realize(a), capture.realize(b)
@@ -452,7 +453,7 @@ def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
     if isinstance(index, np.integer):
         index = int(index)
     if isinstance(index, slice):
-        return Sequence(container.kind, container.items[index])
+        return Sequence(container.plain_kind, container.items[index])
     if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
         raise Decline(f"index {index!r} of a {container.kind.__name__} of length {len(container.items)}")
     return container.items[index]

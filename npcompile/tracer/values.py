@@ -5,7 +5,7 @@ Arrays, Dims and Numbers of the tensor core are values as they are. The classes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Iterator as AbstractIterator
 from dataclasses import dataclass, field
 from types import CodeType
@@ -36,9 +36,22 @@ class Constant:
 class Sequence:
     """A tuple or list whose length is known."""
 
-    kind: type  # tuple or list
+    kind: type  # tuple, list, or a class of named tuples
     items: list[Any]
     source: str | None = None  # set while it is an unchanged object from outside
+
+    @property
+    def plain_kind(self) -> type:
+        """What parts of it, and it joined with others, are."""
+        return list if self.kind is list else tuple
+
+    def of(self, items: Iterable[Any]) -> Any:
+        """The real object of these items."""
+        return self.kind._make(items) if is_named_tuple(self.kind) else self.kind(items)  # type: ignore[attr-defined]
+
+
+def is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_make")
 
 
 class OutsideSequence(Sequence):

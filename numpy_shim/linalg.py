@@ -1,0 +1,197 @@
+"""numpy.linalg: what LAPACK does. NumPy's other functions of this name are Python, and are captured from its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg import _linalg
+
+from npcompile.numpy_shim.arguments import array_of, copied_meta, flag, unbox
+from npcompile.numpy_shim.registry import implements, is_traced
+from npcompile.tensor_core.array import Array, cast, expand, fresh, reshaped
+from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import (
+    Decline,
+    TensorMeta,
+    broadcast_shapes,
+    broadcast_strides,
+    keep_order_strides,
+)
+from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square, smaller
+
+BOOL = np.dtype(np.bool_)
+
+
+def common_dtype(*arrays: Array) -> np.dtype:
+    """The dtype of the result (numpy.linalg's _commonType): NumPy always computes in 64 bits."""
+    for x in arrays:
+        if x.dtype.kind in "fc" and x.dtype.char not in LAPACK_DTYPES:
+            raise Decline(f"array type {x.dtype.name} is unsupported in linalg")
+    parts = "f" if all(x.dtype.char in "fF" for x in arrays) else "d"
+    return np.dtype(parts.upper() if any(x.dtype.kind == "c" for x in arrays) else parts)
+
+
+def matrix(builder: Builder, value: Any) -> tuple[Array, Node]:
+    """The operand, whose memory order the results follow, and its node in the dtype of the result."""
+    x = array_of(builder, value)
+    node = cast(builder, x.node, common_dtype(x))
+    require_matrix(node.meta)
+    return x, node
+
+
+def square(builder: Builder, value: Any) -> tuple[Array, Node]:
+    x, node = matrix(builder, value)
+    require_square(node.meta)
+    return x, node
+
+
+def stacked(builder: Builder, node: Node, core: int, *operands: tuple[TensorMeta, int]) -> Array:
+    """A fresh array with `core` axes for each of the stack, or a scalar when it has no axes at all.
+
+    Generalized ufuncs order a result's stack in memory as the operands', and make each core contiguous. Of an operand is
+    given how many of its axes are its core.
+    """
+    shape, itemsize = node.meta.shape, node.meta.dtype.itemsize
+    stack = shape[: len(shape) - core]
+    metas = []
+    for meta, own in operands:
+        outer = meta.with_(shape=meta.shape[: meta.ndim - own], strides=meta.strides[: meta.ndim - own])
+        metas.append(TensorMeta(shape, meta.dtype, (*broadcast_strides(outer, stack), *(0,) * core)))
+    return unbox(fresh(builder, node, TensorMeta(shape, node.meta.dtype, keep_order_strides(shape, itemsize, metas))))
+
+
+def results(builder: Builder, node: Node, x: TensorMeta, *cores: int) -> list[Array]:
+    return [stacked(builder, builder.apply("item", node, index=k), core, (x, 2)) for k, core in enumerate(cores)]
+
+
+@implements(_linalg._makearray)
+def make_array(builder: Builder, a: Any) -> tuple[Array, Any]:
+    """An array, and what wraps a result as the argument's class: arrays have no other."""
+    if not is_traced(a):
+        raise Decline("an argument of another class may wrap results")
+    return array_of(builder, a), np.asarray
+
+
+# --- equations and determinants
+
+
+@implements(np.linalg.solve)
+def solve(builder: Builder, a: Any, b: Any) -> Array:
+    """`b` of one axis is a vector, of more a stack of matrices."""
+    left, right = array_of(builder, a), array_of(builder, b)
+    dtype = common_dtype(left, right)
+    is_vector = right.ndim == 1
+    first, second = (cast(builder, x.node, dtype) for x in (left, right))
+    if is_vector:
+        second = reshaped(builder, second, (*right.shape, 1))
+    require_square(first.meta)
+    require_matrix(second.meta)
+    stack = broadcast_shapes(first.meta.shape[:-2], second.meta.shape[:-2])
+    first, second = (expand(builder, n, (*stack, *n.meta.shape[-2:])) for n in (first, second))
+    node = builder.apply("solve", first, second)
+    core = 1 if is_vector else 2
+    if is_vector:
+        node = reshaped(builder, node, node.meta.shape[:-1])
+    return stacked(builder, node, core, (left.meta, 2), (right.meta, core))
+
+
+@implements(np.linalg.inv)
+def inv(builder: Builder, a: Any) -> Array:
+    x, node = square(builder, a)
+    return stacked(builder, builder.apply("inv", node), 2, (x.meta, 2))
+
+
+@implements(np.linalg.det)
+def det(builder: Builder, a: Any) -> Array:
+    x, node = square(builder, a)
+    return stacked(builder, builder.apply("det", node), 0, (x.meta, 2))
+
+
+@implements(np.linalg.slogdet)
+def slogdet(builder: Builder, a: Any) -> Any:
+    x, node = square(builder, a)
+    return _linalg.SlogdetResult(*results(builder, builder.apply("slogdet", node), x.meta, 0, 0))
+
+
+# --- factorizations
+
+
+@implements(np.linalg.cholesky)
+def cholesky(builder: Builder, a: Any, /, *, upper: Any = False) -> Array:
+    x, node = square(builder, a)
+    return stacked(builder, builder.apply("cholesky", node, upper=flag(upper)), 2, (x.meta, 2))
+
+
+@implements(np.linalg.qr)
+def qr(builder: Builder, a: Any, mode: Any = "reduced") -> Any:
+    """Modes "reduced", "complete" and "r"."""
+    if mode not in ("reduced", "complete", "r"):
+        raise Decline(f"np.linalg.qr with mode={mode!r}")
+    x, node = matrix(builder, a)
+    m, n = x.shape[-2:]
+    node = builder.apply("qr", node, mode=mode)
+    copy = copied_meta(x.meta, "K", node.meta.dtype)
+    rows = m if mode == "complete" and not same(m, n) and m > n else smaller(m, n)
+    if mode == "r":
+        return upper_triangle(builder, node, copy, rows)
+    q, r = (builder.apply("item", node, index=k) for k in range(2))
+    return _linalg.QRResult(stacked(builder, q, 2, (copy, 2)), upper_triangle(builder, r, copy, rows))
+
+
+def upper_triangle(builder: Builder, node: Node, source: TensorMeta, rows: Size) -> Array:
+    """A fresh array in the memory order of np.triu(x[..., :rows, :]): np.where's, of a C-ordered mask and x."""
+    shape, dtype = (*source.shape[:-2], rows, source.shape[-1]), node.meta.dtype
+    mask = TensorMeta(shape[-2:], BOOL)
+    operands = [TensorMeta(shape, BOOL, broadcast_strides(mask, shape)), TensorMeta(shape, source.dtype, source.strides)]
+    return fresh(builder, node, TensorMeta(shape, dtype, keep_order_strides(shape, dtype.itemsize, operands)))
+
+
+def triangle(uplo: Any) -> str:
+    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
+        raise Decline("UPLO argument must be 'L' or 'U'")
+    return uplo.upper()
+
+
+@implements(np.linalg.eigh)
+def eigh(builder: Builder, a: Any, UPLO: Any = "L") -> Any:
+    x, node = square(builder, a)
+    node = builder.apply("eigh", node, uplo=triangle(UPLO))
+    return _linalg.EighResult(*results(builder, node, x.meta, 1, 2))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(builder: Builder, a: Any, UPLO: Any = "L") -> Array:
+    x, node = square(builder, a)
+    return stacked(builder, builder.apply("eigvalsh", node, uplo=triangle(UPLO)), 1, (x.meta, 2))
+
+
+def complex_square(builder: Builder, a: Any) -> tuple[Array, Node]:
+    x, node = square(builder, a)
+    if node.meta.dtype.kind != "c":
+        raise Decline("eigenvalues of a real matrix are real or complex, as its data are", "eigh is for symmetric matrices")
+    return x, node
+
+
+@implements(np.linalg.eig)
+def eig(builder: Builder, a: Any) -> Any:
+    x, node = complex_square(builder, a)
+    return _linalg.EigResult(*results(builder, builder.apply("eig", node), x.meta, 1, 2))
+
+
+@implements(np.linalg.eigvals)
+def eigvals(builder: Builder, a: Any) -> Array:
+    x, node = complex_square(builder, a)
+    return stacked(builder, builder.apply("eigvals", node), 1, (x.meta, 2))
+
+
+@implements(np.linalg.svd)
+def svd(builder: Builder, a: Any, full_matrices: Any = True, compute_uv: Any = True, hermitian: Any = False) -> Any:
+    if flag(hermitian):
+        raise Decline("np.linalg.svd(hermitian=True) is captured from NumPy's source")
+    x, node = matrix(builder, a)
+    if not flag(compute_uv):
+        return stacked(builder, builder.apply("svdvals", node), 1, (x.meta, 2))
+    node = builder.apply("svd", node, full_matrices=flag(full_matrices))
+    return _linalg.SVDResult(*results(builder, node, x.meta, 2, 1, 2))
