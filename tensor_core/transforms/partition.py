@@ -119,6 +119,7 @@ SIMPLE = frozenset(
     + ["real", "imag", "complex", "bitcast", "floor", "ceil", "trunc", "rint", "isfinite", "isinf", "isnan", "signbit"]
     + ["copysign", "concatenate", "slice_update"]
 )
+CHAIN = 64  # ops one after another that may be computed again: longer kernels keep their values in memory
 # For each byte of the result: a store and a load are worth 64 additions and 8 calls of exp.
 SIMPLE_COST, FUNCTION_COST = 1, 8
 
@@ -145,7 +146,7 @@ class Cut:
     program: frozenset[Node]
     gradients: tuple[Node, ...]
     late: set[Node] = field(default_factory=set)  # what the backward graph alone can compute
-    lasting: set[Node] = field(default_factory=set)  # see find_lasting
+    lasting: set[Node] = field(default_factory=set)  # what is not computed again though it is cheap: see find_lasting
 
     def __post_init__(self) -> None:
         assert not self.program & self.cotangents, "a result of the program uses a cotangent"
@@ -156,10 +157,11 @@ class Cut:
         self.find_lasting()
 
     def find_lasting(self) -> None:
-        """Values of the program that kernels far apart read, as in `x = x + f(x)` with a product in f.
+        """Values of the program that kernels far apart read, as in `x = x + f(x)` with a product in f; and those after
+        each CHAIN ops.
 
-        They are in memory anyway. Computed again, each from the one before, they would be one chain through the whole
-        program, of which the backward graph needs the end first.
+        The former are in memory anyway. Computed again, each from the one before, they would be one chain through the
+        whole program, of which the backward graph needs the end first.
         """
         nodes = [n for n in self.graph.nodes if n in self.program]
         stage: dict[Node, int] = {}
@@ -171,6 +173,14 @@ class Cut:
             for i in node.inputs:
                 if 0 < stage[i] < latest or (node.op in FREE and node in self.lasting):
                     self.lasting.add(i)
+        depth: dict[Node, int] = {}
+        for node in nodes:
+            is_computed = is_cheap(node) and node.op not in FREE
+            depth[node] = max((depth[i] for i in node.inputs), default=0) + is_computed
+            if is_computed and depth[node] >= CHAIN:
+                self.lasting.add(node)
+            if not is_cheap(node) or (is_computed and node in self.lasting):
+                depth[node] = 0
 
     def may_move_forward(self, node: Node) -> bool:
         """May the forward graph compute this node, which the program has not, and nobody notice?"""

@@ -211,6 +211,20 @@ def test_long_chains_are_not_computed_again_for_their_end(length, expected):
     assert saved_ops(check(joint(program, (N,)), 1)) == expected
 
 
+def test_chains_that_are_computed_again_are_bounded():
+    def program(cotangent, x):
+        steps = [x]
+        for _ in range(150):
+            steps.append(steps[-1].sin())
+        g = cotangent(steps[-1])
+        for step in reversed(steps[:-1]):
+            g = g * step.cos()
+        return [steps[-1]], [g]
+
+    parts = check(joint(program, (N,)), 1)
+    assert saved_ops(parts) == ["sin"] * 2 and parts.bytes_recomputed == 147 * 8 * N
+
+
 def test_a_chain_through_the_whole_program_is_not_computed_again():
     """Every x could be made of the first and all values of tanh before it: the backward graph needs the last x first."""
 
