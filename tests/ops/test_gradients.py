@@ -1,0 +1,288 @@
+"""Every `vjp` rule of the op table against differences of the op itself, to second order, by NumPy and compiled."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npcompile.backends import cpu  # noqa: F401  (registers the backend)
+from npcompile.backends.registry import find_backend
+from npcompile.tensor_core import OPS, Builder, Decline, Node, TensorMeta
+from npcompile.tensor_core.graph import run
+from npcompile.tensor_core.ops.elementwise import sample
+from npcompile.tensor_core.ops.reduction import DERIVATIVE_OF_REDUCE, DERIVATIVE_OF_SCAN
+from npcompile.tensor_core.transforms.reverse import gradients
+from tests.ops.table import numbers
+from tests.ops.test_elementwise import UFUNC_ROWS
+from tests.ops.test_reduction import AXES
+from tests.ops.test_structure import indexing, movement
+
+PAGE = Path(__file__).parents[2] / "docs" / "gradients.md"
+STEP = 1e-6  # of central differences in long double: rounding and curvature are both about 1e-12
+HOLOMORPHIC_PARTS = {"absolute", "sign", "conjugate", "maximum", "minimum", "fmax", "fmin"}  # complex, and not holomorphic
+
+
+@dataclass(frozen=True)
+class Case:
+    op: str
+    arrays: list[np.ndarray]
+    params: dict[str, Any]
+
+
+# --- an op, its gradients, and theirs, as nodes
+
+
+@dataclass
+class Derivatives:
+    """All nodes of one case in one builder, and the values of its inputs."""
+
+    case: Case
+    builder: Builder
+    rng: np.random.Generator
+    values: list[np.ndarray]
+
+    def __init__(self, case: Case, seed: int = 0, builder: Builder | None = None, values: list[np.ndarray] | None = None) -> None:
+        self.case, self.rng = case, np.random.default_rng(seed)
+        self.builder = Builder() if builder is None else builder
+        self.values = [] if values is None else values
+        self.xs = [self.input(x) for x in case.arrays]
+        self.floats = [x for x in self.xs if x.dtype.kind in "fc"]
+        self.out = self.builder.apply(case.op, *self.xs, **case.params)
+        self.cotangent = self.random_like(self.out)
+        self.first = self.gradients([self.out], [self.cotangent], self.floats)
+        self.directions = [self.random_like(x) for x in self.floats]
+        self.second = self.gradients(self.first, self.directions, [*self.floats, self.cotangent])
+
+    def input(self, x: np.ndarray) -> Node:
+        self.values.append(x)
+        return self.builder.input(TensorMeta(x.shape, x.dtype, x.strides))
+
+    def random_like(self, node: Node) -> Node:
+        return self.input(numbers(node.dtype, self.rng, node.shape, ordinary=True) / 9)
+
+    def gradients(self, outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]) -> list[Node]:
+        found = gradients(self.builder, outputs, cotangents, wrt)
+        for node, x in zip(found, wrt):
+            assert node is None or (node.dtype, node.shape) == (x.dtype, x.shape)
+        zeros = [self.builder.apply("broadcast_to", self.builder.constant(0, x.dtype), shape=x.shape) for x in wrt]
+        return [zero if node is None else node for node, zero in zip(found, zeros)]
+
+    @property
+    def outputs(self) -> list[Node]:
+        return [self.out, *self.first, *self.second]
+
+    def evaluate(self, nodes: Sequence[Node], moved: dict[Node, np.ndarray] | None = None, by: Any = 0) -> list[np.ndarray]:
+        """The nodes with NumPy, each input of `moved` displaced by `by` times a direction."""
+        values = list(self.values)
+        for node, direction in (moved or {}).items():
+            index = node.params["index"]
+            values[index] = values[index] + by * direction
+        graph = self.builder.finish(nodes)
+        with np.errstate(all="ignore"):
+            return [np.asarray(v) for v in run(graph, values, lambda op, *xs, **params: op.eager(*xs, **params))[0]]
+
+    def value(self, node: Node) -> np.ndarray:
+        return self.values[node.params["index"]]
+
+
+def pair(cotangent: np.ndarray, x: np.ndarray) -> Any:
+    """The real number that a cotangent makes of x."""
+    return np.sum(cotangent * x).real
+
+
+def check_against_differences(case: Case, seed: int) -> None:
+    """First and second derivatives along random directions, and the derivative of the result itself."""
+    d = Derivatives(case, seed)
+    v = dict(zip(d.floats, map(d.value, d.directions)))
+    w = d.value(d.cotangent)
+    first = d.evaluate(d.first)
+    second = d.evaluate(d.second)
+    check_difference(d, [d.out], [w], v, first)
+    z = v | {d.cotangent: numbers(d.out.dtype, d.rng, d.out.shape, ordinary=True) / 9}
+    check_difference(d, d.first, list(v.values()), z, second)
+    # The gradient is linear in the cotangent: its derivative along v is the result's derivative along v.
+    before, after = (d.evaluate([d.out], v, by)[0] for by in (-STEP, STEP))
+    along = (after - before) / (2 * STEP)
+    np.testing.assert_allclose(second[-1], along, rtol=1e-6, atol=1e-7 * (1 + np.max(np.abs(along), initial=0)))
+
+
+def check_difference(
+    d: Derivatives,
+    nodes: Sequence[Node],
+    cotangents: Sequence[np.ndarray],
+    moved: dict[Node, np.ndarray],
+    found: Sequence[np.ndarray],
+) -> None:
+    """The pairing of `found` with the directions is the slope of the pairing of `nodes` with the cotangents."""
+
+    def loss(by: float) -> Any:
+        return sum(pair(w, x) for w, x in zip(cotangents, d.evaluate(nodes, moved, by)))
+
+    slope = (loss(STEP) - loss(-STEP)) / (2 * STEP)
+    parts = [g * v for g, v in zip(found, moved.values(), strict=True)]
+    size = abs(loss(0)) + sum(np.abs(p).sum() for p in parts)
+    assert np.isfinite(slope)
+    assert abs(sum(p.sum().real for p in parts) - slope) <= 1e-7 * size + 1e-10, (sum(p.sum().real for p in parts), slope)
+
+
+# --- cases: (real dtype) -> one for each op and parameters worth telling apart
+
+
+def complex_of(real: np.dtype) -> np.dtype:
+    return np.result_type(real, np.complex64)
+
+
+def ufunc_cases(name: str, real: np.dtype) -> list[Case]:
+    """The row's own samples, for each loop of this precision."""
+    op, rng, found = OPS[name], np.random.default_rng(21), []
+    for text in dict.fromkeys(op.numpy.types):
+        dtypes = [np.dtype(c) for c in text.split("->")[0] if c in "?bBhHiIlLqQefdgFDG"]
+        if len(dtypes) == op.numpy.nin and dtypes[0] in (real, complex_of(real)):
+            samples = zip(*(op.samples(dtype, rng) for dtype in dtypes))
+            found += [Case(name, [arguments[k] for k, arguments in enumerate(sample)], {}) for sample in samples]
+    return found
+
+
+def ordinary(dtype: np.dtype, seed: int, *shape: int) -> np.ndarray:
+    """No two numbers are equal."""
+    return sample(dtype, np.random.default_rng(seed), (-9, 9), int(np.prod(shape))).reshape(shape)
+
+
+def parts(real: np.dtype) -> list[Case]:
+    x, z = ordinary(real, 1, 2, 3), ordinary(complex_of(real), 2, 2, 3)
+    condition = np.array([[True, False, True], [False, False, True]])
+    return [
+        Case("cast", [x], {"dtype": z.dtype}),
+        Case("cast", [z], {"dtype": x.dtype}),
+        Case("where", [condition, x, x + 1], {}),
+        Case("where", [condition, z, z + 1], {}),
+        *(Case(op, [v], {}) for op in ("real", "imag") for v in (x, z)),
+        *([Case("complex", [x, x + 1], {})] if z.real.dtype == real else []),
+    ]
+
+
+def structure(real: np.dtype) -> list[Case]:
+    """The cases by which the ops themselves are tested."""
+    found = []
+    for dtype in (real, complex_of(real)):
+        x = ordinary(dtype, 3, 2, 3, 4)
+        for op, arrays, params, _ in chain(movement(x), indexing(x)):
+            arrays = [a if a.dtype.kind == "i" else ordinary(dtype, k, *a.shape) for k, a in enumerate(arrays)]
+            found.append(Case(op, arrays, params))
+        found += [Case("scatter", [x, ordinary(dtype, 4, 5, 4), *np.array([[0, 1, 0, 0, 1], [2, -1, 2, 1, 2]])], {"mode": "set"})]
+        found += [Case("gather", [x, np.array(1), np.array(-1)], {}), Case("permute", [x], {"axes": (2, 0, 1)})]
+    return [case for case in found if case.params.get("mode") != "multiply"]
+
+
+def with_zeros(x: np.ndarray, *zeros: tuple[int, ...]) -> np.ndarray:
+    x = x.copy()
+    for place in zeros:
+        x[place] = 0
+    return x
+
+
+def reductions(real: np.dtype) -> list[Case]:
+    found = []
+    for dtype in (real, complex_of(real)):
+        x = ordinary(dtype, 5, 2, 3, 4) / 4
+        zeros = with_zeros(x, (0, 0, 1), (0, 1, 2), (0, 1, 3), (1, 0, 0), (1, 0, 2), (1, 0, 3), (1, 2, 3))
+        found += [Case("reduce", [x], {"reducer": r, "axes": axes}) for r in DERIVATIVE_OF_REDUCE for axes in [(), *AXES]]
+        found += [Case("reduce", [zeros], {"reducer": "multiply", "axes": axes}) for axes in AXES]
+        found += [Case("reduce", [x[:, :0]], {"reducer": r, "axes": (1,)}) for r in ("add", "multiply")]
+        found += [Case("scan", [x], {"reducer": r, "axis": axis}) for r in DERIVATIVE_OF_SCAN for axis in range(3)]
+        found += [Case("scan", [zeros], {"reducer": "multiply", "axis": axis}) for axis in range(3)]
+        found += [Case("scan", [x[:, :0]], {"reducer": r, "axis": axis}) for r in ("add", "multiply") for axis in (1, 2)]
+    return found
+
+
+def contractions(real: np.dtype) -> list[Case]:
+    axes = "ijkl"
+    sizes = dict(zip(axes, (2, 3, 4, 5)))
+    texts = "ij,jk->ik ij-> ij->ji ij,ij->i ij,ij-> kij,kjl->kil ij,k->ik i,j->ij ij,jk,kl->il ,ij->j".split()
+    found = []
+    for dtype in (real, complex_of(real)):
+        for text in texts:
+            *inputs, output = re.split(",|->", text)
+            operands = [ordinary(dtype, 6 + k, *(sizes[a] for a in part)) / 4 for k, part in enumerate(inputs)]
+            numbered = {"inputs": tuple(tuple(map(axes.index, p)) for p in inputs), "output": tuple(map(axes.index, output))}
+            found += [Case("einsum", operands, numbered | block) for block in ({}, {"block": 2})]
+    return found
+
+
+FAMILIES = {"parts": parts, "structure": structure, "reductions": reductions, "contractions": contractions}
+LONG, FLOAT64 = np.dtype(np.longdouble), np.dtype(float)
+RULED_UFUNCS = [name for name in UFUNC_ROWS if OPS[name].vjp is not None]
+
+
+@pytest.mark.parametrize("name", RULED_UFUNCS)
+def test_ufunc(name: str) -> None:
+    cases = ufunc_cases(name, LONG)
+    assert cases
+    for seed, case in enumerate([*cases, *cases]):
+        check_against_differences(case, seed)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_family(family: str) -> None:
+    for seed, case in enumerate(FAMILIES[family](LONG)):
+        try:
+            check_against_differences(case, seed)
+        except AssertionError as error:
+            raise AssertionError(f"{case.op} {[x.shape for x in case.arrays]} {case.params}: {error}") from error
+
+
+def test_every_rule_is_tested() -> None:
+    """Rows of libraries and of control flow have tests of their own."""
+    ruled = {name for name, op in OPS.items() if op.vjp is not None and op.kind not in ("extern", "control")}
+    assert ruled == {*RULED_UFUNCS, *(case.op for family in FAMILIES.values() for case in family(FLOAT64))}
+
+
+# --- compiled, and in other precisions
+
+
+def check_compiled(cases: Sequence[Case]) -> None:
+    """Results and gradients of first and second order of all cases, as one compiled graph, are NumPy's."""
+    builder, values = Builder(), []
+    all_cases = [Derivatives(case, seed, builder, values) for seed, case in enumerate(cases)]
+    nodes = [node for d in all_cases for node in d.outputs]
+    expected = all_cases[0].evaluate(nodes)
+    graph = replace(builder.finish(nodes), checks=frozenset())
+    found = find_backend("cpu")(graph, values)(*values)
+    names = [f"{d.case.op} {d.case.params}" for d in all_cases for _ in d.outputs]
+    for name, result, want in zip(names, found, expected, strict=True):
+        scale = np.max(np.abs(want), initial=1)
+        np.testing.assert_allclose(result, want, rtol=1e-9, atol=1e-12 * scale, err_msg=name)
+
+
+@pytest.mark.parametrize("name", RULED_UFUNCS)
+def test_compiled_ufunc(name: str) -> None:
+    check_compiled(ufunc_cases(name, FLOAT64))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_compiled_family(family: str) -> None:
+    cases = FAMILIES[family](FLOAT64)
+    check_compiled(random.Random(0).sample(cases, min(len(cases), 40)))
+
+
+@pytest.mark.parametrize("precision", [np.float16, np.float32])
+@pytest.mark.parametrize("name", RULED_UFUNCS)
+def test_gradients_have_the_dtype_of_the_operand(name: str, precision: type) -> None:
+    for case in ufunc_cases(name, np.dtype(precision)):
+        d = Derivatives(case)
+        precise = {x.dtype: np.result_type(x.dtype, np.float64) for x in (*d.xs, d.out)}
+        wide = [x.astype(precise[x.dtype]) if x.dtype.kind in "fc" else x for x in case.arrays]
+        e = Derivatives(Case(name, wide, case.params))
+        e.values[e.cotangent.params["index"]] = d.value(d.cotangent).astype(e.out.dtype)
+        rtol = 50 * np.finfo(precision).eps
+        for x, gradient, want in zip(d.floats, d.evaluate(d.first), e.evaluate(e.first)):
+            assert gradient.dtype == x.dtype
+            np.testing.assert_allclose(gradient, want, rtol=rtol, atol=rtol)
