@@ -224,6 +224,15 @@ def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Nod
     return batcher.apply(node.op, *map(batcher.with_axis, inputs), **params)
 
 
+@rule("searchsorted")
+def batch_searchsorted(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node | list[Operand]:
+    """One sorted vector serves values of any shape; NumPy has no search in many."""
+    a, v, *sorter = inputs
+    if a[1] or any(is_batched for _, is_batched in sorter):
+        return batch_by_example(batcher, node, inputs)
+    return batcher.apply("searchsorted", a[0], v[0], *(s for s, _ in sorter), **node.params)
+
+
 def batch_by_example(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node | list[Operand]:
     """As many nodes as examples: right for every op, and the size of the batch becomes part of the program."""
     plain = [
