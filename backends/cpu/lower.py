@@ -48,7 +48,7 @@ from npcompile.backends.cpu.schedule import (
     reads_of,
     same_shape,
 )
-from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Node, freeze
 from npcompile.tensor_core.meta import contiguous_strides, product
 
@@ -563,7 +563,9 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
         kernels.append(copy_kernel(schedule, f"{lowering.name}_copy", base, target))
     space = group.space
     own = identity(space)
-    if node.op == "slice_update":
+    if node.op == "scatter" and any(same(n, 0) for n in node.inputs[2].shape):
+        update = Kernel(lowering.name, [], [])  # a check that no loop moves would stand before the empty loop
+    elif node.op == "slice_update":
         place = tuple(a + s * i for a, s, i in zip(node.params["start"], node.params["step"], own))
         found = accesses(schedule, [node], with_stores=False)
         order = axis_order(
