@@ -55,7 +55,7 @@ def split(graph: Graph, primals: int, results: int) -> Split:
     """
     program = topological([*graph.outputs[:results], *(node for _, node in graph.writes)])
     cut = Cut(graph, frozenset(graph.inputs[primals:]), frozenset(program), graph.outputs[results:])
-    given = dict.fromkeys([*cut.saved_nodes(), *graph.inputs])
+    given = dict.fromkeys([*cut.crossing(), *graph.inputs])
     walked = topological(cut.gradients, given)[len(given) :]
     read = {*cut.gradients, *(i for node in walked for i in node.inputs)}
     kept = tuple(k for k, node in enumerate(graph.inputs[:primals]) if node in read and cut.is_kept(node))
@@ -186,15 +186,16 @@ class Cut:
         """May the forward graph compute this node, which the program has not, and nobody notice?"""
         if OPS[node.op].raises:
             return False
-        return not self.graph.checks or OPS[node.op].kind == "leaf" or (is_cheap(node) and not may_report(node))
+        is_silent = OPS[node.op].kind == "leaf" or node.op in FREE or (is_cheap(node) and not may_report(node))
+        return is_silent or not self.graph.checks
 
     def demanded(self) -> list[Node]:
         """What the backward graph needs and the forward graph could give it."""
         read = [*self.gradients, *(i for node in self.graph.nodes if node in self.late for i in node.inputs)]
         return [n for n in dict.fromkeys(read) if n not in self.late]
 
-    def saved_nodes(self) -> list[Node]:
-        """The values to save, in the order of the graph. Arguments that are kept are not among them."""
+    def crossing(self) -> list[Node]:
+        """The values that pass from the forward to the backward graph, kept arguments among them, in order."""
         demanded = self.demanded()
         network = Network()
         source, sink = network.vertex(), network.vertex()
@@ -213,8 +214,7 @@ class Cut:
             if node in exit_:
                 network.join(exit_[node], sink, None)
         side = network.source_side(source, sink)
-        cut = [n for n in entry if entry[n] in side and exit_[n] not in side]
-        return [n for n in cut if not self.is_kept(n)]
+        return [n for n in entry if entry[n] in side and exit_[n] not in side]
 
     def is_kept(self, node: Node) -> bool:
         """Is it an argument that still has its contents after the program?"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,13 @@ import pytest
 
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.eager import compile_eager
+from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dim import ShapeEnv, evaluate
-from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph
-from npcompile.tensor_core.meta import TensorMeta, TupleMeta
-from npcompile.tensor_core.op import OPS, Op
-from npcompile.tensor_core.transforms.partition import Network, Split, split
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node, topological
+from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.transforms.partition import Cut, Network, Split, split
+from npcompile.tensor_core.transforms.reverse import gradients, is_differentiable
 from npcompile.tensor_core.transforms.value import Value
 from tests.cpu.random_graphs import RandomGraph, arrays_for
 
@@ -34,6 +38,22 @@ def joint(build: Callable[..., tuple[Sequence[Any], Sequence[Any]]], *shapes: An
     results, gradients = build(lambda y: Value(builder, builder.input(TensorMeta(y.shape, y.dtype))), *arguments)
     graph = builder.finish([v.node for v in (*results, *gradients)])
     return replace(graph, checks=frozenset())
+
+
+def differentiated(program: Callable[..., Value], *shapes: Any) -> Graph:
+    """The joint graph of `program(*arguments) -> result` by the op table's rules."""
+
+    def build(cotangent: Any, *arguments: Value) -> tuple[Sequence[Value], Sequence[Value]]:
+        y = program(*arguments)
+        wrt = [x.node for x in arguments]
+        found = gradients(y.builder, [y.node], [cotangent(y).node], wrt)
+        return [y], [Value(y.builder, g) for g in found if g is not None]
+
+    return joint(build, *shapes)
+
+
+def item(x: Value, index: int) -> Value:
+    return x.op("item", index=index)
 
 
 def arrays(graph: Graph, sizes: dict[str, int], seed: int = 0) -> list[Any]:
@@ -65,6 +85,18 @@ def check(graph: Graph, primals: int, results: int = 1, sizes: dict[str, int] | 
             assert a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     return parts
+
+
+def check_random(parts: Split, graph: Graph, primals: int, seed: int) -> None:
+    sizes = {"n": 4, "m": 3}
+    ours, theirs = (arrays_for(graph, sizes, seed)[: len(graph.inputs)] for _ in range(2))
+    silent = replace(parts, forward=replace(parts.forward, checks=frozenset()))
+    got = run_split(silent, graph, primals, ours, sizes, compile_eager)
+    whole = compile_eager(replace(graph, checks=frozenset()), [])
+    expected = whole(*theirs, *(sizes[s] for s in graph.symbols))
+    for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
+        assert a.dtype == b.dtype and a.strides == b.strides
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def saved_ops(parts: Split) -> list[str]:
@@ -258,6 +290,71 @@ def test_a_result_that_is_needed_is_saved_apart():
     assert not np.shares_memory(a, b)
 
 
+# --- programs differentiated by the op table
+
+
+def softmax_of(x: Value) -> Value:
+    e = (x - x.reduce("maximum", [1], keepdims=True).broadcast_to(x.shape)).exp()
+    return e / e.sum([1], keepdims=True).broadcast_to(x.shape)
+
+
+def normalized(x: Value) -> Value:
+    centered = x - (x.sum([1], keepdims=True) / x.shape[1]).broadcast_to(x.shape)
+    deviation = ((centered * centered).sum([1], keepdims=True) / x.shape[1] + 1e-5).sqrt()
+    return centered / deviation.broadcast_to(x.shape)
+
+
+# (program, shapes of its arguments, arguments kept, ops of the values saved, their bytes)
+DIFFERENTIATED: dict[str, tuple[Callable, list[tuple], tuple, list[str], int]] = {
+    "tanh": (lambda x: x.tanh(), [(N,)], (0,), [], 0),
+    "x sin x": (lambda x: x * x.sin(), [(N,)], (0,), [], 0),
+    "mean": (lambda x: x.sum() / N, [(N,)], (), [], 0),
+    "product": (matmul, [(30, 40), (40, 30)], (0, 1), [], 0),
+    "tanh of product": (lambda x, w: matmul(x, w).tanh() * 2, [(30, 40), (40, 30)], (0, 1), ["tanh"], 900 * 8),
+    "exp of product": (lambda x, w: matmul(x, w).exp().sum(), [(30, 40), (40, 30)], (0, 1), ["exp"], 900 * 8),
+    "softmax": (softmax_of, [(30, 40)], (0,), ["reduce", "reduce"], 60 * 8),
+    "normalized": (normalized, [(30, 40)], (0,), ["divide", "sqrt"], 60 * 8),
+    "two layers": (
+        lambda x, v, w: matmul(matmul(x, v).tanh(), w).tanh().sum(),
+        [(30, 40), (40, 30), (30, 20)],
+        (0, 1, 2),
+        ["tanh", "tanh"],
+        (900 + 600) * 8,
+    ),
+    "largest": (lambda x: x.reduce("maximum", [1]), [(30, 40)], (0,), ["reduce"], 30 * 8),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_what_is_saved_of_differentiated_programs(name):
+    program, shapes, kept, ops, size = DIFFERENTIATED[name]
+    parts = check(differentiated(program, *shapes), len(shapes))
+    assert (parts.kept_inputs, saved_ops(parts), parts.bytes_saved) == (kept, ops, size)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["fixed", "symbolic"])
+def test_random_programs_differentiated(is_dynamic):
+    differentiated = saved = 0
+    for seed in range(40):
+        whole = RandomGraph(seed, 14, is_dynamic)
+        whole.build()
+        primals = len(whole.builder.inputs)
+        wrt = [x for x in whole.builder.inputs if is_differentiable(x.meta)]
+        outputs = [n for n in whole.nodes[primals:][-3:] if is_differentiable(n.meta)]
+        cotangents = [whole.builder.input(TensorMeta(n.shape, n.dtype)) for n in outputs]
+        try:
+            found = [g for g in gradients(whole.builder, outputs, cotangents, wrt) if g is not None]
+        except Decline:
+            continue
+        results = [*outputs, *found]
+        metas = [n.meta.with_(strides=()) for n in results]
+        graph = replace(whole.builder.finish(results, metas), checks=frozenset())
+        parts = split(graph, primals, len(outputs))
+        differentiated, saved = differentiated + bool(found), saved + bool(parts.saved)
+        check_random(parts, graph, primals, seed)
+    assert differentiated > 15 and saved > 5
+
+
 # --- positions, sizes, writes
 
 
@@ -358,30 +455,13 @@ def test_what_raises_or_is_costly_runs_once():
     assert saved_ops(check(graph, 2)) == ["gather", "scan"]
 
 
-@pytest.fixture
-def parts_of_numbers():
-    """A row with two results, which NumPy runs."""
-
-    def meta(x: TensorMeta) -> TensorMeta:
-        return TupleMeta.of(TensorMeta(x.shape, x.dtype), TensorMeta(x.shape, x.dtype))
-
-    OPS.add(Op("test_modf", "extern", meta, lambda x: np.modf(x)))  # type: ignore[arg-type,return-value]
-    yield
-    del OPS._rows["test_modf"]
-
-
 @pytest.mark.parametrize("checks", [frozenset(), FLOAT_ERRORS], ids=["silent", "reporting"])
-def test_results_of_an_op_with_several(parts_of_numbers, checks):
+def test_results_of_an_op_with_several(checks):
     """The one that the program uses is saved, and so is the one that only the gradient uses: the op runs once."""
-
-    def program(cotangent, x):
-        both = x.builder.apply("test_modf", x.node)
-        fraction, whole = (Value(x.builder, x.builder.apply("item", both, index=k)) for k in range(2))
-        y = fraction * 2
-        return [y], [cotangent(y) * whole * fraction]
-
-    parts = check(replace(joint(program, (N,)), checks=checks), 1)
-    assert saved_ops(parts) == ["item", "item"] and "test_modf" not in [n.op for n in parts.backward.nodes]
+    graph = differentiated(lambda a: item(a.op("eigh", uplo="L"), 0) * 2, (30, 30))
+    parts = check(replace(graph, checks=checks), 1)
+    assert saved_ops(parts) == ["item"] and parts.bytes_saved == 30 * 30 * 8  # the vectors
+    assert "eigh" not in [n.op for n in parts.backward.nodes]
 
 
 def test_new_values_report_no_errors_in_the_forward_graph():
@@ -410,8 +490,8 @@ def test_a_result_that_uses_a_cotangent_is_refused():
 # --- random graphs: inputs after the first are the cotangents, whatever uses them a gradient
 
 
-def random_joint(seed: int, is_dynamic: bool) -> tuple[Graph, int] | None:
-    whole = RandomGraph(seed, 24, is_dynamic)
+def random_joint(seed: int, is_dynamic: bool, count: int = 24) -> tuple[Graph, int] | None:
+    whole = RandomGraph(seed, count, is_dynamic)
     writes = whole.build().writes
     inputs = whole.builder.inputs
     if len(inputs) < 2:
@@ -441,19 +521,49 @@ def test_random_graphs(is_dynamic, checks):
         if made is None:
             continue
         graph, results = made
-        sizes = {"n": 4, "m": 3}
         parts = split(replace(graph, checks=checks), 1, results)
         split_with_saved += bool(parts.saved)
         assert set(parts.forward.symbols) | set(parts.backward.symbols) <= set(graph.symbols)
-        ours, theirs = (arrays_for(graph, sizes, seed)[: len(graph.inputs)] for _ in range(2))
-        silent = replace(parts, forward=replace(parts.forward, checks=frozenset()))
-        got = run_split(silent, graph, 1, ours, sizes, compile_eager)
-        whole = compile_eager(replace(graph, checks=frozenset()), [])
-        expected = whole(*theirs, *(sizes[s] for s in graph.symbols))
-        for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
-            assert a.dtype == b.dtype and a.strides == b.strides
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        check_random(parts, graph, 1, seed)
     assert split_with_saved > 10
+
+
+def cheapest(cut: Cut) -> float:
+    """The least cost of all choices of what to save, tried one by one."""
+    demanded = [n for n in cut.demanded() if n.op == "input" or OPS[n.op].kind != "leaf"]
+    candidates = [n for n in topological(demanded) if cut.save_cost(n) is not None and (n.op == "input" or n.inputs)]
+
+    def cost(saved: tuple[Node, ...]) -> float:
+        total = sum(cut.save_cost(n) or 0 for n in saved)
+        for node in topological(demanded, saved)[len(saved) :]:
+            again = 0 if OPS[node.op].kind == "leaf" and node.op != "input" else cut.again_cost(node)
+            if again is None:
+                return math.inf
+            total += again
+        return total
+
+    assert len(candidates) <= 12
+    return min(cost(saved) for size in range(len(candidates) + 1) for saved in combinations(candidates, size))
+
+
+def test_no_other_choice_costs_less():
+    compared = 0
+    for seed in range(120):
+        made = random_joint(seed, is_dynamic=False, count=14)
+        if made is None:
+            continue
+        graph, results = made
+        program = topological([*graph.outputs[:results], *(n for _, n in graph.writes)])
+        cut = Cut(graph, frozenset(graph.inputs[1:]), frozenset(program), graph.outputs[results:])
+        early = [n for n in topological(cut.demanded()) if n.op == "input" or OPS[n.op].kind != "leaf"]
+        if len(early) > 12:
+            continue
+        crossing = cut.crossing()
+        computed = topological(cut.demanded(), crossing)[len(crossing) :]
+        again = sum(cut.again_cost(n) or 0 for n in computed if OPS[n.op].kind != "leaf")
+        assert sum(cut.save_cost(n) or 0 for n in crossing) + again == cheapest(cut)
+        compared += bool(crossing)
+    assert compared > 20
 
 
 # --- the minimum cut
