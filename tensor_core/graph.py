@@ -74,8 +74,40 @@ class Graph:
         """Every live node, inputs first, each after what it uses."""
         return topological(self.results, self.inputs)
 
+    def __call__(self, *values: Any) -> list[Any]:
+        """The outputs, by NumPy: for graphs in params of nodes, which write nothing. Takes what a compiled graph takes."""
+        return run(self, values, lambda op, *xs, **params: op.eager(*xs, **params))[0]
+
     def __str__(self) -> str:
         return print_graph(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A graph in the params of a node while the program runs: the sizes are known, and `call` is what runs it."""
+
+    graph: Graph
+    call: Callable[..., Sequence[Any]]
+    symbols: dict[str, int]
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        return self.call(*arrays)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of the outputs."""
+        return [bind(m.shape, self.symbols) for m in self.graph.metas]
+
+    @classmethod
+    def of(cls, graph: Graph, call: Callable[..., Sequence[Any]], symbols: dict[str, int]) -> Bound:
+        """`call` takes the arrays and then the graph's symbols."""
+        sizes = [symbols[s] for s in graph.symbols]
+        return cls(graph, (lambda *arrays: call(*arrays, *sizes)) if sizes else call, symbols)
+
+
+def subgraphs(node: Node) -> dict[str, Graph]:
+    """The graphs that a node of control flow runs, by the name of the param."""
+    return {name: value for name, value in node.params.items() if isinstance(value, Graph)}
 
 
 def topological(results: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:
@@ -140,6 +172,8 @@ class Builder:
             node = self._made[key] = Node(op, inputs, params, meta, self.location)
             if OPS[op].kind in ARITHMETIC_KINDS and any(n.dtype.kind in "fc" for n in (node, *inputs)):
                 self.checks |= FLOAT_ERRORS - self.ignored
+            for graph in subgraphs(node).values():
+                self.checks |= graph.checks - self.ignored
         return node
 
     @property
@@ -194,6 +228,8 @@ def symbols_of(value: Any) -> Iterator[str]:
                 yield from symbols_of(part)
         case slice():
             yield from symbols_of((value.start, value.stop, value.step))
+        case Graph():
+            yield from value.symbols
 
 
 def bind(value: Any, values: dict[str, int]) -> Any:
@@ -205,6 +241,8 @@ def bind(value: Any, values: dict[str, int]) -> Any:
             return tuple(bind(v, values) for v in value)
         case dict():
             return {k: bind(v, values) for k, v in value.items()}
+        case Graph():
+            return Bound.of(value, value, values)
         case _:
             return value
 
@@ -223,6 +261,8 @@ def verify(graph: Graph) -> None:
             continue
         if node.op not in OPS:
             raise InvalidGraph(f"no op {node.op!r} in the table")
+        for graph_inside in subgraphs(node).values():
+            verify(graph_inside)
         want = OPS[node.op].meta(*(n.meta for n in node.inputs), **node.params)
         if freeze(want.shape) != freeze(node.meta.shape) or want.dtype != node.meta.dtype:
             raise InvalidGraph(f"{node.op}({', '.join(str(n.meta) for n in node.inputs)}) is {want}, not {node.meta}")
@@ -246,7 +286,10 @@ def run(graph: Graph, inputs: Sequence[Any], call: Callable[..., Any]) -> tuple[
 
 
 def print_graph(graph: Graph) -> str:
-    """The graph as a readable Python program, with dtype, shape and the user's line."""
+    """The graph as a readable Python program, with dtype, shape and the user's line.
+
+    Graphs in params of nodes are functions inside it.
+    """
     names: dict[Node, str] = {n: f"x{i}" for i, n in enumerate(graph.inputs)}
     header = ", ".join([*(names[n] for n in graph.inputs), *graph.symbols])
     lines = [f"def {graph.name}({header}):"]
@@ -255,12 +298,24 @@ def print_graph(graph: Graph) -> str:
         if node.op == "input":
             continue
         names[node] = f"t{len(names) - len(graph.inputs)}"
-        arguments = [*(names[i] for i in node.inputs), *(f"{k}={show_param(v)}" for k, v in node.params.items())]
+        params = dict(node.params)
+        for key, inside in subgraphs(node).items():
+            params[key] = Text(f"{names[node]}_{key.removesuffix('_graph')}")
+            text = print_graph(replace(inside, name=params[key]))
+            lines += [f"    {line}" for line in text.splitlines()]
+        arguments = [*(names[i] for i in node.inputs), *(f"{k}={show_param(v)}" for k, v in params.items())]
         at = f"  {node.location}" if node.location else ""
         lines.append(f"    {names[node]} = {node.op}({', '.join(arguments)})  # {node.meta}{at}")
     lines += [f"    {names[graph.inputs[i]]}[...] = {names[n]}" for i, n in graph.writes]
     lines.append(f"    return {', '.join(names[n] for n in graph.outputs) or '()'}")
     return "\n".join(lines)
+
+
+class Text(str):
+    """What is printed as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def show_param(value: Any) -> str:

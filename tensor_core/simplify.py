@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
-from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node
+from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, subgraphs
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -37,7 +37,8 @@ def simplify(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.op != "input":
             rewriter.builder.location = node.location
-            new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **node.params)
+            params = {k: simplify(v) if isinstance(v, Graph) else v for k, v in node.params.items()}
+            new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **params)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
     # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
@@ -48,6 +49,8 @@ def simplify(graph: Graph) -> Graph:
 
 def may_report(node: Node) -> bool:
     """Does NumPy report floating-point errors in it?"""
+    if any(graph.checks for graph in subgraphs(node).values()):
+        return True
     dtypes = [n.dtype for n in (node, *node.inputs)]
     if OPS[node.op].kind not in ARITHMETIC_KINDS or not any(d.kind in "fc" for d in dtypes):
         return False

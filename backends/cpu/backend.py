@@ -46,7 +46,7 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
 def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile a graph as it is written."""
     if not is_native_graph(graph):
-        return run_in_pieces(graph, compile_pieces)
+        return run_in_pieces(graph, compile_pieces, compile_cpu)
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
     schedule, undo = with_undo(build_schedule(graph))

@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.tensor_core.graph import Graph, Node, bind, print_graph, symbols_of
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, print_graph, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
@@ -66,13 +66,22 @@ def stages_of(graph: Graph) -> dict[Node, int]:
     return stage
 
 
-def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> CompiledGraph:
-    """Compiled pieces and NumPy calls in alternation. Writes are made last, by NumPy."""
+def run_in_pieces(
+    graph: Graph, compile_piece: Callable[..., CompiledGraph], compile_graph: Callable[..., CompiledGraph]
+) -> CompiledGraph:
+    """Compiled pieces and NumPy calls in alternation. Writes are made last, by NumPy.
+
+    Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
+    """
     stage = stages_of(graph)
     last = max(stage.values(), default=0)
     foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
     externs = [[n for n in foreign if stage[n] == s] for s in range(last + 1)]
     pieces = [cut(graph, stage, s, compile_piece) for s in range(last + 1)]
+    inside = {
+        g: compile_graph(replace(g, checks=g.checks & graph.checks))
+        for g in dict.fromkeys(g for n in foreign for g in subgraphs(n).values())
+    }
 
     def call(*args: Any) -> tuple[Any, ...]:
         symbols = dict(zip(graph.symbols, args[len(graph.inputs) :]))
@@ -83,7 +92,7 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> 
             with np.errstate(**({"all": "ignore"} | raised)):
                 for node in nodes:
                     try:
-                        values[node] = run_extern(node, values, symbols)
+                        values[node] = run_extern(node, values, symbols, inside)
                     except FloatingPointError:
                         raise FloatingPointSignal from None
             if piece is not None:
@@ -96,7 +105,7 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[..., CompiledGraph]) -> 
             args[index][...] = value
         return outputs
 
-    compiled = [p.compiled for p in pieces if p is not None]
+    compiled = [*(p.compiled for p in pieces if p is not None), *inside.values()]
     source = "\n".join([comment_of(graph, stage), *(c.source for c in compiled)])
     return CompiledGraph(call, source, tuple(k for c in compiled for k in c.kernels))
 
@@ -106,13 +115,17 @@ def comment_of(graph: Graph, stage: dict[Node, int]) -> str:
     return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n*/"
 
 
-def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int]) -> Any:
+def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int], inside: dict[Graph, CompiledGraph]) -> Any:
     inputs = []
     for i in node.inputs:
         if i not in values:  # a leaf, or something that only moves one
-            values[i] = run_extern(i, values, symbols)
+            values[i] = run_extern(i, values, symbols, inside)
         inputs.append(values[i])
-    value = OPS[node.op].eager(*inputs, **bind(node.params, symbols))
+    params = bind(node.params, symbols)
+    for name, graph in subgraphs(node).items():
+        params[name] = Bound.of(graph, inside[graph].call, symbols)
+        inputs = [np.asarray(x, order="C") for x in inputs]  # as the graphs inside take them
+    value = OPS[node.op].eager(*inputs, **params)
     return value if isinstance(node.meta, TupleMeta) else np.asarray(value, node.dtype, order="C")
 
 

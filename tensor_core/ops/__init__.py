@@ -2,6 +2,7 @@
 
 from npcompile.tensor_core.ops import (
     contraction,
+    control,
     elementwise,
     extern,
     fourier,
@@ -13,4 +14,16 @@ from npcompile.tensor_core.ops import (
     sorting,
 )
 
-__all__ = ["contraction", "elementwise", "extern", "fourier", "indexing", "leaves", "linalg", "movement", "reduction", "sorting"]
+__all__ = [
+    "contraction",
+    "control",
+    "elementwise",
+    "extern",
+    "fourier",
+    "indexing",
+    "leaves",
+    "linalg",
+    "movement",
+    "reduction",
+    "sorting",
+]

@@ -97,7 +97,10 @@ def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None
         out = tuple(Value(builder, builder.apply("item", node, index=k)) for k in range(len(node.meta.items)))
     else:
         g, out = Value(builder, sums.of[node]), Value(builder, node)
-    parts = rule(g, out, *(Value(builder, i) for i in node.inputs), **node.params)
+    params = node.params
+    if OPS[node.op].kind == "control":
+        params = params | {"wanted": [i in needed for i in node.inputs]}  # its gradients are made together
+    parts = rule(g, out, *(Value(builder, i) for i in node.inputs), **params)
     parts = parts if isinstance(parts, (tuple, list)) else (parts,)
     found: list[Node | None] = []
     for i, part in zip(node.inputs, parts, strict=True):
