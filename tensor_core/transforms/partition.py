@@ -1,9 +1,8 @@
 """A program and its gradients captured together, cut where the fewest bytes pass from the one to the other.
 
 What the gradients need of the program is saved by the forward graph or computed again by the backward graph. A minimum
-cut decides: saving a value costs its bytes, computing it again a fraction of them, since fused arithmetic is cheaper
-than memory. The method is that of Chen et al., "Training deep nets with sublinear memory cost" (arXiv:1604.06174), with
-the cut of PyTorch's min_cut_rematerialization_partition.
+cut decides, as in PyTorch's min_cut_rematerialization_partition: saving a value costs its bytes, computing it again a
+fraction of them, since fused arithmetic is cheaper than memory.
 """
 
 from __future__ import annotations
@@ -49,9 +48,15 @@ def split(graph: Graph, primals: int, results: int) -> Split:
     program writes is therefore never kept but saved, as it was before. So are results, which belong to the caller:
     the forward graph gives a result that is saved twice.
 
-    Values of elementwise and moving ops may be computed again; reductions, products, scans, gathers, updates at places
-    that are data and what libraries do are not, nor what can raise. What only the gradients need is computed by the
-    forward graph only where that saves bytes and reports no error that the program would not.
+    Values of elementwise and moving ops may be computed again, in bounded chains within one kernel; reductions,
+    products, scans, gathers, updates at places that are data and what libraries do are not, nor what can raise. What
+    only the gradients need is computed by the forward graph only where that saves bytes and reports no error that the
+    program would not.
+
+    >>> parts = split(joint, 2, 1)  # joint(x, y, cotangent) -> result, gradient of x, gradient of y
+    >>> forward, backward = (compile_eager(graph, []) for graph in (parts.forward, parts.backward))
+    >>> result, *saved = forward(x, y)
+    >>> gradients = backward(*((x, y)[k] for k in parts.kept_inputs), *saved, cotangent)
     """
     program = topological([*graph.outputs[:results], *(node for _, node in graph.writes)])
     cut = Cut(graph, frozenset(graph.inputs[primals:]), frozenset(program), graph.outputs[results:])
@@ -120,7 +125,7 @@ SIMPLE = frozenset(
     + ["copysign", "concatenate", "slice_update"]
 )
 CHAIN = 64  # ops one after another that may be computed again: longer kernels keep their values in memory
-# For each byte of the result: a store and a load are worth 64 additions and 8 calls of exp.
+# For each byte of the result, an estimate: a store and a load are worth 64 additions or 8 calls of exp.
 SIMPLE_COST, FUNCTION_COST = 1, 8
 
 
