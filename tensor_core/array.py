@@ -43,6 +43,10 @@ class Storage:
     def is_written(self) -> bool:
         return self.node is not self.original
 
+    def write(self, steps: Sequence[Step], value: Node) -> None:
+        """Replace what the view `steps` shows by `value`."""
+        self.node = updated(self.builder, self.node, steps, value)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -91,15 +95,7 @@ class Array:
         if not self.meta.writeable:
             raise Decline("assignment destination is read-only")
         value = reshaped(self.builder, value, self.shape)  # sizes that were found equal may be written differently
-        self.storage.node = self._updated(self.storage.node, self.steps, value)
-
-    def _updated(self, base: Node, steps: Sequence[Step], value: Node) -> Node:
-        if not steps:
-            return value
-        first, rest = steps[0], steps[1:]
-        rule = STEPS[first.kind]
-        inner = self._updated(rule.read(self.builder, base, first.param), rest, value) if rest else value
-        return rule.update(self.builder, base, inner, first.param)
+        self.storage.write(self.steps, value)
 
     def view(self, kind: str, param: Any, meta: TensorMeta) -> Array:
         """An array of the same memory, seen through one more step."""
@@ -107,6 +103,16 @@ class Array:
 
     def __repr__(self) -> str:
         return f"Array({self.meta}{'' if self.meta.boxed else ' scalar'})"
+
+
+def updated(builder: Builder, base: Node, steps: Sequence[Step], value: Node) -> Node:
+    """Contents `base` with what the view `steps` shows replaced by `value`."""
+    if not steps:
+        return value
+    first, rest = steps[0], steps[1:]
+    rule = STEPS[first.kind]
+    inner = updated(builder, rule.read(builder, base, first.param), rest, value) if rest else value
+    return rule.update(builder, base, inner, first.param)
 
 
 def fresh(builder: Builder, node: Node, meta: TensorMeta | None = None, *, boxed: bool = True) -> Array:

@@ -24,6 +24,8 @@ def known_contents(node: Node) -> np.ndarray | None:
 
     Where a size is symbolic the result has dtype object and holds Dims.
     """
+    if (contents := getattr(node, "known", None)) is not None:  # evaluated already
+        return contents
     if depends_on_data(node):
         return None
     done: dict[Node, np.ndarray | None] = {}

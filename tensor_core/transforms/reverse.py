@@ -6,7 +6,7 @@ transposed Jacobians without conjugation: the rule of a holomorphic f is g * f'(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,26 +24,34 @@ def is_differentiable(meta: TensorMeta) -> bool:
     return meta.dtype.kind in "fc"
 
 
+def keep_cotangent(node: Node, cotangent: Node) -> Node:
+    return cotangent
+
+
 def gradients(
-    builder: Builder, outputs: Sequence[Node], cotangents: Sequence[Node | None], wrt: Sequence[Node]
+    builder: Builder,
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node | None],
+    wrt: Sequence[Node],
+    visit: Callable[[Node, Node], Node] = keep_cotangent,
 ) -> list[Node | None]:
     """The vector-Jacobian product: for each node of `wrt`, the sum of d output / d node times the output's cotangent.
 
     A cotangent has its output's shape and dtype. None, given or returned, is zero: a node that no output depends on
-    has none. `builder` makes the new nodes; gradients of gradients are taken by calling this again.
+    has none. `builder` makes the new nodes; gradients of gradients are taken by calling this again. `visit` is called
+    with each node and its cotangent when that is complete, and gives the one to go on with.
 
     Declines at an op that has no derivative.
     """
     order = topological(outputs)
-    needed: set[Node] = set(wrt)
-    for node in order:
-        if is_differentiable(node.meta) and any(i in needed for i in node.inputs):
-            needed.add(node)
+    needed = depending(order, wrt)
     sums = Sums(builder)
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None and output in needed:
             sums.add(output, cotangent)
     for node in reversed(order):
+        if node in sums.of:
+            sums.of[node] = visit(node, sums.of[node])
         if not sums.has(node) or not any(i in needed for i in node.inputs):
             continue
         if node.op == "item":
@@ -53,6 +61,16 @@ def gradients(
             if part is not None:
                 sums.add(i, part)
     return [sums.of.get(node) for node in wrt]
+
+
+def depending(order: Sequence[Node], wrt: Iterable[Node]) -> set[Node]:
+    """`wrt`, and what of `order`, a topological one, a derivative with respect to it passes through."""
+    needed = set(wrt)
+    for node in order:
+        is_constant = node.op == "alias" and node.params["name"] is None
+        if not is_constant and is_differentiable(node.meta) and any(i in needed for i in node.inputs):
+            needed.add(node)
+    return needed
 
 
 @dataclass(slots=True)
@@ -77,6 +95,11 @@ class Sums:
         return node in self.of or node in self.items
 
 
+def rule_of(node: Node) -> Callable | None:
+    """The op's rule; a node that computes what no op does has its own."""
+    return getattr(node, "vjp", None) or OPS[node.op].vjp
+
+
 def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None]:
     """What one node hands to each of its inputs, by its rule; None for inputs that need nothing.
 
@@ -84,7 +107,7 @@ def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None
     for zero, or a function that gives one of these: it is called when the input needs it. Of an op with several results
     `g` is a tuple, with None for results that nothing depends on, and `out` is a tuple as well.
     """
-    builder, rule = sums.builder, OPS[node.op].vjp
+    builder, rule = sums.builder, rule_of(node)
     if rule is None:
         at = f" ({node.location})" if node.location else ""
         raise Decline(f"{node.op}{at} has no derivative", "docs/gradients.md lists the ops without one, and why.")
@@ -98,7 +121,7 @@ def contributions(sums: Sums, node: Node, needed: set[Node]) -> list[Node | None
     else:
         g, out = Value(builder, sums.of[node]), Value(builder, node)
     params = node.params
-    if OPS[node.op].kind == "control":
+    if node.op in OPS and OPS[node.op].kind == "control":
         params = params | {"wanted": [i in needed for i in node.inputs]}  # its gradients are made together
     parts = rule(g, out, *(Value(builder, i) for i in node.inputs), **params)
     parts = parts if isinstance(parts, (tuple, list)) else (parts,)

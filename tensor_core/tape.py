@@ -1,0 +1,258 @@
+"""The Builder of eager Tensors: it evaluates each node as it makes it, and keeps what gradients will need.
+
+The graph is functional while the memory is shared. A `TapeStorage` is real memory together with the node of its present
+contents; a write changes the memory in place and puts another node there. Every node knows which `Memory` its value lies
+in and how often that had been written, so that a value that is no longer what it was is never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from npcompile.tensor_core.array import Array, Step, Storage, updated
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tensors.views import read_through, view_of
+from npcompile.tensor_core.transforms.reverse import is_differentiable
+
+# Is what is computed here recorded for gradients? Each thread, and each task, has its own answer.
+RECORDING: ContextVar[bool] = ContextVar("RECORDING", default=True)
+
+
+@contextmanager
+def recording(is_on: bool) -> Iterator[None]:
+    token = RECORDING.set(is_on)
+    try:
+        yield
+    finally:
+        RECORDING.reset(token)
+
+
+class Memory:
+    """A block of memory that values lie in: how often it was written, and whether some storage has it for its own."""
+
+    __slots__ = ("is_owned", "items", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.is_owned = False
+        self.items: tuple[Memory, ...] = ()  # of a tuple of arrays: the memory of each
+
+
+class Overwritten(RuntimeError):
+    """A value that a gradient needs is not there any more."""
+
+    def __init__(self, node: TapeNode):
+        super().__init__(f"{node} was changed in place")
+        self.node = node
+
+
+class TapeNode(Node):
+    """A node with its value. One that needs no gradient keeps no inputs, so that no graph grows behind it."""
+
+    __setattr__ = object.__setattr__  # a Node is frozen; what the tape knows of one changes
+    __slots__ = (
+        *("content", "memory", "version", "needs_grad", "is_present", "is_freed"),
+        *("leaf", "retain", "hooks", "vjp", "error"),
+    )
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[TapeNode, ...],
+        params: dict[str, Any],
+        meta: TensorMeta,
+        content: Any,
+        memory: Memory,
+        needs_grad: bool = False,
+    ):
+        Node.__init__(self, op, inputs, params, meta)
+        self.content = content  # an ndarray, or a tuple for TupleMeta; None: not evaluated yet
+        self.memory = memory
+        self.version = memory.version
+        self.needs_grad = needs_grad
+        self.is_present = False  # an alias that a storage made because its memory was written outside of the graph
+        self.is_freed = False
+        self.leaf: ref | None = None  # the Tensor whose `grad` this node's gradient is added to
+        self.retain: ref | None = None  # a Tensor computed by this node whose `grad` is set
+        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+        self.vjp: Callable | None = None  # in place of the op's own rule
+        self.error: str | None = None  # why there is no gradient
+
+    @property
+    def value(self) -> Any:
+        """The ndarray (or tuple of them) as it was when the node was made. Raises Overwritten when it is gone."""
+        if self.version != self.memory.version:
+            raise Overwritten(self)
+        if self.content is None:
+            self.content = OPS[self.op].eager(*(i.value for i in self.inputs), **self.params)  # type: ignore[attr-defined]
+        return self.content
+
+    @property
+    def known(self) -> np.ndarray | None:
+        """The value, for who asks when capturing what an array holds; not where a gradient would be lost with it."""
+        return None if self.needs_grad or isinstance(self.meta, TupleMeta) else self.value
+
+    @property
+    def is_leaf(self) -> bool:
+        """Does the gradient end here, in a Tensor's `grad`?"""
+        return self.leaf is not None
+
+    @property
+    def graph_node(self) -> TapeNode:
+        """The node that computed this value: not the alias that stands for it since the memory was written."""
+        return self.inputs[0] if self.is_present and self.inputs else self  # type: ignore[return-value]
+
+
+class Tape(Builder):
+    """Evaluates at once. Nothing is hash-consed: a node is one evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
+        row = OPS[op]
+        meta = row.meta(*(n.meta for n in inputs), **params)
+        needs_grad = RECORDING.get() and any(n.needs_grad for n in inputs) and is_differentiable(meta)  # type: ignore[attr-defined]
+        if needs_grad and (row.kind == "update" or any(n.content is None for n in inputs)):  # type: ignore[attr-defined]
+            # The storage that is written does it in place: a copy is made only where something asks for this value.
+            return TapeNode(op, inputs, params, meta, None, Memory(), True)  # type: ignore[arg-type]
+        content = row.eager(*(n.value for n in inputs), **params)  # type: ignore[attr-defined]
+        memory = memory_of(op, content, inputs, params)  # type: ignore[arg-type]
+        if needs_grad:
+            return TapeNode(op, inputs, params, meta, content, memory, True)  # type: ignore[arg-type]
+        if not inputs or (op == "broadcast_to" and inputs[0].op == "constant"):  # rules ask for constants
+            return TapeNode(op, inputs, params, meta, content, memory)  # type: ignore[arg-type]
+        return data_node(content, memory, meta)
+
+    def input(self, meta: TensorMeta, argument: str = "") -> Node:
+        raise AssertionError("a Tape has no inputs: its nodes have values")
+
+
+def memory_of(op: str, content: Any, inputs: Sequence[TapeNode], params: dict[str, Any]) -> Memory:
+    """The memory of an input that a result is a view of, else memory of its own."""
+    if isinstance(content, tuple):
+        memory = Memory()
+        memory.items = tuple(Memory() for _ in content)
+        return memory
+    if op == "item":
+        return inputs[0].memory.items[params["index"]]
+    for i in inputs:
+        if content is i.content or (content.base is not None and np.may_share_memory(content, i.content)):
+            return i.memory
+    return Memory()
+
+
+def data_node(data: Any, memory: Memory, meta: TensorMeta | None = None) -> TapeNode:
+    """A node for memory that is just there."""
+    return TapeNode("input", (), {"index": None}, meta_of(data) if meta is None else meta, data, memory)
+
+
+def alias_node(node: TapeNode, data: np.ndarray, memory: Memory, is_present: bool = False) -> TapeNode:
+    """The same value of the graph, held in other memory."""
+    if not node.needs_grad:
+        return data_node(data, memory)
+    alias = TapeNode("alias", (node,), {"name": ""}, meta_of(data), data, memory, True)
+    alias.is_present = is_present
+    return alias
+
+
+def meta_of(data: np.ndarray) -> TensorMeta:
+    return TensorMeta(data.shape, data.dtype, data.strides, writeable=data.flags.writeable)
+
+
+TAPE = Tape()
+
+
+class TapeStorage(Storage):
+    """Real memory that Tensors see through view steps."""
+
+    __slots__ = ("data", "is_locked", "memory", "present")
+
+    def __init__(self, data: np.ndarray, memory: Memory, present: TapeNode | None = None):
+        self.builder = TAPE
+        self.meta = meta_of(data)
+        self.source = None
+        self.data = data  # what the array that owns the memory shows
+        self.memory = memory
+        memory.is_owned = True
+        self.present = data_node(data, memory, self.meta) if present is None else present
+        self.is_locked = ""  # why values that need gradients cannot be written here
+
+    @property
+    def needs_grad(self) -> bool:
+        return self.present.needs_grad
+
+    @property
+    def node(self) -> TapeNode:  # type: ignore[override]
+        """The present contents. Writes that the graph does not know of (of detached Tensors, under no_grad) show in
+        the value, and the gradient is that of what was there."""
+        if self.present.version != self.memory.version:
+            self.present = alias_node(self.present.graph_node, self.data, self.memory, is_present=True)
+        return self.present
+
+    def write(self, steps: Sequence[Step], value: Node) -> None:
+        assert isinstance(value, TapeNode)
+        node = self.node
+        if not (RECORDING.get() and is_differentiable(self.meta) and (node.needs_grad or value.needs_grad)):
+            self.store(steps, value)
+            return
+        if self.is_locked:
+            raise RuntimeError(self.is_locked)
+        if node.graph_node.is_leaf:
+            what = "a view of a leaf Tensor" if steps else "a leaf Tensor"
+            raise RuntimeError(
+                f"{what} that requires grad cannot be changed in place: its gradient would be lost. "
+                "Compute a new Tensor (x = x + y), change x.clone(), or change it under npc.no_grad()."
+            )
+        contents = updated(TAPE, node, steps, value)
+        self.store(steps, value)
+        self.present = alias_node(contents, self.data, self.memory)  # type: ignore[arg-type]
+
+    def store(self, steps: Sequence[Step], value: TapeNode) -> None:
+        np.copyto(view_of(self.data, steps), value.value)
+        self.memory.version += 1
+
+
+class TapeArray(Array):
+    """What one Tensor shows. It keeps the node of its contents, so that all uses of the Tensor are uses of one node."""
+
+    __slots__ = ("parent", "seen", "seen_in")
+
+    def __init__(self, storage: TapeStorage, steps: tuple[Step, ...], meta: TensorMeta, parent: TapeArray | None = None):
+        super().__init__(storage, steps, meta)
+        self.parent = parent  # the Tensor this is a view of: its steps are the first of these
+        self.seen: Node | None = None
+        self.seen_in: Node | None = None  # the contents of the storage that `seen` was read from
+
+    @property
+    def node(self) -> Node:
+        contents = self.storage.node
+        if self.seen_in is contents:
+            assert self.seen is not None
+            return self.seen
+        stale = [self]
+        while (parent := stale[-1].parent) is not None and parent.seen_in is not contents:
+            stale.append(parent)
+        for array in reversed(stale):
+            base, done = (array.parent.seen, len(array.parent.steps)) if array.parent is not None else (contents, 0)
+            assert base is not None
+            array.see(contents, read_through(TAPE, base, array.steps[done:]))
+        assert self.seen is not None
+        return self.seen
+
+    def see(self, contents: Node, node: Node) -> None:
+        self.seen_in, self.seen = contents, node
+
+    def keep_contents(self) -> None:
+        """Give the graph a copy of the present contents, before they are overwritten by what is computed from them."""
+        node = self.node
+        assert isinstance(node, TapeNode)
+        self.see(self.storage.node, alias_node(node, node.value.copy(), Memory()))

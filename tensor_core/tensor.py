@@ -1,0 +1,438 @@
+"""The eager Tensor: a NumPy array with gradients. Every operation is NumPy's; results are Tensors."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.tensors import activations, backward
+from npcompile.tensor_core.tensors.dispatch import SURFACE, Call, perform, plain
+from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, require_numbers
+from npcompile.tensor_core.tensors.modes import enable_grad, is_grad_enabled, no_grad
+
+__all__ = [
+    "RemovableHook",
+    "Tensor",
+    "asarray",
+    "attach",
+    "enable_grad",
+    "from_dlpack",
+    "from_numpy",
+    "gradients_of",
+    "is_grad_enabled",
+    "lost",
+    "no_grad",
+    "tensor",
+]
+
+OPERANDS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple)  # what NumPy's operators take besides Tensors
+
+
+class Tensor(Handle):
+    """A NumPy array on a device, whose operations are recorded where it requires a gradient.
+
+    NumPy's functions, ufuncs, operators and the methods of ndarray work on Tensors and give Tensors, with the values,
+    dtypes, memory order and views that NumPy gives; where NumPy gives a scalar there is a Tensor of no dimensions.
+    Made by `tensor`, `from_numpy`, `zeros`, ...
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> np.sum(x * x).backward()
+    >>> x.grad
+    Tensor([2., 4.], dtype=float64)
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    def __init__(self, data: Any, dtype: Any = None, *, requires_grad: bool = False):
+        """A copy of `data`, as `tensor(data, dtype, requires_grad=requires_grad)` makes."""
+        self._data, self._link, self.grad = require_numbers(np.array(plain(data), dtype)), None, None
+        if requires_grad:
+            self.requires_grad_()
+
+    # --- NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out", ())
+        if not all(isinstance(v, (Tensor, *OPERANDS)) or v is None or v is ... for v in (*inputs, *out)):
+            return NotImplemented
+        if out == (...,):  # an array where there would be a scalar: Tensors always are
+            del kwargs["out"]
+        return perform(ufunc_call(ufunc, method), inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if not all(issubclass(t, Tensor) or t is np.ndarray for t in types):
+            return NotImplemented
+        return perform(function_call(function), args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    # --- subscripts
+
+    def __getitem__(self, key: Any) -> Any:
+        return perform(Call("x[...]", operator.getitem, SURFACE.operators["getitem"]), (self, plain(key)), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        call = Call("x[...] = y", operator.setitem, SURFACE.operators["setitem"], written=0)
+        perform(call, (self, plain(key), value), {})
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-D Tensor")
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        return plain(value) in self._data
+
+    # --- attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        return self._data.size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self._data.strides
+
+    @property
+    def itemsize(self) -> int:
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+    @property
+    def flags(self) -> Any:
+        """Of the array; to be read."""
+        return self._data.flags
+
+    @property
+    def device(self) -> str:
+        """Where the numbers are: "cpu"."""
+        return "cpu"
+
+    @property
+    def T(self) -> Any:
+        return perform(attribute_call("T"), (self,), {})
+
+    @property
+    def mT(self) -> Any:
+        return perform(attribute_call("mT"), (self,), {})
+
+    @property
+    def real(self) -> Any:
+        return perform(attribute_call("real"), (self,), {})
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> Any:
+        return perform(attribute_call("imag"), (self,), {})
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
+
+    # --- gradients
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Add the gradient of this Tensor to `.grad` of every leaf that it was computed from.
+
+        `gradient`, of this Tensor's shape, is what the derivative is multiplied with from the left; a Tensor of one
+        element needs none. The recorded graph is freed then, unless `retain_graph`. With `create_graph` the gradients
+        are recorded themselves, so that they have gradients.
+        RuntimeError when there is no gradient, and why.
+        """
+        given = None if gradient is None else [gradient]
+        backward.backward([self], given, retain_graph=retain_graph, create_graph=create_graph)
+
+    def clone(self) -> Tensor:
+        """A copy in its own memory, through which gradients flow."""
+        return self.copy("K")  # type: ignore[attr-defined]
+
+    # --- conversions
+
+    def to(self, device: str) -> Tensor:
+        """The Tensor on a device: itself when it is there."""
+        if device == "cpu":
+            return self
+        raise RuntimeError(
+            f"no device {device!r} here, Tensors are on 'cpu'. 'cuda' needs an NVIDIA GPU and the extra npcompile[cuda12] "
+            "or npcompile[cuda13]."
+        )
+
+    def cpu(self) -> Tensor:
+        return self.to("cpu")
+
+    def item(self, *args: Any) -> Any:
+        """The element as a Python number; of several, the one at the position given."""
+        return self._data.item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def __float__(self) -> float:
+        return float(self._data)
+
+    def __int__(self) -> int:
+        return int(self._data)
+
+    def __complex__(self) -> complex:
+        return complex(self._data)
+
+    def __index__(self) -> int:
+        return operator.index(self._data)
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._data[()], spec) if not self._data.ndim else format(str(self), spec)
+
+    def __repr__(self) -> str:
+        notes = [f"dtype={self.dtype}"]
+        if self.grad_fn is not None:
+            notes.append(f"grad_fn={self.grad_fn}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        if not self.size:
+            notes.insert(0, f"shape={self.shape}")
+        return f"Tensor({np.array2string(self._data, separator=', ', prefix='Tensor(')}, {', '.join(notes)})"
+
+    # --- exchange
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+        if self.requires_grad:
+            raise BufferError("a Tensor that requires grad cannot be exported: use x.detach().")
+        return self._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuilt, (type(self), self._data, self.requires_grad)
+
+    def __copy__(self) -> Tensor:
+        if self.requires_grad and not self.is_leaf:
+            return self._of(self._data, self._link)
+        return self.detach().requires_grad_(self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError("only leaf Tensors have deep copies: this one belongs to a graph. Use x.detach().clone().")
+        made = self._of(self._data.copy(order="K")).requires_grad_(self.requires_grad)
+        memo[id(self)] = made
+        made.grad = copy.deepcopy(self.grad, memo)
+        return made
+
+    softmax = activations.softmax
+    relu = activations.relu
+    gelu = activations.gelu
+    sigmoid = activations.sigmoid
+
+
+def rebuilt(kind: type[Tensor], data: np.ndarray, requires_grad: bool) -> Tensor:
+    """What a pickle makes."""
+    return kind._of(data).requires_grad_(requires_grad)
+
+
+# --- calls of NumPy
+
+IN_PLACE = (np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis)  # they change their first argument
+
+
+@lru_cache(maxsize=1024)
+def function_call(function: Any) -> Call:
+    written = 0 if function in IN_PLACE else None
+    return Call(f"np.{function.__name__}", function, SURFACE.functions.get(function), written, function)
+
+
+@lru_cache(maxsize=1024)
+def ufunc_call(ufunc: np.ufunc, method: str) -> Call:
+    if method == "__call__":
+        return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc))
+    captured = SURFACE.ufunc_methods.get(method)
+    bound = captured and (lambda builder, *args, **kwargs: captured(builder, ufunc, *args, **kwargs))
+    return Call(f"np.{ufunc.__name__}.{method}", getattr(ufunc, method), bound, 0 if method == "at" else None)
+
+
+@lru_cache(maxsize=256)
+def attribute_call(name: str) -> Call:
+    return Call(f"x.{name}", operator.attrgetter(name), SURFACE.attributes.get(name))
+
+
+@lru_cache(maxsize=256)
+def method_call(name: str) -> Call:
+    return Call(f"x.{name}", getattr(np.ndarray, name), SURFACE.methods.get(name), 0 if name in CHANGING else None)
+
+
+@lru_cache(maxsize=256)
+def operator_call(symbol: str, native: Callable[..., Any]) -> Call:
+    in_place = 0 if symbol.endswith("=") and symbol not in COMPARISONS else None
+    return Call(symbol, native, SURFACE.operators.get(symbol), in_place)
+
+
+# Methods of ndarray that Tensors do not have: they are about bytes and files.
+LEFT_OUT = ("byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "to_device", "tofile")
+CHANGING = ("fill", "partition", "put", "sort")  # methods that change the array itself
+COMPARISONS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+UNARY: dict[str, Callable[..., Any]] = {"-x": operator.neg, "+x": operator.pos, "~x": operator.invert, "absx": operator.abs}
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "divmod": divmod,
+}
+
+
+def method(name: str) -> Callable[..., Any]:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return perform(method_call(name), (self, *args), kwargs)
+
+    call.__name__, call.__qualname__, call.__doc__ = name, f"Tensor.{name}", f"As ndarray.{name}."
+    return call
+
+
+def binary(symbol: str, native: Callable[..., Any], is_reflected: bool = False) -> Callable[[Tensor, Any], Any]:
+    def call(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, (Tensor, *OPERANDS)):
+            return NotImplemented
+        return perform(operator_call(symbol, native), (other, self) if is_reflected else (self, other), {})
+
+    return call
+
+
+def unary(symbol: str, native: Callable[..., Any]) -> Callable[[Tensor], Any]:
+    return lambda self: perform(operator_call(symbol, native), (self,), {})
+
+
+def define_operators() -> None:
+    for name in dir(np.ndarray):
+        if (
+            not name.startswith("_")
+            and name not in LEFT_OUT
+            and not hasattr(Tensor, name)
+            and callable(getattr(np.ndarray, name))
+        ):
+            setattr(Tensor, name, method(name))
+    for symbol, native in UNARY.items():
+        setattr(Tensor, dunder(native), unary(symbol, native))
+    for symbol, native in (BINARY | COMPARISONS).items():
+        setattr(Tensor, dunder(native), binary(symbol, native))
+    for symbol, native in BINARY.items():
+        name = dunder(native).strip("_")
+        setattr(Tensor, f"__r{name}__", binary(symbol, native, is_reflected=True))
+        if native is not divmod:
+            setattr(Tensor, f"__i{name}__", binary(f"{symbol}=", getattr(operator, f"__i{name}__")))
+
+
+def dunder(native: Callable[..., Any]) -> str:
+    """The special method that the operator calls."""
+    return f"__{native.__name__.strip('_')}__"
+
+
+define_operators()
+
+
+# --- Tensors from what there is
+
+
+def tensor(data: Any, dtype: Any = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
+    """A Tensor with a copy of `data`: an array, a number, Tensors, nested lists of these. dtypes are NumPy's.
+
+    TypeError for what is no array of numbers.
+    """
+    return Tensor(data, dtype, requires_grad=requires_grad).to(device)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A Tensor of the array's own memory: both see what is written to either. A read-only array stays read-only."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}: use tensor() or asarray().")
+    return Tensor._of(require_numbers(np.asarray(array)))
+
+
+def asarray(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
+    """A Tensor with the contents of `data`, without a copy where that is possible: then they share memory."""
+    if isinstance(data, Tensor):
+        return (data if dtype is None else data.astype(dtype, copy=False)).to(device)  # type: ignore[attr-defined]
+    return Tensor._of(require_numbers(np.asarray(plain(data), dtype))).to(device)
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A Tensor of the memory of an array of another library that exports DLPack, on the CPU."""
+    return Tensor._of(require_numbers(np.from_dlpack(x)))
+
+
+# --- programs compiled elsewhere
+
+
+def attach(
+    outputs: Sequence[np.ndarray],
+    inputs: Sequence[Tensor],
+    call: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
+) -> list[Tensor]:
+    """Tensors around arrays that a program computed from `inputs`.
+
+    Their gradient is one call of `call` with the cotangents of all outputs (None: zero), when all are known. It gives
+    one array of the input's shape and dtype for each input, or None for zero. Outputs of integers have no gradient.
+    """
+    return backward.attach(Tensor, outputs, inputs, call)
+
+
+def lost(outputs: Sequence[np.ndarray], message: str) -> list[Tensor]:
+    """Tensors around arrays whose gradient is lost: `backward` of them, or of what they go into, raises RuntimeError."""
+    return backward.lost(Tensor, outputs, message)
+
+
+def gradients_of(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    cotangents: Sequence[Any] | None = None,
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> list[Tensor | None]:
+    """The gradients of the outputs (times their cotangents) with respect to `inputs`; None where nothing depends on one.
+
+    No `.grad` is changed. The other arguments are those of `Tensor.backward`.
+    """
+    return backward.gradients_of(outputs, inputs, cotangents, retain_graph=retain_graph, create_graph=create_graph)

@@ -1,0 +1,242 @@
+"""Gradients of Tensors: the tape's nodes walked backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.graph import Node, topological
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tape import (
+    RECORDING,
+    TAPE,
+    Memory,
+    Overwritten,
+    TapeArray,
+    TapeNode,
+    TapeStorage,
+    data_node,
+    is_differentiable,
+    memory_of,
+    meta_of,
+    recording,
+)
+from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded
+from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tensor_core.transforms.value import Value
+
+SECOND_TIME = (
+    "backward a second time through a graph that was freed by the first time: "
+    "call the first backward with retain_graph=True, or compute the result again."
+)
+
+
+def backward(
+    outputs: Sequence[Handle],
+    cotangents: Sequence[Any] | None = None,
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> None:
+    """Add to `.grad` of every leaf the derivative of the outputs' products with their cotangents.
+
+    Without cotangents the outputs have one element each. The graph is freed, unless `retain_graph`; with `create_graph`
+    the gradients have gradients themselves.
+    """
+    walk(outputs, cotangents, None, retain_graph, create_graph)
+
+
+def gradients_of(
+    outputs: Sequence[Handle],
+    inputs: Sequence[Handle],
+    cotangents: Sequence[Any] | None = None,
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> list[Any]:
+    """The gradients of the outputs with respect to `inputs` as Tensors, None where nothing depends on one.
+
+    No `.grad` is changed. The other arguments are those of `backward`.
+    """
+    for given in inputs:
+        if not given.requires_grad:
+            raise RuntimeError("one of the Tensors to differentiate with respect to does not require grad.")
+    nodes = [i._node.graph_node for i in inputs]
+    found = walk(outputs, cotangents, nodes, retain_graph, create_graph)
+    return [None if node is None else from_node(type(i), node) for i, node in zip(inputs, found)]
+
+
+def walk(
+    outputs: Sequence[Handle], cotangents: Sequence[Any] | None, wrt: Sequence[TapeNode] | None, retain: bool, create: bool
+) -> list[Any]:
+    kind, nodes = type(outputs[0]), []
+    given = [None] * len(outputs) if cotangents is None else cotangents
+    for output in outputs:
+        if not output.requires_grad:
+            raise RuntimeError(
+                "backward of a Tensor that does not require grad: no Tensor that it was computed from does, "
+                "or it was computed under no_grad."
+            )
+        nodes.append(output._node)
+    seeds = [seed(output, cotangent) for output, cotangent in zip(outputs, given, strict=True)]
+    order: list[Any] = topological(nodes)
+    leaves = [n for n in order if n.needs_grad and not n.inputs]
+    current: list[TapeNode] = []
+
+    def visit(node: Node, cotangent: Node) -> Node:
+        assert isinstance(node, TapeNode) and isinstance(cotangent, TapeNode)
+        current[:] = [node]
+        if node.is_freed:
+            raise RuntimeError(SECOND_TIME)
+        if node.error is not None:
+            raise RuntimeError(node.error)
+        for hook in list((node.hooks or {}).values()):
+            cotangent = hooked(hook, kind, cotangent)
+        owner = None if node.retain is None else node.retain()
+        if owner is not None:
+            owner.grad = from_node(kind, cotangent)
+        if wrt is None and node.leaf is not None and (leaf := node.leaf()) is not None:
+            accumulate(leaf, cotangent, create)
+        return cotangent
+
+    try:
+        with recording(create), np.errstate(all="ignore"):
+            found = gradients(TAPE, nodes, seeds, leaves if wrt is None else wrt, visit)
+    except Overwritten as error:
+        raise RuntimeError(overwritten(current[0], error.node)) from None
+    except Decline as decline:
+        raise RuntimeError(f"no gradient: {decline.reason}. {decline.hint}") from None
+    if not (retain or create):
+        free(order)
+    return found
+
+
+def seed(output: Handle, cotangent: Any) -> TapeNode:
+    """What the gradient of an output begins with: ones, or what the caller gave."""
+    meta = meta_of(output._data)
+    if cotangent is None:
+        if output._data.size != 1:
+            raise RuntimeError(
+                f"backward of a Tensor of shape {output._data.shape} needs a gradient of that shape: "
+                "only a Tensor with one element has a gradient of its own (x.sum().backward())."
+            )
+        return data_node(np.ones(meta.shape, meta.dtype), Memory())
+    node = cotangent._node if isinstance(cotangent, Handle) else data_node(np.array(cotangent), Memory())
+    if node.shape != meta.shape:
+        raise RuntimeError(f"the gradient has shape {node.shape}, and the Tensor {meta.shape}: they must be the same.")
+    if node.dtype == meta.dtype:
+        return node
+    if not np.can_cast(node.dtype, meta.dtype, "same_kind"):
+        raise RuntimeError(f"a gradient of dtype {node.dtype} for a Tensor of dtype {meta.dtype}: convert it with astype.")
+    return TAPE.apply("cast", node, dtype=meta.dtype)  # type: ignore[return-value]
+
+
+def hooked(hook: Callable[[Any], Any], kind: type[Handle], cotangent: TapeNode) -> TapeNode:
+    result = hook(from_node(kind, cotangent))
+    if result is None:
+        return cotangent
+    node = result._node if isinstance(result, Handle) else None
+    if node is None or node.shape != cotangent.shape or node.dtype != cotangent.dtype:
+        raise RuntimeError(f"a hook gives None, or a Tensor of the gradient's shape and dtype ({cotangent.meta}), not {result!r}")
+    return node
+
+
+def accumulate(leaf: Handle, cotangent: TapeNode, create: bool) -> None:
+    """leaf.grad += cotangent."""
+    if leaf.grad is None:
+        leaf.grad = from_node(type(leaf), cotangent)
+    elif create or leaf.grad.requires_grad or not leaf.grad._data.flags.writeable:
+        leaf.grad = from_node(type(leaf), TAPE.apply("add", leaf.grad._node, cotangent))  # type: ignore[arg-type]
+    else:
+        leaf.grad._data[...] += cotangent.value
+        leaf.grad._wrote()
+
+
+def overwritten(reader: TapeNode, lost: TapeNode) -> str:
+    made = "an operand" if lost.op == "input" else f"the result of {lost.op}"
+    return (
+        f"the gradient of {reader.op} needs a value that was changed in place since: {made}, {lost.meta}, was at version "
+        f"{lost.version} and is at version {lost.memory.version}. Change a copy (x = x + y in place of x += y, or x.clone()), "
+        "or change it after backward."
+    )
+
+
+def free(order: Sequence[Any]) -> None:
+    """Let go of what the nodes were computed from. Views hold nothing but their base, and stay usable."""
+    for node in order:
+        is_view = node.op in OPS and OPS[node.op].kind == "movement" and node.op != "concatenate"
+        if node.needs_grad and node.inputs and not is_view:
+            node.inputs, node.vjp, node.is_freed = (), None, True
+
+
+# --- results of compiled programs
+
+
+def attach(
+    kind: type[Handle],
+    outputs: Sequence[np.ndarray],
+    inputs: Sequence[Handle],
+    call: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
+) -> list[Any]:
+    """Tensors around arrays that a program computed from `inputs`.
+
+    Their gradient is one call of `call` with the cotangents of all outputs (None: zero), when all are known. It gives
+    one array of the input's shape and dtype for each input, or None for zero. Outputs of integers have no gradient.
+    """
+    outputs = [np.asarray(o) for o in outputs]
+    if not is_recorded(*inputs) or not any(is_differentiable(meta_of(o)) for o in outputs):
+        return [kind._of(o) for o in outputs]
+
+    def vjp(g: tuple[Value | None, ...], out: Any, *values: Value) -> list[Value | None]:
+        found = call([None if part is None else part.node.value for part in g])  # type: ignore[attr-defined]
+        return [None if x is None else value.of(gradient_node(x, value.node)) for x, value in zip(found, values, strict=True)]
+
+    program = program_node([i._node for i in inputs], tuple(outputs), vjp)
+    return [output_of(kind, program, index) for index in range(len(outputs))]
+
+
+NO_SECOND = (
+    "the gradient of a compiled program has no gradient of its own: take it inside of a compiled function, "
+    "or with npc.grad(npc.grad(f))."
+)
+
+
+def gradient_node(x: np.ndarray, like: Node) -> TapeNode:
+    x = np.asarray(x)
+    assert x.shape == like.shape and x.dtype == like.dtype, f"a gradient {meta_of(x)} for a {like.meta}"
+    node = data_node(x, Memory())
+    if RECORDING.get():
+        node.needs_grad, node.error = True, NO_SECOND
+    return node
+
+
+def program_node(inputs: Sequence[TapeNode], values: tuple[np.ndarray, ...], vjp: Callable) -> TapeNode:
+    """A computation done elsewhere that gave `values`, with a rule of its own."""
+    memory = memory_of("program", values, inputs, {})
+    node = TapeNode("program", tuple(inputs), {}, TupleMeta.of(*map(meta_of, values)), values, memory, True)
+    node.vjp = vjp
+    return node
+
+
+def output_of(kind: type[Handle], program: TapeNode, index: int) -> Any:
+    data, memory = program.content[index], program.memory.items[index]
+    meta: TensorMeta = meta_of(data)
+    if not is_differentiable(meta):
+        return kind._of(data)
+    item = TapeNode("item", (program,), {"index": index}, meta, data, memory, True)
+    return kind._of(data, TapeArray(TapeStorage(data, memory, item), (), meta))
+
+
+def lost(kind: type[Handle], outputs: Sequence[np.ndarray], message: str) -> list[Any]:
+    """Tensors around arrays whose gradient is lost: `backward` of them, or of what they go into, raises RuntimeError."""
+    made = []
+    for output in map(np.asarray, outputs):
+        memory, meta = Memory(), meta_of(output)
+        node = data_node(output, memory)
+        node.needs_grad, node.error = is_differentiable(meta), message
+        made.append(kind._of(output, TapeArray(TapeStorage(output, memory, node), (), meta)))
+    return made
