@@ -58,11 +58,12 @@ def items(builder: Builder, node: Node) -> list[Node]:
 
 
 def described(meta: TensorMeta) -> str:
-    """For messages: `float64 array of shape (3, 4)`."""
+    """For messages: `a float64 array of shape (3, 4)`."""
     if meta.weak:
-        return f"Python {'int' if meta.dtype.kind in 'iu' else 'float' if meta.dtype.kind == 'f' else meta.dtype.name}"
+        return f"a Python {np.empty((), meta.dtype).item().__class__.__name__}"
     shape = f"({', '.join(map(str, meta.shape))}{',' if meta.ndim == 1 else ''})"
-    return f"{meta.dtype} array of shape {shape}" if meta.boxed else f"{meta.dtype} scalar"
+    article = "an" if meta.dtype.name[0] in "aeio" else "a"
+    return f"{article} {meta.dtype} " + (f"array of shape {shape}" if meta.boxed else "scalar")
 
 
 def named(names: Sequence[str] | None, number: int, what: str) -> str:
@@ -105,14 +106,14 @@ def make_cond(
 def truth(builder: Builder, predicate: Result) -> Node:
     node = node_of(predicate)
     if node.meta.ndim:
-        raise TypeError(f"the condition is a {described(predicate.meta)}; it must be one number: use np.all, np.any or np.where")
+        raise TypeError(f"the condition is {described(predicate.meta)}; it must be one number: use np.all, np.any or np.where")
     return node if node.dtype == np.bool_ else builder.apply("cast", node, dtype=np.dtype(bool))
 
 
 def agree_branches(name: str, true: TensorMeta, false: TensorMeta) -> TensorMeta:
     if true.dtype != false.dtype or not is_same_shape(true, false):
         raise TypeError(
-            f"cond: {name} is a {described(true)} in the true branch and a {described(false)} in the false branch; "
+            f"cond: {name} is {described(true)} in the true branch and {described(false)} in the false branch; "
             "they must be of the same shape and dtype: convert one with astype, or broadcast it"
         )
     return true.with_(boxed=true.boxed or false.boxed, weak=true.weak and false.weak)
@@ -228,7 +229,7 @@ def integer(builder: Builder, bound: Size | Result) -> Array:
     if isinstance(bound, Dim):
         return fresh(builder, builder.apply("size", value=bound), boxed=False)
     if bound.meta.ndim or bound.meta.dtype.kind not in "iu":
-        raise TypeError(f"fori_loop: a bound is a {described(bound.meta)}; it must be an integer")
+        raise TypeError(f"fori_loop: a bound is {described(bound.meta)}; it must be an integer")
     node = node_of(bound)
     return fresh(builder, node if node.dtype == INDEX else builder.apply("cast", node, dtype=INDEX), boxed=False)
 
@@ -236,11 +237,11 @@ def integer(builder: Builder, bound: Size | Result) -> Array:
 def common_length(arrays: Sequence[Result], length: Size | None) -> Size:
     for x in arrays:
         if not x.meta.ndim:
-            raise TypeError(f"scan: a {described(x.meta)} has no axis 0 to go along")
+            raise TypeError(f"scan: {described(x.meta)} has no axis 0 to go along")
         if length is None:
             length = x.meta.shape[0]
         elif not same(length, x.meta.shape[0]) and length != x.meta.shape[0]:
-            raise TypeError(f"scan: a {described(x.meta)} among arrays of length {length}; all must have the same axis 0")
+            raise TypeError(f"scan: {described(x.meta)} among arrays of length {length}; all must have the same axis 0")
     if length is None:
         raise TypeError("scan: there is no array to go along; give length=")
     return length
@@ -276,7 +277,7 @@ def agree(loop: str, name: str, before: TensorMeta, after: TensorMeta) -> Tensor
     if is_same_shape(before, after) and (before.dtype == after.dtype or is_number):
         return before.with_(dtype=after.dtype, boxed=after.boxed, weak=before.weak and after.weak, strides=())
     raise TypeError(
-        f"{loop}: {name} is a {described(before)} before an iteration and a {described(after)} after it; it must keep its "
+        f"{loop}: {name} is {described(before)} before an iteration and {described(after)} after it; it must keep its "
         "shape and dtype: convert the first value, or what the body returns, with astype or broadcast_to"
     )
 
