@@ -131,8 +131,8 @@ def qr(builder: Builder, a: Any, mode: Any = "reduced") -> Any:
         raise Decline(f"np.linalg.qr with mode={mode!r}")
     x, node = matrix(builder, a)
     m, n = x.shape[-2:]
-    node = builder.apply("qr", node, mode=mode)
     copy = copied_meta(x.meta, "K", node.meta.dtype)
+    node = builder.apply("qr", node, mode=mode)
     rows = m if mode == "complete" and not same(m, n) and m > n else smaller(m, n)
     if mode == "r":
         return upper_triangle(builder, node, copy, rows)

@@ -48,8 +48,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return load_from_constant(frame, owner, name)
         case Opaque():
             return load_from_object(frame, owner, name)
-        case Sequence() if name in getattr(owner.kind, "_fields", ()):
-            return owner.items[owner.kind._fields.index(name)]  # type: ignore[attr-defined]
+        case Sequence() if owner.kind not in CONTAINER_METHODS and name not in CONTAINER_METHODS[tuple]:
+            return load_from_named_tuple(frame, owner, name)
         case Sequence() if name in CONTAINER_METHODS[owner.plain_kind]:
             return Method(owner, None, name)
         case Mapping() if name in CONTAINER_METHODS[dict]:
@@ -86,6 +86,18 @@ def base_of(frame: Frame, x: Array) -> Any:
         frame.capture.guard(f"{storage.source}.base is None")
         return next(a for source, a in frame.capture.by_identity.values() if source == storage.source)
     return Lazy(f"{storage.source}.base", base)
+
+
+def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
+    fields = owner.kind._fields  # type: ignore[attr-defined]
+    if name in fields:
+        return owner.items[fields.index(name)]
+    on_class = vars(owner.kind).get(name)
+    if isinstance(on_class, types.FunctionType):
+        return Method(owner, Constant(on_class), name)
+    if isinstance(on_class, property) and on_class.fget is not None:
+        return calls.call(frame, Constant(on_class.fget), [owner], {})
+    raise Decline(f"attribute {name!r} of a named tuple")
 
 
 def load_from_number(owner: Any, name: str) -> Any:

@@ -34,6 +34,7 @@ from npcompile.tracer.values import (
     Opaque,
     Sequence,
     Transform,
+    is_named_tuple,
 )
 
 Arguments = list[Any]
@@ -126,6 +127,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
+    if isinstance(function, type) and is_named_tuple(function):
+        return named_tuple(function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
         return run_captured(frame, UFUNC_METHODS[function.__name__], [function.__self__], positional, keywords)
     if isinstance(function, NUMPY_DISPATCHER):
@@ -161,6 +164,17 @@ def is_hashable(function: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def named_tuple(kind: Any, positional: Arguments, keywords: Keywords) -> Sequence:
+    """What collections.namedtuple or typing.NamedTuple made, called."""
+    items = dict(zip(kind._fields, positional))
+    if len(positional) > len(kind._fields) or any(k in items or k not in kind._fields for k in keywords):
+        raise Decline(f"arguments that {kind.__qualname__} does not take")
+    items = {**{k: Constant(v) for k, v in kind._field_defaults.items() if is_atomic(v)}, **items, **keywords}
+    if len(items) < len(kind._fields):
+        raise Decline(f"{kind.__qualname__}() misses arguments")
+    return Sequence(kind, [items[name] for name in kind._fields])
 
 
 def function_name(function: Any) -> str:

@@ -26,6 +26,7 @@ from npcompile.tracer.values import (
     OutsideSequence,
     SliceValue,
     Transform,
+    is_named_tuple,
 )
 
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
@@ -150,8 +151,8 @@ class Capture:
         if kind in (str, bytes, range):
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
-        if kind in (tuple, list):
-            self.guard(f"type({source}) is {kind.__name__}")
+        if kind in (tuple, list) or is_named_tuple(kind):
+            self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
             return OutsideSequence(kind, source, lambda: self._items(source, x))
         if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
             self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")

@@ -50,8 +50,17 @@ class Sequence:
         return self.kind._make(items) if is_named_tuple(self.kind) else self.kind(items)  # type: ignore[attr-defined]
 
 
+MADE_FOR_NAMED_TUPLES = {"__new__", "__repr__", "__getnewargs__", "__doc__"}
+
+
 def is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_make")
+    """Did collections.namedtuple or typing.NamedTuple make this class, without operators of its own?"""
+    own = vars(kind).keys()
+    return (
+        kind.__bases__ == (tuple,)
+        and {"_fields", "_make", "_field_defaults"} <= own
+        and not (own & (vars(tuple).keys() | {"__bool__", "__getattr__"})) - MADE_FOR_NAMED_TUPLES
+    )
 
 
 class OutsideSequence(Sequence):

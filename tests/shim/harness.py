@@ -64,7 +64,7 @@ class Capture:
                 base = outputs[storages.index(storage)] if storage.source is None else self.values[storage.source]
                 return eval(view_text("base", value.steps), {"base": base, "np": np}) if value.steps else base
             if isinstance(value, (tuple, list)):
-                return type(value)(map(real, value))
+                return remade(value, map(real, value))
             assert not isinstance(value, (Dim, Number)), value
             return value
 
@@ -83,10 +83,15 @@ def copy(value: Any) -> Any:
         new.flags.writeable = value.flags.writeable
         return new
     if isinstance(value, (tuple, list)):
-        return type(value)(map(copy, value))
+        return remade(value, map(copy, value))
     if isinstance(value, dict):
         return {k: copy(v) for k, v in value.items()}
     return value
+
+
+def remade(sequence: Any, items: Any) -> Any:
+    """A list, tuple or named tuple of the same type."""
+    return getattr(sequence, "_make", type(sequence))(items)
 
 
 def check(
