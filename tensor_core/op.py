@@ -10,6 +10,10 @@ import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
 
+# Of `vjp` rules. The class is above the table: it makes nodes.
+Value = Any  # transforms.value.Value
+Parts = Any  # for each input a Value of its shape and dtype, None for zero, or a function that gives one of these
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:

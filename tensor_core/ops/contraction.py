@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Parts, Value, row
 
 
 def eager_einsum(*xs, inputs, output, block=None):
@@ -13,7 +13,7 @@ def eager_einsum(*xs, inputs, output, block=None):
     return np.asarray(np.einsum(*flat, list(output)))
 
 
-def of_einsum(g, out, *xs, inputs, output, **options):
+def of_einsum(g: Value, out: Value, *xs: Value, inputs, output, **options) -> Parts:
     """For each operand the sum of products of g and the others; along axes that only it has, repeated."""
 
     def part(k):

@@ -6,11 +6,12 @@ inserts `broadcast_to` and `cast`. The loop is found by `ufunc.resolve_dtypes`, 
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from npcompile.tensor_core.meta import TensorMeta, keep_order_strides
-from npcompile.tensor_core.op import OPS, Op, row
+from npcompile.tensor_core.op import OPS, Op, Parts, Value, row
 
 Interval = tuple[float, float]
 LOG_2, LOG_10 = math.log(2), math.log(10)
@@ -49,22 +50,22 @@ def sample(dtype: np.dtype, rng: np.random.Generator, domain: Interval, size: in
 # --- derivatives: (g, out, *operands) -> what each operand gets of g; docs/gradients.md has the conventions
 
 
-def flat(g, out, *xs):
+def flat(g: Value, out: Value, *xs: Value) -> Parts:
     """Steps: the derivative is zero wherever there is one."""
     return (None,) * len(xs)
 
 
-def of_divide(g, out, x, y):
+def of_divide(g: Value, out: Value, x: Value, y: Value) -> Parts:
     part = g / y
     return part, lambda: -part * out
 
 
-def of_remainder(g, out, x, y):
+def of_remainder(g: Value, out: Value, x: Value, y: Value) -> Parts:
     """out = x - n * y with n constant between jumps, whichever way the quotient is rounded."""
     return g, lambda: g * ((out - x) / y).op("rint")
 
 
-def of_power(g, out, x, y):
+def of_power(g: Value, out: Value, x: Value, y: Value) -> Parts:
     def of_base():
         n = constant_of(y)
         if n is None:
@@ -80,7 +81,7 @@ def of_power(g, out, x, y):
     return of_base, of_exponent
 
 
-def constant_of(x):
+def constant_of(x: Value) -> Any:
     """The number that all elements of `x` are known to be, or None."""
     node = x.node
     while node.op == "broadcast_to":
@@ -88,14 +89,14 @@ def constant_of(x):
     return node.params["value"] if node.op == "constant" else None
 
 
-def of_absolute(g, out, x):
+def of_absolute(g: Value, out: Value, x: Value) -> Parts:
     if x.dtype.kind != "c":
         return g * x.sign()
     size = out.equals(0).where(1, out)
     return (g * (x.real() / size)).op("complex", -g * (x.imag() / size))
 
 
-def of_sign(g, out, x):
+def of_sign(g: Value, out: Value, x: Value) -> Parts:
     """For complex x, where out is x / |x|, what moves x around the circle: not holomorphic."""
     if x.dtype.kind != "c":
         return None
@@ -105,10 +106,10 @@ def of_sign(g, out, x):
     return is_zero.where(0, around)
 
 
-def of_extreme(skips_nan):
+def of_extreme(skips_nan: bool) -> Callable:
     """g to the operand that was taken, half to each of two equal ones. NaN is taken as any number is."""
 
-    def rule(g, out, x, y):
+    def rule(g: Value, out: Value, x: Value, y: Value) -> Parts:
         is_x, is_y = (v.equals(out) | (out if skips_nan else v).isnan() for v in (x, y))
         part = (is_x & is_y).where(g * 0.5, g)
         return lambda: is_x.where(part, 0), lambda: is_y.where(part, 0)
@@ -116,11 +117,11 @@ def of_extreme(skips_nan):
     return rule
 
 
-def of_log_of_sum(exponential, log_of_half):
+def of_log_of_sum(exponential: str, log_of_half: float) -> Callable:
     """The share of each operand in the sum, in logarithms: no exponential overflows."""
 
-    def rule(g, out, x, y):
-        def share(v):
+    def rule(g: Value, out: Value, x: Value, y: Value) -> Parts:
+        def share(v: Value) -> Value:
             # Infinity less itself is NaN: an infinite operand that is the result is all of it, or half.
             infinite = x.equals(y).where(log_of_half, v.zeros())
             return (out.isfinite() | ~v.equals(out)).where(v - out, infinite).op(exponential)
@@ -130,21 +131,21 @@ def of_log_of_sum(exponential, log_of_half):
     return rule
 
 
-def of_arctan2(g, out, y, x):
+def of_arctan2(g: Value, out: Value, y: Value, x: Value) -> Parts:
     radius = x.op("hypot", y)  # the sum of squares would overflow
     return lambda: g / radius * (x / radius), lambda: -g / radius * (y / radius)
 
 
-def of_hypot(g, out, x, y):
+def of_hypot(g: Value, out: Value, x: Value, y: Value) -> Parts:
     size = out.equals(0).where(1, out)
     return lambda: g * (x / size), lambda: g * (y / size)
 
 
-def of_arcsinh(g, out, x):
+def of_arcsinh(g: Value, out: Value, x: Value) -> Parts:
     return g / ((x * x + 1).sqrt() if x.dtype.kind == "c" else x.op("hypot", 1))
 
 
-def of_copysign(g, out, x, y):
+def of_copysign(g: Value, out: Value, x: Value, y: Value) -> Parts:
     return x.op("signbit").equals(y.op("signbit")).where(g, -g), None
 
 
@@ -262,7 +263,7 @@ def real(x: TensorMeta):
     return TensorMeta(x.shape, np.zeros(0, x.dtype).real.dtype)
 
 
-def of_imag(g, out, x):
+def of_imag(g: Value, out: Value, x: Value) -> Parts:
     """-i * g."""
     return g.zeros().op("complex", -g) if x.dtype.kind == "c" else None
 

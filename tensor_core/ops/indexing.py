@@ -5,7 +5,7 @@ import numpy as np
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Parts, Value, row
 
 
 @row(
@@ -33,7 +33,7 @@ def eager_scatter(x, value, *indices, mode):
     return out
 
 
-def of_set(g, out, x, value, *indices):
+def of_set(g: Value, out: Value, x: Value, value: Value, *indices: Value) -> Parts:
     """Of several values for one place only the last got there."""
 
     def of_value():
@@ -47,7 +47,7 @@ def of_set(g, out, x, value, *indices):
     return lambda: g.op("scatter", value.zeros(), *indices, mode="set"), of_value
 
 
-def of_extreme(mode, g, out, x, value, *indices):
+def of_extreme(mode: str, g: Value, out: Value, x: Value, value: Value, *indices: Value) -> Parts:
     """Shared equally between all that are equal to what came out, as reduce shares it."""
     taken = out.op("gather", *indices)
     is_x = x.equals(out) | (out if mode in ("fmax", "fmin") else x).isnan()
@@ -57,7 +57,7 @@ def of_extreme(mode, g, out, x, value, *indices):
     return lambda: is_x.where(share, 0), lambda: is_value.where(share.op("gather", *indices), 0)
 
 
-def of_scatter(g, out, x, value, *indices, mode):
+def of_scatter(g: Value, out: Value, x: Value, value: Value, *indices: Value, mode: str) -> Parts:
     match mode:
         case "set":
             parts = of_set(g, out, x, value, *indices)

@@ -12,7 +12,7 @@ from npcompile.tensor_core.meta import (
     product,
     reshape_strides,
 )
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Parts, Value, row
 
 
 @row("movement", eager=lambda x, *, name: x, vjp=lambda g, out, x, *, name: None if name is None else g)
@@ -24,7 +24,7 @@ def alias(x: TensorMeta, *, name):
     return x
 
 
-def of_permute(g, out, x, *, axes):
+def of_permute(g: Value, out: Value, x: Value, *, axes) -> Parts:
     return g.permute(sorted(range(len(axes)), key=axes.__getitem__))
 
 
@@ -74,7 +74,7 @@ def slice_(x: TensorMeta, *, start, step, shape):
     return x.with_(shape=shape, strides=tuple(a * s for a, s in zip(x.strides, step)))
 
 
-def of_concatenate(g, out, *xs, axis):
+def of_concatenate(g: Value, out: Value, *xs: Value, axis: int) -> Parts:
     def part(x, offset):
         start = tuple(offset if a == axis else 0 for a in range(x.ndim))
         return lambda: g.op("slice", start=start, step=(1,) * x.ndim, shape=x.shape)
@@ -102,7 +102,7 @@ def eager_slice_update(x, value, *, start, step):
     return out
 
 
-def of_slice_update(g, out, x, value, *, start, step):
+def of_slice_update(g: Value, out: Value, x: Value, value: Value, *, start, step) -> Parts:
     return (
         lambda: g.op("slice_update", value.zeros(), start=start, step=step),
         lambda: g.op("slice", start=start, step=step, shape=value.shape),

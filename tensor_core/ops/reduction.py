@@ -4,7 +4,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.meta import TensorMeta, product
-from npcompile.tensor_core.op import row
+from npcompile.tensor_core.op import Parts, Value, row
 
 # Combining operation: NumPy's ufunc. The first group has an identity, maximum and minimum need one element.
 REDUCERS = {
@@ -26,33 +26,33 @@ REDUCERS = {
 # --- derivatives
 
 
-def flipped(x, axis):
+def flipped(x: Value, axis: int) -> Value:
     start = tuple(n - 1 if a == axis else 0 for a, n in enumerate(x.shape))
     return x.op("slice", start=start, step=tuple(-1 if a == axis else 1 for a in range(x.ndim)), shape=x.shape)
 
 
-def scan_back(x, axis):
+def scan_back(x: Value, axis: int) -> Value:
     """Running sums from the last to the first."""
     return flipped(flipped(x, axis).op("scan", reducer="add", axis=axis), axis)
 
 
-def product_before(x):
+def product_before(x: Value) -> Value:
     """The product of all earlier elements along the last axis."""
     first = x.of(full(x.builder, (*x.shape[:-1], 1), 1, x.dtype))
     products = first.op("concatenate", x, axis=x.ndim - 1).op("scan", reducer="multiply", axis=x.ndim - 1)
     return products.op("slice", start=(0,) * x.ndim, step=(1,) * x.ndim, shape=x.shape)
 
 
-def of_sum(g, out, x, reducer, axes):
+def of_sum(g: Value, out: Value, x: Value, reducer: str, axes: tuple[int, ...]) -> Parts:
     return repeated(g, x, axes)
 
 
-def repeated(v, x, axes):
+def repeated(v: Value, x: Value, axes: tuple[int, ...]) -> Value:
     """A result of a reduction of x over `axes` at the places that it came from."""
     return v.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]).broadcast_to(x.shape)
 
 
-def of_product(g, out, x, reducer, axes):
+def of_product(g: Value, out: Value, x: Value, reducer: str, axes: tuple[int, ...]) -> Parts:
     """g times the product of all others, without a division: x may be 0, and so may it be in further derivatives."""
     order = (*(a for a in range(x.ndim) if a not in axes), *axes)
     turned = x.permute(order)
@@ -62,12 +62,12 @@ def of_product(g, out, x, reducer, axes):
     return repeated(g, x, axes) * others
 
 
-def is_taken(x, out, reducer):
+def is_taken(x: Value, out: Value, reducer: str) -> Value:
     """Is this element the extreme? NaN is where it is taken."""
     return x.equals(out) | (out if reducer in ("fmax", "fmin") else x).isnan()
 
 
-def of_extreme(g, out, x, reducer, axes):
+def of_extreme(g: Value, out: Value, x: Value, reducer: str, axes: tuple[int, ...]) -> Parts:
     """Shared equally between equal elements."""
     taken = is_taken(x, repeated(out, x, axes), reducer)
     count = taken.cast(np.int64).sum(axes).cast(g.dtype)
@@ -79,7 +79,7 @@ EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 DERIVATIVE_OF_REDUCE = {"add": of_sum, "multiply": of_product, **dict.fromkeys(EXTREMES, of_extreme)}
 
 
-def of_running_product(g, out, x, reducer, axis):
+def of_running_product(g: Value, out: Value, x: Value, reducer: str, axis: int) -> Parts:
     """The sum of g * out from here on, divided by x. Where x is 0, the product is taken without it.
 
     The third zero of a line and those after it get nothing: each product that one is in has two other zeros.
@@ -94,7 +94,7 @@ def of_running_product(g, out, x, reducer, axis):
     return part
 
 
-def of_running_extreme(g, out, x, reducer, axis):
+def of_running_extreme(g: Value, out: Value, x: Value, reducer: str, axis: int) -> Parts:
     """All to the last of the equal elements so far."""
     places = [g.of(g.builder.apply("index", shape=x.shape, axis=a)) for a in range(x.ndim)]
     here = is_taken(x, out, reducer).where(places[axis], 0)
