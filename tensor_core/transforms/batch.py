@@ -61,11 +61,17 @@ def batch(builder: Builder, outputs: Sequence[Node], batched: Mapping[Node, Node
 
     Declines at an op that has no rule.
     """
-    assert all(new.meta.ndim == old.meta.ndim + 1 and new.dtype == old.dtype for old, new in batched.items()), batched
+    return batch_operands(builder, outputs, {old: (new, True) for old, new in batched.items()}, size)
+
+
+def batch_operands(builder: Builder, outputs: Sequence[Node], replaced: Mapping[Node, Operand], size: Size) -> list[Operand]:
+    """`batch` into another builder's graph: the nodes of `replaced` become others, with the batch axis or without it."""
+    for old, (new, is_batched) in replaced.items():
+        assert new.meta.ndim == old.meta.ndim + is_batched and new.dtype == old.dtype, (old, new)
     batcher = Batcher(builder, size)
-    made: dict[Node, Operand] = {old: (new, True) for old, new in batched.items()}
+    made: dict[Node, Operand] = dict(replaced)
     results: dict[Node, list[Operand]] = {}  # of ops with several, that their rules made apart
-    for node in topological(outputs, batched):
+    for node in topological(outputs, replaced):
         if node in made:
             continue
         inputs = [made[i] for i in node.inputs]
@@ -77,11 +83,11 @@ def batch(builder: Builder, outputs: Sequence[Node], batched: Mapping[Node, Node
         elif not any(is_batched for _, is_batched in inputs):
             made[node] = builder.apply(node.op, *(new for new, _ in inputs), **node.params), False
         else:
-            new = rule_of(node)(batcher, node, inputs)
-            if isinstance(new, Node):
-                made[node] = new, True
+            found = rule_of(node)(batcher, node, inputs)
+            if isinstance(found, Node):
+                made[node] = found, True
             else:
-                results[node] = new
+                results[node] = found
                 made[node] = node, True
         builder.location = location
     return [made[n] for n in outputs]

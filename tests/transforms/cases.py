@@ -249,6 +249,7 @@ EXTERN = [
         for op in ("sort", "argsort")
         for axis, kind in ((0, "stable"), (1, "quicksort"))
     ),
+    Case("sort", (floats(4, 5),), {"axis": 1, "kind": "stable"}),
     *(Case(op, (floats(4, 5),), {"kth": (1, 3), "axis": axis}) for op in ("partition", "argpartition") for axis in (0, 1)),
     Case("lexsort", (integers(0, 2, 6), floats(6)), {"axis": 0}),
     Case("lexsort", (integers(0, 2, 3, 4), integers(0, 1, 3, 4)), {"axis": 1}),
@@ -261,6 +262,18 @@ CASES: dict[str, list[Case]] = {name: list(ufunc_cases(name)) for name in UFUNC_
 for table in TABLES:
     for each in table:
         CASES.setdefault(each.op, []).append(each)
+
+
+def has_derivative(case: Case) -> bool:
+    """docs/gradients.md: not what matrices leave open, nor products of elements in one place."""
+    match case.op:
+        case "scatter":
+            return case.params["mode"] in ("set", "add", "maximum", "minimum", "fmax", "fmin")
+        case "qr":
+            return case.params["mode"] != "complete" or case.make(np.random.default_rng(0))[0].shape == (2, 4)
+        case "svd":
+            return not case.params["full_matrices"]
+    return True
 
 
 # --- running
@@ -285,6 +298,11 @@ def execute(backend: str, graph: Graph, values: Sequence[Any]) -> list[np.ndarra
         else:
             found = find_backend(backend)(graph, [])(*values)
     return [np.asarray(x) for x in found]
+
+
+def stacked(examples: Sequence[np.ndarray], meta: TensorMeta) -> np.ndarray:
+    """Along a new axis 0, also where there are no examples."""
+    return np.array(examples, meta.dtype).reshape(len(examples), *meta.shape)
 
 
 def apply_numpy(case: Case, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
