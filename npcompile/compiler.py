@@ -98,6 +98,7 @@ def compile(
         return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
+    function = getattr(function, "__npcompile_wrapped__", function)
     if isinstance(function, types.MethodType):
         bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
         return types.MethodType(bound, function.__self__)
@@ -129,6 +130,14 @@ def is_capturable(code: types.CodeType) -> bool:
 def compiled_function(function: Callable[..., Any]) -> CompiledFunction | None:
     """What is compiled for a function that `compile` returned."""
     return getattr(function, "__npcompile__", None)
+
+
+def original(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's function behind a compiled one: what is made of it compiles as a whole."""
+    if not callable(function):
+        raise TypeError(f"a function is needed, not {type(function).__qualname__}: {function!r}")
+    known = compiled_function(function)
+    return function if known is None else known.user
 
 
 def all_compiled() -> list[CompiledFunction]:

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from npcompile.backends.registry import find_backend
-from npcompile.compiler import compiled_function, make_entry
+from npcompile.compiler import make_entry, original
 from npcompile.tracer.point import Options
 from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
@@ -46,14 +46,6 @@ class TransformedFunction(Transform):
 
 
 Transform.outside = TransformedFunction
-
-
-def original(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The user's function behind a compiled one: transforms compile as a whole."""
-    if not callable(function):
-        raise TypeError(f"a transform takes a function, not {type(function).__qualname__}: {function!r}")
-    known = compiled_function(function)
-    return function if known is None else known.user
 
 
 @transforms("grad")

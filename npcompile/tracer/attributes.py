@@ -24,6 +24,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     Sequence,
+    TensorValue,
 )
 
 # Modules whose attributes are assumed never to change.
@@ -44,6 +45,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
         case ArrayFlags():
             flags = ATTRIBUTES["flags"](frame.capture.builder, owner.owner)
             return operators.evaluate(lambda: getattr(flags, name))
+        case TensorValue():
+            return calls.TENSOR_CALLS["load"](frame, owner, name)
         case Constant():
             return load_from_constant(frame, owner, name)
         case Opaque():
@@ -176,10 +179,12 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
 
 def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
     """`owner.name = value`"""
+    if isinstance(owner, TensorValue):
+        return calls.TENSOR_CALLS["store"](frame, owner, name, value)
     if isinstance(owner, Array):
         from_table = SET_ATTRIBUTES.get(name)
         if from_table is not None:
             from_table(frame.capture.builder, owner, operators.lower(frame.capture, value))
             frame.capture.require_no_overlap()
-            return
+            return None
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")

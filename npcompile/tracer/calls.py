@@ -21,18 +21,21 @@ from npcompile.tracer import operators
 from npcompile.tracer.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.operators import evaluate, lift, lower, plain
+from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.values import (
     ArrayMethod,
     Cell,
     Closure,
     Constant,
-    ErrorStateExit,
+    ContextExit,
+    ErrorState,
     Iterator,
     Lazy,
     Mapping,
     Method,
     Opaque,
     Sequence,
+    TensorMethod,
     Transform,
     is_named_tuple,
 )
@@ -73,10 +76,18 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
         case Opaque() if isinstance(callee.example, types.FunctionType):
+            if callee.example in BUILTINS:
+                capture.guard(f"{callee.source} is {capture.name_constant(callee.example)}")
+                return call_constant(frame, callee.example, positional, keywords)
             return call_function(frame, callee.example, positional, keywords, callee.source)
-        case ErrorStateExit(state):
+        case TensorMethod():
+            return TENSOR_CALLS["method"](frame, callee, positional, keywords)
+        case ContextExit(state):
             frame.contexts.pop()
-            capture.builder.ignored = state.before
+            if isinstance(state, ErrorState):
+                capture.builder.ignored = state.before
+            else:
+                capture.grad_enabled = state.before
             return Constant(None)
         case _:
             raise Decline(f"a call of {operators.describe(callee)}")
@@ -118,7 +129,16 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     name = function_name(function)
     if is_hashable(function):
         if function in BUILTINS:
-            return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
+            arguments = [capture.realize(p) for p in positional]
+            if function in TAKE_TENSORS or not any(map(holds_tensor, arguments)):
+                return BUILTINS[function](frame, arguments, keywords)
+            return as_tensor(capture, BUILTINS[function](frame, [as_array(a) for a in arguments], keywords))
+        if is_numpy_function(function):
+            arguments, named = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
+            if capture.tensors and any(map(holds_tensor, [*arguments, *named.values()])):
+                plain_named = {k: as_array(v) for k, v in named.items()}
+                result = call_constant(frame, function, [as_array(a) for a in arguments], plain_named)
+                return result if function in TO_ARRAY else as_tensor(capture, result)
         if function in FUNCTIONS:
             try:
                 return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
@@ -148,11 +168,22 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     raise Decline(f"{name} is not captured", "It runs natively; the graph resumes after it.")
 
 
+# These call __array__ of what they are given; other functions of NumPy dispatch on it.
+TO_ARRAY = frozenset([np.asarray, np.array, np.asanyarray, np.ascontiguousarray, np.asfortranarray])
+
+
+def is_numpy_function(function: Any) -> bool:
+    owner = getattr(function, "__self__", None)
+    return function in FUNCTIONS or isinstance(function, NUMPY_DISPATCHER) or isinstance(owner, np.ufunc)
+
+
 def call_function(
     frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: str | None = None
 ) -> Any:
     if hasattr(function, "__npcompile_break__"):
         raise Decline(*function.__npcompile_break__)
+    if hasattr(function, "__npcompile_wrapped__"):
+        return inline(frame, function.__npcompile_wrapped__, positional, keywords)
     if hasattr(function, "__npcompile_original__"):
         return inline(frame, function.__npcompile_original__, positional, keywords)
     return inline(frame, function, positional, keywords, source)
@@ -389,6 +420,15 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 # --- Python's builtins: what each does on values is in python_builtins.py
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
+
+
+TAKE_TENSORS: set[Any] = {isinstance, issubclass, type}  # those of BUILTINS that know Tensors; others get arrays
+TENSOR_CALLS: dict[str, Callable[..., Any]] = {}  # "method": calls of a Tensor's methods, which are in tensors.py
+
+
+def captures_tensors(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    TAKE_TENSORS.update(functions)
+    return captures(*functions)
 
 
 def captures(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

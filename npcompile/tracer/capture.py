@@ -12,10 +12,11 @@ import numpy as np
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.graph import Builder, Location
+from npcompile.tensor_core.graph import Builder, Location, Node, topological
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -25,6 +26,7 @@ from npcompile.tracer.values import (
     Opaque,
     OutsideSequence,
     SliceValue,
+    TensorValue,
     Transform,
     is_named_tuple,
 )
@@ -103,6 +105,12 @@ class Capture:
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
     instructions: int = 0
+    came_after: Break | None = None  # the graph break that this capture resumes after
+    tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
+    grad_enabled: bool = True  # here, in the program
+    grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
+    freed: list[Node] = field(default_factory=list)  # results whose backward() was captured
+    lost: dict[Node, str] = field(default_factory=dict)  # arrays that have lost their gradient, and why
 
     # --- guards
 
@@ -120,10 +128,15 @@ class Capture:
             value = found
         return value
 
+    def read(self, source: str, example: Any) -> Any:
+        return self.realize(Lazy(source, example))
+
     def wrap(self, source: str, x: Any) -> Any:
         kind = type(x)
         if kind is np.ndarray:
             return self._wrap_array(source, x)
+        if kind is Tensor:
+            return self._wrap_tensor(source, x)
         if issubclass(kind, np.generic) and is_supported(x.dtype) and kind is x.dtype.type:
             self.guard(f"type({source}) is {self.name_constant(kind)}")
             meta = TensorMeta((), x.dtype, boxed=False, writeable=False)
@@ -225,6 +238,19 @@ class Capture:
             self.require_no_overlap()
         return array
 
+    def _wrap_tensor(self, source: str, x: Tensor) -> TensorValue | Opaque:
+        self.guard(f"type({source}) is {self.name_constant(Tensor)}")
+        if not self.tensors:
+            self.grad_enabled = is_grad_enabled()
+            self.guard(f"{self.name_constant(is_grad_enabled)}() is {self.grad_enabled}")
+        array = self._wrap_array(f"{source}._data", x._data)
+        if isinstance(array, Opaque):
+            return Opaque(source, x)
+        self.guard(f"{source}.requires_grad is {x.requires_grad} and {source}.is_leaf is {x.is_leaf}")
+        made = TensorValue(array, source, x.requires_grad, x.is_leaf)
+        self.tensors[source] = made, x
+        return made
+
     def _sizes(self, source: str, x: np.ndarray) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
         """Shape and strides: integers fixed by a guard, or symbols for those that were seen to change."""
         earlier = [s for s in self.seen.get(source, []) if len(s[0]) == x.ndim]
@@ -261,6 +287,20 @@ class Capture:
                 self.guard(f"{source}.strides[{axis}] == {stride}")
                 strides.append(stride)
         return tuple(shape), tuple(strides)
+
+    # --- Tensors
+
+    def leaves(self) -> list[TensorValue]:
+        """Tensors from outside that require a gradient."""
+        return [t for t, _ in self.tensors.values() if t.requires_grad]
+
+    def why_lost(self, node: Node) -> str | None:
+        """Why what was computed here has no gradient though it should have one."""
+        return next((self.lost[n] for n in topological([node]) if n in self.lost), None) if self.lost else None
+
+    def tensor_of(self, storage: Storage) -> str | None:
+        """The source of the Tensor from outside that has this memory."""
+        return next((s for s, (t, _) in self.tensors.items() if t.array.storage is storage), None)
 
     # --- arrays whose contents are known
 

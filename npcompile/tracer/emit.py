@@ -17,7 +17,11 @@ from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tracer.capture import Capture
+from npcompile.tensor_core.tensor import enable_grad, from_numpy, lost, no_grad
+from npcompile.tensor_core.transforms.reverse import depending
+from npcompile.tracer.backward import attach_backward
+from npcompile.tracer.capture import Break, Capture
+from npcompile.tracer.lost import message_of, remember_lost
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -27,6 +31,7 @@ from npcompile.tracer.values import (
     Closure,
     Constant,
     ErrorState,
+    GradMode,
     Iterator,
     Lazy,
     Mapping,
@@ -35,6 +40,8 @@ from npcompile.tracer.values import (
     RangeValue,
     Sequence,
     SliceValue,
+    TensorMethod,
+    TensorValue,
     Transform,
     Truth,
     children,
@@ -53,6 +60,8 @@ class Emitter:
     names: dict[int, str] = field(default_factory=dict)  # id of a value -> the variable that holds it
     kept: list[Any] = field(default_factory=list)  # those values, so that ids stay theirs
     storages: dict[int, str] = field(default_factory=dict)  # id of a fresh storage -> the variable of its array
+    tensors: dict[int, TensorValue] = field(default_factory=dict)  # id of a fresh storage -> a Tensor that has it
+    saved: list[str] = field(default_factory=list)  # variables of what the backward graph needs
 
     # --- the graph
 
@@ -67,6 +76,8 @@ class Emitter:
                 continue
             seen.add(id(value))
             self.kept.append(value)
+            if isinstance(value, TensorValue) and value.array.storage.source is None:
+                self.tensors.setdefault(id(value.array.storage), value)
             if isinstance(value, Array):
                 if value.storage.source is None:
                     fresh.setdefault(id(value.storage), value.storage)
@@ -117,7 +128,7 @@ class Emitter:
         """`native` runs the same part of the program with NumPy: for floating-point errors, which it reports."""
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
-        results = "".join(f"{name}, " for name in self.storages.values())
+        results = "".join(f"{name}, " for name in (*self.storages.values(), *self.saved))
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
         errors = ["FloatingPointSignal"] * bool(graph.checks)
@@ -181,6 +192,12 @@ class Emitter:
             case ErrorState():
                 settings = ", ".join(f"{k}={v!r}" for k, v in value.settings.items())
                 return f"{self.name_constant(np.errstate)}({settings})"
+            case TensorValue():
+                return self.tensor_text(value)
+            case TensorMethod():
+                return f"{self.text(value.owner)}.{value.name}"
+            case GradMode():
+                return f"{self.name_constant(enable_grad if value.enabled else no_grad)}()"
             case Transform():
                 return self.variable(value, self.transform_text(value))
             case Cell():
@@ -211,6 +228,61 @@ class Emitter:
         if not array.steps:
             return base
         return self.variable(array, view_text(base, array.steps))
+
+    def tensor_text(self, value: TensorValue) -> str:
+        """The Tensor itself, or one that sees the memory of one: its views know where gradients go."""
+        if value.source is not None:
+            return value.source
+        storage, steps = value.array.storage, value.array.steps
+        if storage.source is None:
+            base = self.names.get(id(storage)) or self.new_tensor(storage, value)
+        elif (owner := self.capture.tensor_of(storage)) is not None:
+            base = owner
+        else:
+            base = self.variable(storage, f"{self.name_constant(from_numpy)}({storage.source})")
+        made = view_text(base, steps) if steps else base
+        message = self.capture.why_lost(storage.node)
+        if message is not None:
+            made = f"{self.name_constant(lost)}([{made}._data], {self.name_constant(message)})[0]"
+        return self.variable(value, made)
+
+    def new_tensor(self, storage: Storage, value: TensorValue) -> str:
+        """A Tensor without a gradient around a result of the graph."""
+        return self.variable(storage, f"{self.name_constant(from_numpy)}({self.storages[id(storage)]})")
+
+    def attach(self, program: str, results: list[list[int]], leaves: list[str], values: list[str], symbols: list[str]) -> None:
+        """Make the Tensors that have a gradient: for each of `results` the ids of the storages with these contents."""
+        names = [f"tensor_{k}" for k in range(len(results))]
+        outputs = [self.storages[first] for first, *_ in results]
+        attach = self.name_constant(attach_backward)
+        arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in (outputs, leaves, values, symbols))
+        self.lines.append(f"{', '.join(names)}, = {attach}({program}, {arguments})")
+        for name, (first, *others) in zip(names, results):
+            self.names[first] = name
+            for k, other in enumerate(others):
+                self.names[other] = f"{name}_{k}"
+                self.lines.append(f"{name}_{k} = {name}.clone()")
+
+    def count_writes(self) -> None:
+        """Tensors know how often their memory was written."""
+        owners = [self.capture.tensor_of(storage) for storage in self.written()]
+        self.lines += [f"{owner}._wrote()" for owner in owners if owner is not None]
+
+    def write_gradients(self, gradients: dict[str, Any]) -> None:
+        for source, value in gradients.items():
+            self.lines.append(f"{source}.grad = {self.text(value)}")
+
+    def remember_lost(self, reason: Break, live: list[Any]) -> None:
+        """Arrays that leave the graph at a break have lost their gradient, which is said when somebody asks for it."""
+        leaves = [t.array.storage.original for t in self.capture.leaves()]
+        if not leaves:
+            return
+        for value in live:
+            if isinstance(value, Array) and id(value.storage) not in self.tensors:
+                is_reached = value.storage.node in depending(topological([value.storage.node]), leaves)
+                if is_reached:
+                    message = self.name_constant(message_of(reason))
+                    self.lines.append(f"{self.name_constant(remember_lost)}({self.text(value)}, {message})")
 
     def sequence_text(self, value: Sequence) -> str:
         items = [self.text(item) for item in value.items]

@@ -10,7 +10,7 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Break, Capture, Restart
 from npcompile.tracer.decode import Instruction, Program
-from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState
+from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 INLINE_DEPTH = 24
@@ -87,7 +87,7 @@ class Frame:
     index: int = 0
     parent: Frame | None = None
     keyword_names: tuple[str, ...] = ()  # of the call being prepared (3.11, 3.12)
-    contexts: list[tuple[int, ErrorState]] = field(default_factory=list)  # entered `with` blocks
+    contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     start: int = 0
     yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once

@@ -23,8 +23,9 @@ from npcompile.tracer.values import (
     Cell,
     Closure,
     Constant,
+    ContextExit,
     ErrorState,
-    ErrorStateExit,
+    GradMode,
     Iterator,
     Lazy,
     Mapping,
@@ -650,9 +651,13 @@ def yield_value(frame: Frame, i: Instruction) -> None:
 @handles("BEFORE_WITH")
 def before_with(frame: Frame, i: Instruction) -> None:
     manager = frame.pop()
-    if not isinstance(manager, ErrorState):
+    if not isinstance(manager, (ErrorState, GradMode)):
         raise Decline("`with` of an object that is not captured")
     frame.contexts.append((i.index, manager))
+    frame.stack += [ContextExit(manager), Constant(None)]
+    if isinstance(manager, GradMode):
+        manager.before, frame.capture.grad_enabled = frame.capture.grad_enabled, manager.enabled
+        return
     manager.before = frame.capture.builder.ignored
     changed = {"all": FLOAT_ERRORS}
     for name, setting in manager.settings.items():
@@ -660,7 +665,6 @@ def before_with(frame: Frame, i: Instruction) -> None:
         frame.capture.builder.ignored -= categories
         if setting == "ignore":
             frame.capture.builder.ignored |= categories
-    frame.stack += [ErrorStateExit(manager), Constant(None)]
 
 
 @handles("LOAD_ASSERTION_ERROR")

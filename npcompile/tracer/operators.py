@@ -18,6 +18,7 @@ from npcompile.tensor_core.dim import Call, Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
+from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,
@@ -32,6 +33,7 @@ from npcompile.tracer.values import (
     RangeValue,
     Sequence,
     SliceValue,
+    TensorValue,
     Truth,
     is_named_tuple,
     is_number,
@@ -75,6 +77,8 @@ def lower(capture: Capture, value: Any) -> Any:
     match value:
         case Array() | Dim() | Number():
             return value
+        case TensorValue():
+            return value.array
         case Constant():
             return value.value
         case Sequence():
@@ -109,6 +113,7 @@ def involves_array(*values: Any) -> bool:
 # --- binary and unary operators
 
 
+@through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
@@ -128,6 +133,11 @@ def plain_number(value: Any) -> Any:
 
 
 def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, TensorValue):
+        require_writable(capture, left)
+        inplace(capture, symbol, left.array, as_array(right))
+        return left
+    right = as_array(right)
     if isinstance(left, Array):
         result = lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
         capture.require_no_overlap()
@@ -140,6 +150,12 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     return binary(capture, symbol.removesuffix("="), left, right)
 
 
+def require_writable(capture: Capture, x: TensorValue) -> None:
+    if x.requires_grad and capture.grad_enabled:
+        raise Decline("a Tensor that requires grad is changed in place")
+
+
+@through_tensors
 def unary(capture: Capture, symbol: str, x: Any) -> Any:
     if isinstance(x, Array):
         return lift(array_operators.UNARY[symbol](capture.builder, x))
@@ -258,6 +274,7 @@ def evaluate(thunk: Callable[[], Any]) -> Any:
 def plain(capture: Capture, value: Any) -> Any:
     """The Python object that a wholly constant value is; Declines for anything traced."""
     value = capture.realize(value)
+    value = value.array if isinstance(value, TensorValue) else value
     match value:
         case Constant():
             return value.value
@@ -292,6 +309,7 @@ def describe(value: Any) -> str:
 # --- comparisons and truth
 
 
+@through_tensors
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
@@ -333,6 +351,7 @@ def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
 def truth(capture: Capture, value: Any) -> Constant | Truth:
     """bool(value): a constant, or a question to array data."""
     value = capture.realize(value)
+    value = value.array if isinstance(value, TensorValue) else value
     match value:
         case Truth():
             return value
@@ -422,6 +441,7 @@ def constant_key(capture: Capture, key: Any) -> Any:
 # --- subscripts
 
 
+@through_tensors
 def getitem(capture: Capture, container: Any, key: Any) -> Any:
     match container:
         case Array():
@@ -460,6 +480,9 @@ def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
 
 
 def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
+    if isinstance(container, TensorValue):
+        require_writable(capture, container)
+        container = container.array
     match container:
         case Array():
             indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))

@@ -17,12 +17,15 @@ from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.logs import log
+from npcompile.tensor_core.array import Storage
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
-from npcompile.tracer import instructions, python_builtins, transformed
+from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tracer import instructions, python_builtins, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
-from npcompile.tracer.calls import is_library_code
+from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer.calls import BUILTINS, is_library_code
 from npcompile.tracer.capture import Break, Capture, Decisions, Restart
 from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import Emitter, parameter_name
@@ -34,10 +37,10 @@ from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
-assert instructions and python_builtins and transformed  # they register what is captured, and how
+assert instructions and python_builtins and tensors and transformed  # they register what is captured, and how
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,7 @@ class CompiledFunction:
     lock: threading.RLock = field(default_factory=threading.RLock)
     breaks: list[Break] = field(default_factory=list)
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)  # of graphs with gradients
     callees: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
@@ -287,7 +291,7 @@ class CompiledFunction:
     def forget(self) -> None:
         """Drop everything compiled; the entry stays the same function."""
         with self.lock:
-            for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.callees):
+            for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.splits, self.callees):
                 made.clear()
             drop_sources(self.filenames)
             self.prepare()
@@ -367,6 +371,7 @@ class CompiledFunction:
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
+            capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:
                 outcome = frame.run()
@@ -413,16 +418,25 @@ class CompiledFunction:
             raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
         emitter = Emitter(capture, self.name_constant)
         ending = Ending(self, point, capture, frame, emitter)
-        live = ending.live_values(outcome)
+        live = [*ending.live_values(outcome), *capture.grads.values()]
         label = re.sub(r"\W", "_", self.code.co_name)
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
         if graph is not None:
+            fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
+            graph, backward = with_backward(capture, graph, [s.node for s in fresh.values()])
+            emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
             graph = simplified(graph)
-            compiled = self.compile_graph(graph, capture, timings)
+            compiled = self.compile_graph(graph, timings)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
+            if backward is not None:
+                self.attach_backward(backward, graph, capture, emitter, fresh)
         emitter.write_cells(capture.cells.values())
+        emitter.count_writes()
+        emitter.write_gradients(capture.grads)
+        if not isinstance(outcome, Return):
+            emitter.remember_lost(why_split(outcome, self.program), live)
         ending.emit(outcome)
         reason = getattr(outcome, "reason", None)
         if reason is not None:
@@ -438,7 +452,23 @@ class CompiledFunction:
             )
         return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
 
-    def compile_graph(self, graph: Graph, capture: Capture, timings: dict[str, float]) -> CompiledGraph:
+    def attach_backward(
+        self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter, fresh: dict[int, Storage]
+    ) -> None:
+        """Lines that make the Tensors which the program's gradients belong to."""
+        cut = backward.split
+        self.splits.append(cut)
+
+        def compile(gradients: Graph) -> CompiledGraph:
+            return self.compile_graph(simplify(gradients), {})
+
+        program = BackwardProgram(cut.backward, compile, len(cut.kept_inputs), graph.symbols)
+        values = [*(capture.builder.arguments[k] for k in cut.kept_inputs), *emitter.saved]
+        results = [[key for key, storage in fresh.items() if storage.node is node] for node in backward.results]
+        leaves = [t.source for t in backward.leaves if t.source is not None]
+        emitter.attach(self.name_constant(program, "backward_"), results, leaves, values, list(graph.symbols))
+
+    def compile_graph(self, graph: Graph, timings: dict[str, float]) -> CompiledGraph:
         log("graph_code", lambda: str(graph))
         began = time.perf_counter()
         examples = [None] * len(graph.inputs)
@@ -613,4 +643,5 @@ class Ending:
 
 
 def is_user_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and value.__closure__ is None and not is_library_code(value.__globals__)
+    is_plain = isinstance(value, types.FunctionType) and value.__closure__ is None and value not in BUILTINS
+    return is_plain and not is_library_code(value.__globals__)

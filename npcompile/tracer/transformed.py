@@ -21,7 +21,7 @@ from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tracer import calls
 from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.values import Constant, Mapping, Sequence, Transform
+from npcompile.tracer.values import Constant, Mapping, Sequence, TensorValue, Transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -110,7 +110,9 @@ def renamed(builder: Builder, node: Node) -> Node:
 
 
 def array_of(frame: Frame, leaf: Any, what: str) -> Array:
-    """A number or array as an Array."""
+    """A number, array or Tensor as an Array."""
+    if isinstance(leaf, TensorValue):
+        return leaf.array
     if isinstance(leaf, Array):
         return leaf
     if (
@@ -152,7 +154,12 @@ class Variables:
         return [x.storage.original for x in self.inside]
 
     def arguments(self) -> list[Any]:
-        leaves = iter(self.inside)
+        return self.trees_of(self.inside)
+
+    def trees_of(self, arrays: list[Array]) -> list[Any]:
+        """Trees like the arguments, with Tensors where they have Tensors."""
+        before = (leaf for tree in self.trees for leaf in tree.leaves)
+        leaves = iter([alike(leaf, x) for leaf, x in zip(before, arrays)])
         return [tree.build(leaves) for tree in self.trees]
 
     def write_back(self) -> None:
@@ -164,9 +171,12 @@ class Variables:
 
     def results(self, nodes: list[Node | None]) -> list[Any]:
         """Trees like the arguments, of the arrays `nodes`, zero where None."""
-        arrays = [result(x.builder, zeros(x) if n is None else n, x) for x, n in zip(self.before, nodes)]
-        leaves = iter(arrays)
-        return [tree.build(leaves) for tree in self.trees]
+        return self.trees_of([result(x.builder, zeros(x) if n is None else n, x) for x, n in zip(self.before, nodes)])
+
+
+def alike(leaf: Any, x: Array) -> Any:
+    """The array as a Tensor where `leaf` is one."""
+    return TensorValue(x) if isinstance(leaf, TensorValue) else x
 
 
 def zeros(x: Array) -> Node:
@@ -286,7 +296,8 @@ def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywo
     outputs = float_arrays(frame, tree)
     found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
     variables.write_back()
-    moved = [result(builder, zeros(y) if n is None else n, y) for y, n in zip(outputs, found)]
+    moved = [alike(leaf, result(builder, zeros(y) if n is None else n, y))
+             for leaf, y, n in zip(tree.leaves, outputs, found)]  # fmt: skip
     return Sequence(tuple, [tree.build(tree.leaves), tree.build(moved)])
 
 
@@ -318,17 +329,18 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
             size = rows.shape[0] if size is None else size
             item = renamed(builder, first_of(builder, rows))
             batched[item] = rows
-            items.append(fresh(builder, item, boxed=bool(item.meta.ndim)))
+            items.append(alike(leaf, fresh(builder, item, boxed=bool(item.meta.ndim) or isinstance(leaf, TensorValue))))
         arguments.append(tree.build(items))
     if size is None:
         raise Decline("vmap of no argument", "At least one of in_axes is a number.")
     tree = Tree.of(frame, calls.call(frame, transform.function, arguments, keywords))
     outputs = float_arrays(frame, tree)
     results = []
-    for y, (node, has_axis) in zip(outputs, batch(builder, [y.node for y in outputs], batched, size)):
+    found = batch(builder, [y.node for y in outputs], batched, size)
+    for leaf, y, (node, has_axis) in zip(tree.leaves, outputs, found):
         if not has_axis:
             node = builder.apply("broadcast_to", node, shape=(size, *y.shape))
-        results.append(result(builder, from_front(builder, node, out_axes % (y.ndim + 1))))
+        results.append(alike(leaf, result(builder, from_front(builder, node, out_axes % (y.ndim + 1)))))
     return tree.build(results)
 
 

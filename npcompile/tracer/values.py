@@ -167,6 +167,24 @@ class ArrayFlags:
 
 
 @dataclass(slots=True, eq=False)
+class TensorValue:
+    """A Tensor: the array that it holds, and where its gradient goes."""
+
+    array: Array
+    source: str | None = None  # of the Tensor, when it came from outside and is still that object
+    requires_grad: bool = False  # it came from outside so
+    is_leaf: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class TensorMethod:
+    """Tensor's method `name`, bound to a traced Tensor."""
+
+    owner: TensorValue
+    name: str
+
+
+@dataclass(slots=True, eq=False)
 class Truth:
     """bool(array), not asked yet: the program branches on it, or the graph ends."""
 
@@ -194,8 +212,18 @@ class ErrorState:
 
 
 @dataclass(slots=True, eq=False)
-class ErrorStateExit:
-    state: ErrorState
+class GradMode:
+    """no_grad() or enable_grad(), entered while capturing."""
+
+    enabled: bool
+    before: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class ContextExit:
+    """The __exit__ of a context that was entered while capturing."""
+
+    state: ErrorState | GradMode
 
 
 class _Marker:
@@ -236,8 +264,10 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from (value.defaults, value.kwdefaults, *value.cells)
         case Method():
             yield from (value.owner, value.function)
-        case ArrayMethod() | ArrayFlags():
+        case ArrayMethod() | ArrayFlags() | TensorMethod():
             yield value.owner
+        case TensorValue():
+            yield value.array
         case Truth():
             yield value.array
         case Transform():

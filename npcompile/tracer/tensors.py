@@ -1,0 +1,236 @@
+"""Tensors while a program is captured: arrays with a gradient. They share the arrays' ops, so conversions are free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.conversions import to_arrays, to_tensors
+from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
+from npcompile.tensor_core import tensor as eager
+from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.graph import Node, topological
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.transforms.reverse import depending, gradients
+from npcompile.tracer import calls, operators
+from npcompile.tracer.calls import Arguments, Keywords, captures_tensors
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.lost import lost_message, message_of
+from npcompile.tracer.tensor_values import as_array, as_tensor, realized, without_gradient
+from npcompile.tracer.values import Constant, GradMode, Mapping, Sequence, TensorMethod, TensorValue, children
+
+# --- functions of NumPy, methods and attributes
+
+
+def call_method(frame: Frame, method: TensorMethod, positional: Arguments, keywords: Keywords) -> Any:
+    own = TENSOR_METHODS.get(method.name)
+    if own is not None:
+        return own(frame, method.owner, *positional, **keywords)
+    array = method.owner.array
+    arguments = [as_array(p) for p in realized(frame.capture, positional)]
+    named = dict(zip(keywords, [as_array(v) for v in realized(frame.capture, keywords.values())]))
+    result = calls.run_captured(frame, METHODS[method.name], [array], arguments, named)
+    return as_tensor(frame.capture, result)
+
+
+def load(frame: Frame, x: TensorValue, name: str) -> Any:
+    """`x.name`"""
+    capture = frame.capture
+    if name in TENSOR_ATTRIBUTES:
+        return TENSOR_ATTRIBUTES[name](frame, x)
+    if name in TENSOR_METHODS or name in METHODS:
+        return TensorMethod(x, name)
+    if name in ATTRIBUTES and name not in ("flags", "base", "data", "ctypes"):
+        return as_tensor(capture, operators.lift(ATTRIBUTES[name](capture.builder, x.array)))
+    raise Decline(f"attribute {name!r} of a Tensor")
+
+
+def store(frame: Frame, x: TensorValue, name: str, value: Any) -> None:
+    """`x.name = value`"""
+    if name == "grad" and x.source is not None:
+        value = frame.capture.realize(value)
+        if isinstance(value, TensorValue) or (isinstance(value, Constant) and value.value is None):
+            frame.capture.grads[x.source] = value
+            return
+    raise Decline(f"attribute {name!r} of a Tensor is set")
+
+
+def load_grad(frame: Frame, x: TensorValue) -> Any:
+    if x.source is None:
+        return Constant(None)
+    known = frame.capture.grads.get(x.source)
+    return known if known is not None else frame.capture.read(f"{x.source}.grad", frame.capture.tensors[x.source][1].grad)
+
+
+TENSOR_ATTRIBUTES: dict[str, Callable[[Frame, TensorValue], Any]] = {
+    "grad": load_grad,
+    "requires_grad": lambda frame, x: Constant(has_gradient(frame.capture, x)),
+    "is_leaf": lambda frame, x: Constant(x.is_leaf or not has_gradient(frame.capture, x)),
+    "device": lambda frame, x: Constant("cpu"),
+}
+
+
+def has_gradient(capture: Capture, x: TensorValue) -> bool:
+    return x.requires_grad or bool(capture.leaves()) and depends_on_leaves(capture, x.array.node)
+
+
+def depends_on_leaves(capture: Capture, node: Node) -> bool:
+    leaves = [t.array.storage.original for t in capture.leaves()]
+    return node in depending(topological([node]), leaves)
+
+
+TENSOR_METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def tensor_method(captured: Callable[..., Any]) -> Callable[..., Any]:
+    TENSOR_METHODS[captured.__name__.removeprefix("tensor_")] = captured
+    return captured
+
+
+@tensor_method
+def tensor_numpy(frame: Frame, x: TensorValue) -> Any:
+    return x.array
+
+
+@tensor_method
+def tensor_detach(frame: Frame, x: TensorValue) -> Any:
+    if x.source is not None and not x.requires_grad:
+        return TensorValue(x.array)
+    return TensorValue(without_gradient(x.array))
+
+
+@tensor_method
+def tensor_clone(frame: Frame, x: TensorValue) -> Any:
+    return as_tensor(frame.capture, fresh(x.array.builder, x.array.node))
+
+
+@tensor_method
+def tensor_to(frame: Frame, x: TensorValue, device: Any) -> Any:
+    if operators.plain(frame.capture, device) != "cpu":
+        raise Decline("a Tensor moved to another device")
+    return x
+
+
+@tensor_method
+def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = None) -> Any:
+    """Gradients in the same graph; `.grad` of the leaves is set when the program ends."""
+    capture = frame.capture
+    builder, leaves = capture.builder, capture.leaves()
+    if (
+        not capture.grad_enabled
+        or capture.why_lost(x.array.node)
+        or not has_gradient(capture, x)
+        or any(not t.is_leaf for t in leaves)
+    ):
+        raise Decline("backward() of a Tensor whose graph is not all in this program")
+    if gradient is None:
+        if x.array.ndim:
+            raise Decline("backward() of a Tensor with more than one element needs a gradient")
+        cotangent = builder.constant(1, x.array.dtype)
+    else:
+        (given,) = realized(capture, [gradient])
+        cotangent = operators.lower(capture, as_array(given)).node
+    nodes = [t.array.storage.original for t in leaves]
+    found = gradients(builder, [x.array.node], [cotangent], nodes)
+    for leaf, node in zip(leaves, found):
+        if node is None:
+            continue
+        known = capture.realize(load_grad(frame, leaf))
+        if isinstance(known, TensorValue):
+            node = builder.apply("add", known.array.node, node)
+        assert leaf.source is not None
+        capture.grads[leaf.source] = TensorValue(without_gradient(fresh(builder, node)))
+    capture.freed.append(x.array.node)
+    return Constant(None)
+
+
+# --- conversions
+
+
+@captures_tensors(eager.from_numpy)
+def capture_from_numpy(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    (x,) = realized(frame.capture, positional)
+    if not isinstance(x, Array) or not x.meta.boxed or keywords:
+        raise Decline("from_numpy of what is no array")
+    find_lost(frame.capture, x)
+    return TensorValue(x)
+
+
+@captures_tensors(eager.no_grad)
+def capture_no_grad(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if positional or keywords:
+        raise Decline("no_grad as a decorator")
+    return GradMode(False)
+
+
+@captures_tensors(eager.enable_grad)
+def capture_enable_grad(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if positional or keywords:
+        raise Decline("enable_grad as a decorator")
+    return GradMode(True)
+
+
+def find_lost(capture: Capture, x: Array) -> None:
+    """Note which arrays from outside, that x is computed from, have lost their gradient."""
+    arguments = capture.builder.arguments
+    for node in topological([x.node]):
+        if node.op == "input" and (source := arguments[node.params["index"]]) in capture.examples:
+            message = lost_message(capture.examples[source])
+            capture.guard(f"{capture.name_constant(lost_message)}({source}) is {'not ' if message else ''}None")
+            if message:
+                capture.lost[node] = message
+
+
+@captures_tensors(to_arrays)
+def capture_to_arrays(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    return plain_arrays(frame.capture, positional[0])
+
+
+@captures_tensors(to_tensors)
+def capture_to_tensors(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    result, arguments = positional
+    return wrap_results(frame.capture, frame.capture.realize(result), [arguments])
+
+
+def wrap_results(capture: Capture, result: Any, arguments: list[Any]) -> Any:
+    """What a function under wrap_numpy returned: its arrays as Tensors, which say so when they lost their gradient."""
+    match result:
+        case Array():
+            made = as_tensor(capture, result)
+            has_variables = any(t.requires_grad for a in arguments for t in tensors_in(capture, a))
+            if has_variables and capture.came_after is not None and not has_gradient(capture, made):
+                capture.lost[made.array.node] = message_of(capture.came_after)
+            return made
+        case Sequence():
+            return Sequence(result.kind, [wrap_results(capture, capture.realize(v), arguments) for v in result.items])
+        case Mapping():
+            return Mapping({k: wrap_results(capture, capture.realize(v), arguments) for k, v in result.items.items()})
+        case _:
+            return result
+
+
+def tensors_in(capture: Capture, value: Any) -> list[TensorValue]:
+    value = capture.realize(value)
+    if isinstance(value, TensorValue):
+        return [value]
+    if isinstance(value, (Sequence, Mapping)):
+        return [t for v in children(value) for t in tensors_in(capture, v)]
+    return []
+
+
+def plain_arrays(capture: Capture, value: Any) -> Any:
+    """Tensors anywhere in arguments as arrays."""
+    value = capture.realize(value)
+    match value:
+        case TensorValue():
+            return value.array
+        case Sequence() if tensors_in(capture, value):
+            return Sequence(value.kind, [plain_arrays(capture, v) for v in value.items])
+        case Mapping() if tensors_in(capture, value):
+            return Mapping({k: plain_arrays(capture, v) for k, v in value.items.items()})
+        case _:
+            return value
+
+
+calls.TENSOR_CALLS.update(method=call_method, load=load, store=store)

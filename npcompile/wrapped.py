@@ -1,0 +1,45 @@
+"""NumPy functions on Tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.compiler import compile, original
+from npcompile.conversions import to_arrays, to_tensors
+
+
+def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function on Tensors that runs the NumPy code of `function`: Tensors in, Tensors out.
+
+    Inside, the Tensors are ndarrays (of the same memory, nothing is copied), so the code means what it means in NumPy.
+    Every ndarray that it returns, alone or in tuples, lists and dicts, comes back as a Tensor; NumPy scalars as 0-D
+    Tensors. Compiled with `compile`, gradients flow through it. Calling it uncompiled compiles it.
+
+    Where a graph breaks, arrays leave the graph and lose their gradient: `backward()` then raises RuntimeError, naming
+    the break. `compile(wrap_numpy(f), fullgraph=True)` raises at the break instead.
+
+    >>> import numpy as np, npcompile as npc
+    >>> x = npc.tensor([0.0, 1.0], requires_grad=True)
+    >>> wrap_numpy(lambda x: np.sum(x * x))(x).backward()
+    >>> x.grad
+    Tensor([0., 2.])
+    """
+
+    function = original(function)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return to_tensors(function(*to_arrays(args), **to_arrays(kwargs)), (args, kwargs))
+
+    entry: Callable[..., Any] | None = None
+
+    @functools.wraps(function)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        nonlocal entry
+        if entry is None:
+            entry = compile(wrapped)
+        return entry(*args, **kwargs)
+
+    compiled.__npcompile_wrapped__ = wrapped  # type: ignore[attr-defined]
+    return compiled
