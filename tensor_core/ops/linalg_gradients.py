@@ -165,7 +165,8 @@ def qr(g: Any, out: Any, a: Value, *, mode: str) -> Parts:
                 "the complete Q of a tall matrix has columns that the matrix does not determine: no gradient",
                 'use np.linalg.qr(x, mode="reduced")',
             )
-        q, r, gr = columns(q, 0, n), rows(r, n), rows(gr, n)
+        q, r = items(a.op("qr", mode="reduced"), 2)  # the same reflections
+        gr = rows(gr, n)
     if not is_longer(n, m):
         return conj(qr_of_tall(q, r, gq, gr))
     # R = [R1 R2] of a = [a1 a2]: Q and R1 come from a1 alone, and R2 = Q^H a2.
@@ -236,13 +237,12 @@ def svd(g: Any, out: Any, a: Value, *, full_matrices: bool) -> Parts:
     gu, gs, gvh = g
     u, s, vh = out
     m, n = a.shape[-2:]
-    k = s.shape[-1]
     if full_matrices and not same(m, n) and m != n:
         if (gu is not None and is_longer(m, n)) or (gvh is not None and is_longer(n, m)):
             raise Decline(
                 "full U and V^H have vectors that the matrix does not determine: no gradient", "use full_matrices=False"
             )
-        u, vh = columns(u, 0, k), rows(vh, k)
+        u, s, vh = items(a.op("svd", full_matrices=False), 3)  # the same vectors, by the same steps, but for the others
     if gu is None and gvh is None:
         return of_singular_values(gs, u, vh)
     inner = between_singular_vectors(gu, gs, gvh, u, s, vh)
