@@ -13,7 +13,9 @@ from npcompile.tensor_core import Builder, Decline, Node, TensorMeta
 from npcompile.tensor_core.control import make_cond, make_for_loop, make_fori_loop, make_while_loop
 from npcompile.tensor_core.graph import Graph, verify
 from npcompile.tensor_core.simplify import simplify
+from npcompile.tensor_core.transforms.batch import batch
 from npcompile.tensor_core.transforms.forward import derivatives
+from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
 
@@ -342,3 +344,69 @@ def test_forward_derivative(name: str) -> None:
     expected = [(a - b) / (2 * step) for a, b in zip(ahead, behind) if np.asarray(a).dtype.kind == "f"]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+# --- batches
+
+
+def batch_of(
+    program: Program, arrays: Sequence[np.ndarray], flags: Sequence[bool], derive: Callable[..., list[Value]] | None = None
+) -> Graph:
+    """One lane's program, or what `derive` makes of it, for all lanes of the arrays that have an axis 0 of lanes."""
+    size = next(x.shape[0] for x, flag in zip(arrays, flags) if flag)
+    builder = Builder()
+    given = inputs_like(builder, arrays)
+    lane = [builder.input(TensorMeta(x.shape[1:], x.dtype)) if flag else v.node for x, v, flag in zip(arrays, given, flags)]
+    results = program(*(Value(builder, n) for n in lane))
+    if derive is not None:
+        results = derive(builder, wrapped(builder, lane), results)
+    made = batch(builder, nodes(*results), {n: v.node for n, v, flag in zip(lane, given, flags) if flag}, size)
+    outputs = [x if flag else builder.apply("broadcast_to", x, shape=(size, *x.shape)) for x, flag in made]
+    clean = Builder(env=builder.env)
+    replaced = {v.node: clean.input(v.node.meta) for v in given}
+    return clean.finish(replay(clean, outputs, replaced))
+
+
+def lanes(signs: Sequence[tuple[int, int]], flags: Sequence[bool], name: str) -> list[np.ndarray]:
+    rng = np.random.default_rng(5)
+    shapes = [(2, 3), (2,) if name.endswith("recurrence") else (2, 3)]
+    return [
+        np.stack([s[k] * rng.uniform(0.2, 1.0, shape) for s in signs]) if flag else rng.uniform(0.2, 1.0, shape)
+        for k, (shape, flag) in enumerate(zip(shapes, flags))
+    ]
+
+
+FLAGS = [(True, True), (True, False), (False, True)]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batch(name: str, flags: tuple[bool, bool]) -> None:
+    program, in_numpy = PROGRAMS[name]
+    arrays = lanes(SIGNS, flags, name)
+    found = run_all(batch_of(program, arrays, flags), arrays)
+    expected = [in_numpy(*(x[k] if flag else x for x, flag in zip(arrays, flags))) for k in range(len(SIGNS))]
+    for a, *each in zip(found, *expected, strict=True):
+        np.testing.assert_allclose(a, np.stack(each), rtol=1e-12)
+
+
+def gradient_of(builder: Builder, xs: Sequence[Value], results: Sequence[Value]) -> list[Value]:
+    rng = np.random.default_rng(2)
+    real = [r for r in results if r.dtype.kind == "f"]
+    loss = loss_of(builder, real, [rng.normal(size=r.shape) for r in real])
+    found = gradients(builder, [loss.node], [builder.constant(1.0, F8)], nodes(*xs))
+    return [x.zeros() if g is None else Value(builder, g) for g, x in zip(found, xs)]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batch_of_gradients(name: str, flags: tuple[bool, bool]) -> None:
+    program, _ = PROGRAMS[name]
+    arrays = lanes(SIGNS, flags, name)
+    found = run_all(batch_of(program, arrays, flags, gradient_of), arrays)
+    for k in range(len(SIGNS)):
+        one = [x[k] if flag else x for x, flag in zip(arrays, flags)]
+        builder, xs, results = built(program, one)
+        expected = run_all(builder.finish(nodes(*gradient_of(builder, xs, results))), one)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a[k], b, rtol=1e-10, atol=1e-12)

@@ -1,0 +1,174 @@
+"""Batches of control flow. Lanes that take different branches take both; lanes that are done wait for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npcompile.tensor_core.array import expand, full, permute, reshaped
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
+from npcompile.tensor_core.transforms.batch import Batcher, Operand, batch, rule
+from npcompile.tensor_core.transforms.replay import replay
+from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tensor_core.transforms.subgraph import graph_of
+
+
+class Lanes:
+    """A graph made again in a builder of its own, with a batch axis on some of its inputs."""
+
+    def __init__(self, batcher: Batcher, graph: Graph, flags: Sequence[bool]) -> None:
+        self.builder = Builder(env=batcher.builder.env)
+        self.batcher = Batcher(self.builder, batcher.size)
+        self.checks = graph.checks
+        self.inputs = [
+            self.builder.input(n.meta.with_(shape=(batcher.size, *n.shape)) if flag else n.meta)
+            for n, flag in zip(graph.inputs, flags, strict=True)
+        ]
+        self.outputs = inlined(self.batcher, graph, list(zip(self.inputs, flags)))
+
+    @property
+    def flags(self) -> list[bool]:
+        return [flag for _, flag in self.outputs]
+
+    def graph(self, name: str, flags: Sequence[bool], extra: Sequence[Operand] = ()) -> Graph:
+        """With a batch axis on the outputs that `flags` tells: all that differ from lane to lane, at least."""
+        outputs = [self.batcher.with_axis(x) if flag else x[0] for x, flag in zip(self.outputs, flags, strict=True)]
+        return graph_of(self.builder.env, self.inputs, outputs, name=name, checks=self.checks)
+
+
+def inlined(batcher: Batcher, graph: Graph, operands: Sequence[Operand]) -> list[Operand]:
+    """The outputs of `graph` for these operands, in the batcher's builder."""
+    pairs = list(zip(graph.inputs, operands, strict=True))
+    plain = replay(batcher.builder, graph.outputs, {n: n if is_batched else x for n, (x, is_batched) in pairs})
+    return batch(batcher.builder, plain, {n: x for n, (x, is_batched) in pairs if is_batched}, batcher.size)
+
+
+def given(batcher: Batcher, operands: Sequence[Operand], flags: Sequence[bool]) -> list[Node]:
+    return [batcher.with_axis(x) if flag else x[0] for x, flag in zip(operands, flags, strict=True)]
+
+
+def items(batcher: Batcher, node: Node, flags: Sequence[bool]) -> list[Operand]:
+    return [(batcher.apply("item", node, index=k), flag) for k, flag in enumerate(flags)]
+
+
+def chosen(batcher: Batcher, predicate: Node, x: Operand, y: Operand) -> Node:
+    """x in the lanes where `predicate` is true, y in the others."""
+    a, b = batcher.with_axis(x), batcher.with_axis(y)
+    lanes = reshaped(batcher.builder, predicate, (batcher.size, *(1 for _ in a.shape[1:])))
+    return batcher.apply("where", expand(batcher.builder, lanes, a.shape), a, b)
+
+
+@rule("cond")
+def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
+    (predicate, is_batched), *operands = inputs
+    arms = [node.params[name] for name in ("true_graph", "false_graph")]
+    if not is_batched:
+        lanes = [Lanes(batcher, graph, [flag for _, flag in operands]) for graph in arms]
+        flags = [a or b for a, b in zip(*(each.flags for each in lanes))]
+        graphs = [each.graph(name, flags) for each, name in zip(lanes, ("true", "false"))]
+        taken = batcher.apply("cond", predicate, *(x for x, _ in operands), true_graph=graphs[0], false_graph=graphs[1])
+        return items(batcher, taken, flags)
+    ignored, batcher.builder.ignored = batcher.builder.ignored, FLOAT_ERRORS  # of lanes that do not take the branch
+    true, false = (inlined(batcher, graph, operands) for graph in arms)
+    batcher.builder.ignored = ignored
+    return [(chosen(batcher, predicate, x, y), True) for x, y in zip(true, false)]
+
+
+def settled(batcher: Batcher, body: Graph, flags: list[bool], carried: int) -> tuple[Lanes, list[bool]]:
+    """The body in lanes, with a batch axis on all carries that get one in some iteration."""
+    while True:
+        lanes = Lanes(batcher, body, flags)
+        grown = [a or b for a, b in zip(flags, lanes.flags[:carried])] + flags[carried:]
+        if grown == flags:
+            return lanes, flags
+        flags = grown
+
+
+@rule("while_loop")
+def batch_while_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
+    return looped(batcher, inputs, **node.params)
+
+
+def looped(batcher: Batcher, inputs: Sequence[Operand], cond_graph: Graph, body_graph: Graph, carried: int) -> list[Operand]:
+    lanes, flags = settled(batcher, body_graph, [flag for _, flag in inputs], carried)
+    tested = Lanes(batcher, cond_graph, flags)
+    if tested.flags[0]:
+        return looped_apart(batcher, inputs, cond_graph, body_graph, carried)
+    made = batcher.apply(
+        "while_loop",
+        *given(batcher, inputs, flags),
+        cond_graph=tested.graph("cond", [False]),
+        body_graph=lanes.graph("body", flags[:carried]),
+        carried=carried,
+    )
+    return items(batcher, made, flags[:carried])
+
+
+def looped_apart(
+    batcher: Batcher, inputs: Sequence[Operand], cond_graph: Graph, body_graph: Graph, carried: int
+) -> list[Operand]:
+    """Until no lane goes on. Which do is one more carry; the others keep what they have."""
+    flags = [k < carried or flag for k, (_, flag) in enumerate(inputs)]
+    operands = list(zip(given(batcher, inputs, flags), flags))
+    ignored, batcher.builder.ignored = batcher.builder.ignored, FLOAT_ERRORS
+    goes_on = batcher.with_axis(inlined(batcher, cond_graph, operands)[0])
+    batcher.builder.ignored = ignored
+
+    lanes = Lanes(batcher, body_graph, flags)
+    inner = lanes.batcher
+    going = inner.builder.input(goes_on.meta)
+    kept = zip(lanes.outputs, lanes.inputs[:carried])
+    after: list[Operand] = [(chosen(inner, going, new, (old, True)), True) for new, old in kept]
+    constants = list(zip(lanes.inputs[carried:], flags[carried:]))
+    (again,) = inlined(inner, cond_graph, [*after, *constants])
+    outputs = [*(x for x, _ in after), inner.apply("logical_and", going, inner.with_axis(again))]
+    order = [*lanes.inputs[:carried], going, *lanes.inputs[carried:]]
+    place = Builder(env=batcher.builder.env)
+    unread = [place.input(n.meta) for n in order]
+    some = place.apply("reduce", unread[carried], reducer="logical_or", axes=(0,))
+    made = batcher.apply(
+        "while_loop",
+        *(x for x, _ in operands[:carried]),
+        goes_on,
+        *(x for x, _ in operands[carried:]),
+        cond_graph=graph_of(place.env, unread, [some], name="cond"),
+        body_graph=graph_of(place.env, order, outputs, name="body"),  # reports nothing: lanes that are done go on too
+        carried=carried + 1,
+    )
+    return items(batcher, made, [True] * (carried + 1))[:carried]
+
+
+@rule("while_vjp")
+def batch_while_vjp(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
+    """The gradients of the batched loop: one lane's results depend on no other's operands."""
+    params, builder = node.params, batcher.builder
+    moving, count, carried = params["moving"], params["inputs"], params["carried"]
+    operands: list[Operand] = list(inputs[:count])
+    for k in moving:
+        name = f"lanes_{len(builder.made)}"  # an operand may be there twice
+        operands[k] = builder.apply("alias", batcher.with_axis(operands[k]), name=name), True
+    results = looped(batcher, operands, params["cond_graph"], params["body_graph"], carried)
+    ends = [batcher.with_axis(results[k]) for k in moving if k < carried]
+    cotangents = [batcher.with_axis(x) for x in inputs[count:]]
+    wrt = [operands[k][0] for k in moving]
+    found = gradients(builder, ends, cotangents, wrt)
+    return [(x if x is not None else full(builder, w.shape, 0, w.dtype), True) for x, w in zip(found, wrt)]
+
+
+@rule("for_loop")
+def batch_for_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
+    """Elements have the batch axis first, so arrays have it second while the loop goes along axis 0."""
+    params = node.params
+    carried, scanned = params["carried"], params["scanned"]
+    lanes, flags = settled(batcher, params["body_graph"], [flag for _, flag in inputs], carried)
+    operands = given(batcher, inputs, flags)
+    for k in range(carried, carried + scanned):
+        if flags[k]:
+            operands[k] = swapped(batcher.builder, operands[k])
+    out = [*flags[:carried], *lanes.flags[carried:]]
+    made = batcher.apply("for_loop", *operands, **params | {"body_graph": lanes.graph("body", out)})
+    results = items(batcher, made, [*out, *(flags[k] for k in params.get("keeps", ()))])
+    return [(swapped(batcher.builder, x) if k >= carried and flag else x, flag) for k, (x, flag) in enumerate(results)]
+
+
+def swapped(builder: Builder, node: Node) -> Node:
+    return permute(builder, node, (1, 0, *range(2, node.meta.ndim)))
