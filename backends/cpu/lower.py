@@ -48,7 +48,7 @@ from npcompile.backends.cpu.schedule import (
     reads_of,
     same_shape,
 )
-from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node, freeze
 from npcompile.tensor_core.meta import contiguous_strides, product
 
@@ -216,8 +216,18 @@ class Lowering:
     def gathered(self, node: Node, index: Index, mask: Value | None) -> Value:
         x, *indices = node.inputs
         n = indices[0].meta.ndim
+        mask = self.both(mask, self.has_elements(indices[0]))
         checked = [self.checked(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
         return self.value(x, (*(axis_variable(c.name) for c in checked), *index[n:]), mask)
+
+    def has_elements(self, indices: Node) -> Value | None:
+        """A mask for what no loop moves, and so stands before loops that may be empty. None where none can be."""
+        mask: Value | None = None
+        for n in indices.shape:
+            low = n.env.bound(n) if isinstance(n, Dim) else n
+            if low is None or low < 1:
+                mask = self.both(mask, self.let(BOOL, "greater", self.position(n), self.position(0)))
+        return mask
 
     def checked(self, indices: Node, index: Index, axis: int, size: Size, mask: Value | None) -> Value:
         value = self.value(indices, index, mask)
@@ -563,9 +573,7 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
         kernels.append(copy_kernel(schedule, f"{lowering.name}_copy", base, target))
     space = group.space
     own = identity(space)
-    if node.op == "scatter" and any(same(n, 0) for n in node.inputs[2].shape):
-        update = Kernel(lowering.name, [], [])  # a check that no loop moves would stand before the empty loop
-    elif node.op == "slice_update":
+    if node.op == "slice_update":
         place = tuple(a + s * i for a, s, i in zip(node.params["start"], node.params["step"], own))
         found = accesses(schedule, [node], with_stores=False)
         order = axis_order(
@@ -597,7 +605,8 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
     mode = node.params["mode"]
 
     def body() -> None:
-        checked = [lowering.checked(i, own[:n], axis, base.shape[axis], None) for axis, i in enumerate(indices)]
+        mask = lowering.has_elements(indices[0])
+        checked = [lowering.checked(i, own[:n], axis, base.shape[axis], mask) for axis, i in enumerate(indices)]
         place = (*(axis_variable(c.name) for c in checked), *own[n:])
         stored = lowering.value(value, own)
         if mode != "set":
