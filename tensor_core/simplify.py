@@ -17,6 +17,7 @@ from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, 
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
+from npcompile.tensor_core.transforms.prune import prune
 
 SMALL = 64  # elements of a result that is computed now rather than by the program
 
@@ -32,6 +33,7 @@ def simplify(graph: Graph) -> Graph:
     """The graph rebuilt from its inputs by RULES: same inputs, outputs, metas and writes; fewer nodes."""
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
+    graph = prune(graph)
     rewriter = Rewriter(Builder(env=env))
     new = {node: rewriter.builder.input(node.meta) for node in graph.inputs}
     for node in graph.nodes:
