@@ -95,7 +95,13 @@ def remade(sequence: Any, items: Any) -> Any:
 
 
 def check(
-    function: Any, *args: Any, must_capture: bool = True, ulp: int = 4, backend: Any = compile_eager, **kwargs: Any
+    function: Any,
+    *args: Any,
+    must_capture: bool = True,
+    ulp: int = 4,
+    signs: bool = True,
+    backend: Any = compile_eager,
+    **kwargs: Any,
 ) -> bool:
     """Compare the captured form of a NumPy function with NumPy. False when it declined (or NumPy raised and it declined).
 
@@ -120,8 +126,8 @@ def check(
     if error is not None:
         assert not must_capture, f"declined: {error}"
         return False
-    compare(ours, theirs, ulp)
-    compare(capture.values, flatten(theirs_args, theirs_kwargs), ulp)  # arguments mutated the same way
+    compare(ours, theirs, ulp, signs)
+    compare(capture.values, flatten(theirs_args, theirs_kwargs), ulp, signs)  # arguments mutated the same way
     compare_aliasing(ours, theirs, capture.values, flatten(theirs_args, theirs_kwargs))
     return True
 
@@ -152,13 +158,16 @@ def flatten(*values: Any) -> list[Any]:
     return found
 
 
-def compare(ours: Any, theirs: Any, ulp: int = 4) -> None:
-    """Same type, dtype, shape, strides (of axes longer than 1), flags and values."""
+def compare(ours: Any, theirs: Any, ulp: int = 4, signs: bool = True) -> None:
+    """Same type, dtype, shape, strides (of axes longer than 1), flags and values.
+
+    Without `signs` zeros may have either sign: of sums of products it is that of the BLAS kernel which made them.
+    """
     assert type(ours) is type(theirs), f"{type(ours)} instead of {type(theirs)}: {ours!r} {theirs!r}"
     if isinstance(theirs, (tuple, list)):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
-            compare(a, b, ulp)
+            compare(a, b, ulp, signs)
         return
     if isinstance(theirs, float) and not isinstance(theirs, np.generic):
         same_values(np.float64(ours), np.float64(theirs), ulp)
@@ -172,22 +181,22 @@ def compare(ours: Any, theirs: Any, ulp: int = 4) -> None:
         kept = [a for a, n in enumerate(theirs.shape) if n > 1]
         assert [ours.strides[a] for a in kept] == [theirs.strides[a] for a in kept], (ours.strides, theirs.strides)
         assert ours.flags.writeable == theirs.flags.writeable
-    same_values(np.asarray(ours), np.asarray(theirs), ulp)
+    same_values(np.asarray(ours), np.asarray(theirs), ulp, signs)
 
 
-def same_values(ours: np.ndarray, theirs: np.ndarray, ulp: int) -> None:
+def same_values(ours: np.ndarray, theirs: np.ndarray, ulp: int, signs: bool = True) -> None:
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     if theirs.dtype.kind not in "fc" or not theirs.size:
         np.testing.assert_array_equal(ours, theirs)
         return
     if theirs.dtype.kind == "c":
-        same_values(ours.real, theirs.real, ulp)
-        same_values(ours.imag, theirs.imag, ulp)
+        same_values(ours.real, theirs.real, ulp, signs)
+        same_values(ours.imag, theirs.imag, ulp, signs)
         return
     np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
     finite = np.isfinite(theirs)
     np.testing.assert_array_equal(ours[~finite], theirs[~finite])
-    zero = finite & (theirs == 0) & (ours == 0)
+    zero = finite & (theirs == 0) & (ours == 0) & signs
     np.testing.assert_array_equal(np.signbit(ours[zero]), np.signbit(theirs[zero]))
     with np.errstate(all="ignore"):
         error = np.abs(ours[finite] - theirs[finite]) / np.spacing(np.abs(theirs[finite]))
