@@ -61,17 +61,11 @@ def batch(builder: Builder, outputs: Sequence[Node], batched: Mapping[Node, Node
 
     Declines at an op that has no rule.
     """
-    return batch_operands(builder, outputs, {old: (new, True) for old, new in batched.items()}, size)
-
-
-def batch_operands(builder: Builder, outputs: Sequence[Node], replaced: Mapping[Node, Operand], size: Size) -> list[Operand]:
-    """`batch` into another builder's graph: the nodes of `replaced` become others, with the batch axis or without it."""
-    for old, (new, is_batched) in replaced.items():
-        assert new.meta.ndim == old.meta.ndim + is_batched and new.dtype == old.dtype, (old, new)
+    assert all(new.meta.ndim == old.meta.ndim + 1 and new.dtype == old.dtype for old, new in batched.items()), batched
     batcher = Batcher(builder, size)
-    made: dict[Node, Operand] = dict(replaced)
+    made: dict[Node, Operand] = {old: (new, True) for old, new in batched.items()}
     results: dict[Node, list[Operand]] = {}  # of ops with several, that their rules made apart
-    for node in topological(outputs, replaced):
+    for node in topological(outputs, batched):
         if node in made:
             continue
         inputs = [made[i] for i in node.inputs]

@@ -43,4 +43,6 @@ def derivatives(
 def placeholder(builder: Builder, output: Node) -> Node:
     """Zeros like the output, told apart from all others."""
     zeros = full(builder, output.shape, 0, output.dtype)
-    return builder.apply("alias", zeros, name=f"cotangent_{len(builder.made)}")
+    node = builder.apply("alias", zeros, name=f"cotangent_{len(builder.made)}")
+    assert node.op == "alias", "the builder must keep what its nodes are made of"
+    return node

@@ -14,7 +14,7 @@ from npcompile.tensor_core import OPS, Builder, Decline, TensorMeta
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.op import Op
-from npcompile.tensor_core.transforms.batch import batch, batch_operands
+from npcompile.tensor_core.transforms.batch import batch
 from tests.cpu.random_graphs import RandomGraph, arrays_for
 from tests.ops.table import thin
 from tests.transforms.cases import BACKENDS, CASES, Case, apply_numpy, close, execute, meta_of, results_of, stacked
@@ -130,21 +130,6 @@ def test_an_index_out_of_bounds_in_one_example_raises(backend: str) -> None:
 def test_functions_of_one_example_run_for_each(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OPS._rows, name, replace(OPS[name], stacks=False))
     check_calls("eager", calls_of("eager", name), (count,))
-
-
-def test_batch_into_another_builder() -> None:
-    plain = Builder()
-    x, y = (plain.input(TensorMeta((3,), np.dtype(float))) for _ in range(2))
-    outputs = [plain.apply("subtract", x, plain.apply("sin", y)), plain.apply("sin", y)]
-    builder = Builder()
-    xs, new = (builder.input(TensorMeta(shape, np.dtype(float))) for shape in ((5, 3), (3,)))
-    made = batch_operands(builder, outputs, {x: (xs, True), y: (new, False)}, 5)
-    assert [is_batched for _, is_batched in made] == [True, False]
-    rng = np.random.default_rng(0)
-    a, b = rng.uniform(size=(5, 3)), rng.uniform(size=3)
-    found = execute("eager", builder.finish([node for node, _ in made]), [a, b])
-    close(found[0], a - np.sin(b))
-    close(found[1], np.sin(b))
 
 
 def test_an_op_without_a_rule_declines(monkeypatch: pytest.MonkeyPatch) -> None:
