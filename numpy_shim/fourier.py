@@ -30,8 +30,7 @@ def transform(builder: Builder, a: Any, n: Any, axis: Any, is_real: Any, is_forw
     op = TRANSFORMS[flag(is_real), flag(is_forward)]
     if op == "rfft" and a.dtype.kind == "c":
         raise Decline("rfft of complex numbers")
-    source = np.result_type(a.dtype, np.complex64) if op == "irfft" else a.dtype
-    source = source if source.kind in "fc" else np.dtype(float)
+    source = a.dtype if a.dtype.kind in "fc" else np.dtype(float)
     place = axis_of(axis, a.ndim)
     node = builder.apply(op, cast(builder, a.node, source), n=length, axis=place, norm=norm or "backward")
     result = fresh(builder, node, copied_meta(a.meta, "K", node.meta.dtype, node.meta.shape))

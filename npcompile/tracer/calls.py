@@ -202,7 +202,7 @@ def named_tuple(kind: Any, positional: Arguments, keywords: Keywords) -> Sequenc
     items = dict(zip(kind._fields, positional))
     if len(positional) > len(kind._fields) or any(k in items or k not in kind._fields for k in keywords):
         raise Decline(f"arguments that {kind.__qualname__} does not take")
-    items = {**{k: Constant(v) for k, v in kind._field_defaults.items() if is_atomic(v)}, **items, **keywords}
+    items = {**{k: lift(v) for k, v in kind._field_defaults.items() if is_atomic(v)}, **items, **keywords}
     if len(items) < len(kind._fields):
         raise Decline(f"{kind.__qualname__}() misses arguments")
     return Sequence(kind, [items[name] for name in kind._fields])
@@ -236,10 +236,10 @@ def inline(
         globals_source = None
     else:
         globals_source = capture.name_constant(function.__globals__)
-    defaults = [Constant(d) if is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
+    defaults = [lift(d) if is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
                 for k, d in enumerate(function.__defaults__ or ())]  # fmt: skip
     named = {
-        k: Constant(d) if is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
+        k: lift(d) if is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
         for k, d in (function.__kwdefaults__ or {}).items()
     }
     cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
@@ -247,6 +247,8 @@ def inline(
 
 
 def is_atomic(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(is_atomic, value))
     return isinstance(value, (type(None), bool, int, float, str, bytes, type, np._globals._NoValueType, type(Ellipsis)))
 
 

@@ -311,6 +311,8 @@ def describe(value: Any) -> str:
 
 @through_tensors
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    if symbol in ("==", "!=") and any(is_none(a) and is_scalar(b) for a, b in ((left, right), (right, left))):
+        return Constant(symbol == "!=")
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
     if is_number(left) and is_number(right):
@@ -322,6 +324,14 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
             raise Decline("a comparison with an object from outside")
         return Constant(symbol == "!=")
     return evaluate_pure(capture, COMPARE[symbol], left, right)
+
+
+def is_none(value: Any) -> bool:
+    return isinstance(value, Constant) and value.value is None
+
+
+def is_scalar(value: Any) -> bool:
+    return isinstance(value, Array) and not value.meta.boxed
 
 
 def compare_numbers(capture: Capture, symbol: str, a: Any, b: Any) -> bool:

@@ -54,7 +54,7 @@ def vjp_irfft(g: Value, out: Value, x: Value, *, n, axis, norm) -> Value:
     spectrum = g.op("rfft", n=n, axis=axis, norm=SWAPPED[norm]).conjugate()
     frequency = spectrum.of(spectrum.builder.apply("index", shape=spectrum.shape, axis=axis))
     is_single = frequency.equals(0) | (frequency * 2).equals(n)
-    return fitted(is_single.where(spectrum, spectrum * 2), x.shape[axis], axis)
+    return fitted(is_single.where(spectrum, spectrum * 2), x.shape[axis], axis).cast(x.dtype)
 
 
 @row("extern", eager=eager(np.fft.fft), vjp=by("fft"), numpy=np.fft.fft, stacks=True)
@@ -76,6 +76,5 @@ def rfft(x: TensorMeta, *, n, axis, norm):
 
 @row("extern", eager=eager(np.fft.irfft), vjp=vjp_irfft, numpy=np.fft.irfft, stacks=True)
 def irfft(x: TensorMeta, *, n, axis, norm):
-    """The inverse of rfft. Imaginary parts of the frequencies 0 and n / 2 do not count."""
-    assert x.dtype.kind == "c"
+    """The inverse of rfft. Imaginary parts of the frequencies 0 and n / 2 do not count; a real input has none."""
     return transformed(x, n, axis, "f")

@@ -200,7 +200,7 @@ for norm in ("backward", "ortho", "forward"):
 
 
 def dtypes_of(name: str) -> str:
-    return "d" if name.startswith("rfft") else "D" if name.startswith("irfft") else "dD"
+    return "d" if name.startswith("rfft") else "dD"
 
 
 def loss_of(name: str, dtype: str, seed: int = RNG_SEED) -> Loss:
