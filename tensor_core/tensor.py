@@ -30,8 +30,6 @@ __all__ = [
     "tensor",
 ]
 
-OPERANDS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple)  # what NumPy's operators take besides Tensors
-
 
 class Tensor(Handle):
     """A NumPy array on a device, whose operations are recorded where it requires a gradient.
@@ -59,9 +57,9 @@ class Tensor(Handle):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out", ())
-        if not all(isinstance(v, (Tensor, *OPERANDS)) or v is None or v is ... for v in (*inputs, *out)):
+        if not all(is_operand(v) or v is None or v is ... for v in (*inputs, *out)):
             return NotImplemented
-        if out == (...,):  # an array where there would be a scalar: Tensors always are
+        if len(out) == 1 and out[0] is ...:  # an array where there would be a scalar: Tensors always are
             del kwargs["out"]
         return perform(ufunc_call(ufunc, method), inputs, kwargs)
 
@@ -323,6 +321,11 @@ BINARY = {
 }
 
 
+def is_operand(value: Any) -> bool:
+    """Do operators and ufuncs take it beside a Tensor? Array types of others answer for themselves."""
+    return type(value) is np.ndarray or isinstance(value, (Tensor, np.generic, bool, int, float, complex, list, tuple))
+
+
 def method(name: str) -> Callable[..., Any]:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return perform(method_call(name), (self, *args), kwargs)
@@ -333,7 +336,7 @@ def method(name: str) -> Callable[..., Any]:
 
 def binary(symbol: str, native: Callable[..., Any], is_reflected: bool = False) -> Callable[[Tensor, Any], Any]:
     def call(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, (Tensor, *OPERANDS)):
+        if not is_operand(other):
             return NotImplemented
         return perform(operator_call(symbol, native), (other, self) if is_reflected else (self, other), {})
 

@@ -31,7 +31,7 @@ from npcompile.tensor_core.transforms.value import Value
 
 SECOND_TIME = (
     "backward a second time through a graph that was freed by the first time: "
-    "call the first backward with retain_graph=True, or compute the result again."
+    "call the first backward with retain_graph=True, compute the result again, or detach it where it is a constant."
 )
 
 
@@ -85,7 +85,10 @@ def walk(
     seeds = [seed(output, cotangent) for output, cotangent in zip(outputs, given, strict=True)]
     order: list[Any] = topological(nodes)
     leaves = [n for n in order if n.needs_grad and not n.inputs]
+    if wrt is not None and any(n.is_freed for n in leaves):  # it may have been computed from one of them
+        raise RuntimeError(SECOND_TIME)
     current: list[TapeNode] = []
+    arrived: list[tuple[Handle, TapeNode]] = []  # kept until all are found: a backward that fails changes no `.grad`
 
     def visit(node: Node, cotangent: Node) -> Node:
         assert isinstance(node, TapeNode) and isinstance(cotangent, TapeNode)
@@ -100,12 +103,14 @@ def walk(
         if owner is not None:
             owner.grad = from_node(kind, cotangent)
         if wrt is None and node.leaf is not None and (leaf := node.leaf()) is not None:
-            accumulate(leaf, cotangent, create)
+            arrived.append((leaf, cotangent))
         return cotangent
 
     try:
         with recording(create), np.errstate(all="ignore"):
             found = gradients(TAPE, nodes, seeds, leaves if wrt is None else wrt, visit)
+            for leaf, cotangent in arrived:
+                accumulate(leaf, cotangent, create)
     except Overwritten as error:
         raise RuntimeError(overwritten(current[0], error.node)) from None
     except Decline as decline:

@@ -159,9 +159,14 @@ def memory_of(view: np.ndarray, operands: Sequence[Handle]) -> Handle | None:
 
 
 def box(kind: type[Handle], value: Any, owner: Handle | None = None) -> Any:
-    """A Tensor for what NumPy gave. What a Tensor cannot hold (strings, objects) stays as it is."""
+    """A Tensor for what NumPy gave. What a Tensor cannot hold (strings, objects, masks) stays as it is."""
     data = np.asarray(value)
-    if data.dtype.kind not in NUMBERS or not data.dtype.isnative or data.dtype.char == "G":
+    if (
+        (isinstance(value, np.ndarray) and type(value) is not np.ndarray)
+        or data.dtype.kind not in NUMBERS
+        or not data.dtype.isnative
+        or data.dtype.char == "G"
+    ):
         return value
     if owner is None:
         return kind._of(data)
@@ -230,7 +235,11 @@ def declined(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence
     """NumPy's own error, where that is why; its result, where that has no gradient anyway; else RuntimeError."""
 
     def copied(value: Any) -> Any:
-        return value._data.copy() if isinstance(value, Handle) else value
+        if not isinstance(value, Handle):
+            return value
+        data = value._data.copy(order="K")
+        data.flags.writeable = value._data.flags.writeable
+        return data
 
     result = call.native(*replaced(args, copied), **replaced(kwargs, copied))
     if not written_handles(call, args, kwargs) and not any(map(has_gradient, arrays_in(result))):

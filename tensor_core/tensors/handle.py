@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Self
 from weakref import ref
@@ -149,16 +150,25 @@ class Handle:
             raise RuntimeError("a Tensor that requires grad cannot be given out as an ndarray: use x.detach().numpy().")
         return self._data
 
+    @property
+    def _mask(self) -> Any:
+        """numpy.ma takes `_data` of anything that has it, and then asks for this: what requires grad refuses here."""
+        self.numpy()
+        raise AttributeError("_mask")
+
+
+HOOK_NUMBERS = itertools.count()
+
 
 class RemovableHook:
     """A registered hook; `remove()` takes it away."""
 
     def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]):
-        self._hooks = hooks
-        hooks[id(self)] = hook
+        self._hooks, self._number = hooks, next(HOOK_NUMBERS)
+        hooks[self._number] = hook
 
     def remove(self) -> None:
-        self._hooks.pop(id(self), None)
+        self._hooks.pop(self._number, None)
 
 
 def from_node(kind: type[Handle], node: TapeNode, meta: Any = None) -> Any:
