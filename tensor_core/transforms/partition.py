@@ -15,6 +15,7 @@ from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of, topolo
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import may_report
+from npcompile.tensor_core.transforms.prune import prune
 from npcompile.tensor_core.transforms.replay import replay
 
 
@@ -58,6 +59,7 @@ def split(graph: Graph, primals: int, results: int) -> Split:
     >>> result, *saved = forward(x, y)
     >>> gradients = backward(*((x, y)[k] for k in parts.kept_inputs), *saved, cotangent)
     """
+    graph = prune(graph)  # a loop runs in the program once, and keeps there what the gradients need
     program = topological([*graph.outputs[:results], *(node for _, node in graph.writes)])
     cut = Cut(graph, frozenset(graph.inputs[primals:]), frozenset(program), graph.outputs[results:])
     given = dict.fromkeys([*cut.crossing(), *graph.inputs])

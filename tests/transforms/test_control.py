@@ -1,4 +1,4 @@
-"""Control flow as nodes: run op by op and compiled, differentiated once and twice, batched, printed, simplified."""
+"""Control flow as nodes: run op by op and compiled, differentiated once and twice, batched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
 
-F8, I8, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
+F8, I8 = np.dtype(np.float64), np.dtype(np.int64)
 Program = Callable[..., list[Value]]  # of values
 
 
