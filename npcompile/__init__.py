@@ -9,32 +9,94 @@
 from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
 from npcompile.backends.registry import list_backends, register_backend
 from npcompile.compiler import compile, disable, graph_break, reset, run_only
+from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
+from npcompile.tensors import (
+    Tensor,
+    arange,
+    asarray,
+    enable_grad,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    gelu,
+    gradients_of,
+    is_grad_enabled,
+    linspace,
+    no_grad,
+    ones,
+    ones_like,
+    rand,
+    randint,
+    randn,
+    relu,
+    sigmoid,
+    softmax,
+    tensor,
+    zeros,
+    zeros_like,
+)
 from npcompile.tracer.point import GraphBreakError
-from npcompile.transforms import grad, hessian, jacobian, jvp, value_and_grad, vmap
+from npcompile.transforms import checkpoint, custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
+from npcompile.wrapped import wrap_numpy
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Explanation",
     "GraphBreakError",
+    "Tensor",
+    "arange",
+    "asarray",
+    "checkpoint",
     "compile",
     "compile_times",
+    "cond",
+    "custom_gradient",
     "disable",
+    "enable_grad",
     "explain",
+    "eye",
+    "fori_loop",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "gelu",
     "grad",
+    "gradients_of",
     "graph_break",
     "hessian",
+    "is_grad_enabled",
     "jacobian",
     "jvp",
+    "linspace",
     "list_backends",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "rand",
+    "randint",
+    "randn",
     "register_backend",
+    "relu",
     "reset",
     "run_only",
+    "scan",
     "set_logs",
+    "sigmoid",
+    "softmax",
+    "tensor",
     "value_and_grad",
+    "vjp",
     "vmap",
+    "while_loop",
+    "wrap_numpy",
+    "zeros",
+    "zeros_like",
 ]
 
 set_logs_from_environment()

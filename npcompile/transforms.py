@@ -160,5 +160,77 @@ def _pushforward(function: Callable[..., Any]) -> Callable[..., Any]:
     return TransformedFunction("jvp", original(function), {})
 
 
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """`function(*primals)`, and a function from a cotangent, a tree like that result, to those of all primals, a tuple.
+
+    >>> import numpy as np
+    >>> value, pullback = vjp(np.sin, np.array([0.0, np.pi]))
+    >>> pullback(np.array([1.0, 2.0]))
+    (array([ 1., -2.]),)
+    """
+    pull = _pullback(function)
+
+    # Without annotations: compiled code makes no functions that have some.
+    def pullback(cotangent):  # type: ignore[no-untyped-def]
+        """The gradients of the sum of the results times `cotangent`."""
+        return pull(cotangent, *primals)
+
+    return _plain(function)(*primals), pullback
+
+
+@transforms("plain")
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    return TransformedFunction("plain", original(function), {})
+
+
+@transforms("pullback")
+def _pullback(function: Callable[..., Any]) -> Callable[..., Any]:
+    return TransformedFunction("pullback", original(function), {})
+
+
+def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function say itself what its gradient is.
+
+    Parameters
+    ----------
+    function
+        Returns `(result, pullback)`: an array, and a function from its cotangent, an array like it, to those of the
+        arguments, a tuple (or one, for one argument). Arguments are arrays or numbers.
+
+    Returns
+    -------
+    callable
+        Gives the result. Under transforms, and in `backward` of compiled programs, its derivative is the pullback's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda g: np.clip(g, -1, 1)
+    >>> grad(lambda x: np.sum(10 * clipped(x)))(np.zeros(2))
+    array([1., 1.])
+    """
+
+    return _with_pullback(function)
+
+
+@transforms("custom_gradient")
+def _with_pullback(function: Callable[..., Any]) -> Callable[..., Any]:
+    return TransformedFunction("custom_gradient", original(function), {})
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the same results and gradients, of whose intermediate values none is saved for the gradient.
+
+    They are computed again from its arguments, as far as the whole gradient's cheapest plan does not do so anyway.
+
+    >>> import numpy as np
+    >>> grad(lambda x: np.sum(checkpoint(lambda y: np.sin(np.exp(y)))(x)))(np.zeros(1))
+    array([0.54030231])
+    """
+    return _plain(function)
+
+
 def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
     return tuple(argnums) if isinstance(argnums, Sequence) else argnums

@@ -94,6 +94,8 @@ class Array:
             raise Decline("a NumPy scalar is immutable")
         if not self.meta.writeable:
             raise Decline("assignment destination is read-only")
+        if self.builder.is_closed:
+            raise Decline("a function of a loop or branch writes to an array from outside", "Make it part of the carry.")
         value = reshaped(self.builder, value, self.shape)  # sizes that were found equal may be written differently
         self.storage.write(self.steps, value)
 

@@ -151,10 +151,14 @@ class Builder:
     location: Location | None = None  # the user's line being captured
     ignored: frozenset[str] = frozenset()  # np.errstate categories that the program ignores here
     checks: frozenset[str] = frozenset()  # those that some node was made under without ignoring them
+    outer: Builder | None = None  # of the program that this is a sub-graph of: it has the inputs from outside
+    is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     _made: dict[tuple, Node] = field(default_factory=dict)
 
     def input(self, meta: TensorMeta, argument: str = "") -> Node:
         """A new input. The same non-empty `argument` is the same input."""
+        if argument and self.outer is not None:
+            return self.outer.input(meta, argument)
         key = ("input", argument)
         if argument and key in self._made:
             return self._made[key]

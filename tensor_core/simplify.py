@@ -323,7 +323,7 @@ def broadcast_of_broadcast(rewriter: Rewriter, op: str, inputs: tuple[Node, ...]
     return rewriter.make("broadcast_to", *x.inputs, **params) if x.op == "broadcast_to" else None
 
 
-@rule("alias")
+@rule("alias", "custom_gradient")
 def alias_of(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     return inputs[0]
 

@@ -135,7 +135,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             return as_tensor(capture, BUILTINS[function](frame, [as_array(a) for a in arguments], keywords))
         if is_numpy_function(function):
             arguments, named = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
-            if capture.tensors and any(map(holds_tensor, [*arguments, *named.values()])):
+            if any(map(holds_tensor, [*arguments, *named.values()])):
                 plain_named = {k: as_array(v) for k, v in named.items()}
                 result = call_constant(frame, function, [as_array(a) for a in arguments], plain_named)
                 return result if function in TO_ARRAY else as_tensor(capture, result)

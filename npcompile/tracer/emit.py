@@ -19,6 +19,7 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
+from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
 from npcompile.tracer.capture import Break, Capture
 from npcompile.tracer.lost import message_of, remember_lost
@@ -110,9 +111,10 @@ class Emitter:
 
     def unused_that_may_raise(self, results: list[Node]) -> list[Node]:
         """Nodes that nothing uses and that raise for some data: NumPy would."""
-        used = set(topological(results))
+        made = self.capture.builder.made
+        used = set(topological(results)) | made_of_stand_ins(made)
         unused: dict[Node, None] = {}
-        for node in reversed(self.capture.builder.made):
+        for node in reversed(made):
             if OPS[node.op].raises and node not in used:
                 unused[node] = None
                 used.update(topological([node]))

@@ -22,7 +22,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import instructions, python_builtins, tensors, transformed
+from npcompile.tracer import control, instructions, python_builtins, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.calls import BUILTINS, is_library_code
@@ -40,7 +40,7 @@ _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
-assert instructions and python_builtins and tensors and transformed  # they register what is captured, and how
+assert control and instructions and python_builtins and tensors and transformed  # they register what is captured, and how
 
 
 @dataclass(frozen=True, slots=True)

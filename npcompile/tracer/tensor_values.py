@@ -67,7 +67,7 @@ def through_tensors(operation: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(operation)
     def operate(capture: Capture, *values: Any) -> Any:
-        if not capture.tensors or not any(map(holds_tensor, values)):
+        if not any(map(holds_tensor, values)):
             return operation(capture, *values)
         return as_tensor(capture, operation(capture, *map(as_array, values)))
 

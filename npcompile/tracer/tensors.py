@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from npcompile import tensors as creation
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core import tensor as eager
@@ -155,6 +158,29 @@ def capture_from_numpy(frame: Frame, positional: Arguments, keywords: Keywords) 
         raise Decline("from_numpy of what is no array")
     find_lost(frame.capture, x)
     return TensorValue(x)
+
+
+# Creation functions that are NumPy's, and give Tensors.
+CREATION = ("zeros", "ones", "full", "arange", "linspace", "eye", "zeros_like", "ones_like", "full_like")
+
+
+def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:
+    def captured(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+        capture = frame.capture
+        rest = {k: as_array(v) for k, v in keywords.items() if k not in ("device", "requires_grad")}
+        for name, plain_value in (("device", "cpu"), ("requires_grad", False)):
+            if name in keywords and operators.plain(capture, keywords[name]) != plain_value:
+                raise Decline(f"a new Tensor with {name}")
+        arguments = [as_array(p) for p in realized(capture, positional)]
+        return as_tensor(capture, calls.call_constant(frame, function, arguments, rest))
+
+    return captured
+
+
+for name in CREATION:
+    captures_tensors(getattr(creation, name))(capture_creation(getattr(np, name)))
+captures_tensors(eager.tensor)(capture_creation(np.array))
+captures_tensors(eager.asarray)(capture_creation(np.asarray))
 
 
 @captures_tensors(eager.no_grad)

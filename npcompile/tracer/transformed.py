@@ -18,6 +18,8 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.transforms.batch import batch
 from npcompile.tensor_core.transforms.forward import derivatives
 from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tensor_core.transforms.stand_in import stand_in
+from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer import calls
 from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.frame import Frame
@@ -256,7 +258,7 @@ def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, 
     for y in float_arrays(frame, tree):
         if y.dtype.kind not in "fc":
             raise Decline(f"the jacobian of a function that returns {y.dtype} numbers")
-        cotangent = renamed(builder, zeros(y))
+        cotangent = stand_in(builder, y.shape, y.dtype)
         found = gradients(builder, [y.node], [cotangent], variables.nodes)
         size = y.meta.size
         batched = batch(builder, [zeros(x) if n is None else n for x, n in zip(variables.before, found)],
@@ -278,6 +280,58 @@ def basis(builder: Builder, y: Array, size: Size) -> Node:
     return builder.apply("reshape", eye, shape=(size, *y.shape))
 
 
+@captures_transform("pullback")
+def capture_pullback(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    """The cotangent comes first, then the primals."""
+    given, *primals = positional
+    variables = Variables.of(frame, primals)
+    tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
+    outputs, cotangents = float_arrays(frame, tree), float_arrays(frame, Tree.of(frame, given))
+    require_alike(outputs, cotangents, "cotangent", "result")
+    found = gradients(frame.capture.builder, [y.node for y in outputs], [c.node for c in cotangents], variables.nodes)
+    variables.write_back()
+    return Sequence(tuple, variables.results(found))
+
+
+def require_alike(arrays: list[Array], given: list[Array], what: str, whose: str) -> None:
+    if len(arrays) != len(given):
+        raise Decline(f"{len(given)} {what}s for {len(arrays)} {whose}s")
+    for x, t in zip(arrays, given):
+        if x.ndim != t.ndim or not all(map(same, x.shape, t.shape)) or x.dtype != t.dtype:
+            raise Decline(f"a {what} {t.meta} for a {whose} {x.meta}", f"A {what} has its {whose}'s shape and dtype.")
+
+
+@captures_transform("custom_gradient")
+def capture_custom_gradient(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    capture = frame.capture
+    arguments = [capture.realize(p) for p in positional]
+    before = [array_of(frame, a, "an argument of a function with a custom gradient") for a in arguments]
+    pair = capture.realize(calls.call(frame, transform.function, [alike(a, x) for a, x in zip(arguments, before)], keywords))
+    if not isinstance(pair, Sequence) or len(pair.items) != 2:
+        raise Decline("a function with a custom gradient must return (result, pullback)")
+    out, pullback = (capture.realize(v) for v in pair.items)
+    made = array_of(frame, out, "the result of a function with a custom gradient")
+
+    def rule(g: Value) -> list[Value | None]:
+        found = capture.realize(calls.call(frame, pullback, [alike(out, fresh(g.builder, g.node))], {}))
+        parts = calls.operators.iterate(capture, found) if isinstance(found, Sequence) else [found]
+        if len(parts) != len(before):
+            raise Decline(f"a pullback gave {len(parts)} gradients for {len(before)} arguments")
+        values: list[Value | None] = []
+        for x, part in zip(before, map(capture.realize, parts)):
+            is_none = isinstance(part, Constant) and part.value is None
+            values.append(None if is_none else Value(g.builder, array_of(frame, part, "a gradient").node).cast(x.dtype))
+        return values
+
+    node = capture.builder.apply("custom_gradient", made.node, *(x.node for x in before), rule=rule)
+    return alike(out, fresh(capture.builder, node, made.meta, boxed=made.meta.boxed))
+
+
+@captures_transform("plain")
+def capture_plain(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    return calls.call(frame, transform.function, positional, keywords)
+
+
 # --- forward mode
 
 
@@ -287,11 +341,7 @@ def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywo
     primals, tangents = (calls.operators.iterate(frame.capture, frame.capture.realize(p)) for p in positional)
     variables = Variables.of(frame, primals)
     directions = [array_of(frame, leaf, "a tangent") for tangent in tangents for leaf in Tree.of(frame, tangent).leaves]
-    if len(directions) != len(variables.before):
-        raise Decline(f"jvp of {len(variables.before)} arrays along {len(directions)} tangents")
-    for x, t in zip(variables.before, directions):
-        if x.ndim != t.ndim or not all(map(same, x.shape, t.shape)) or x.dtype != t.dtype:
-            raise Decline(f"a tangent {t.meta} for an argument {x.meta}", "A tangent has its argument's shape and dtype.")
+    require_alike(variables.before, directions, "tangent", "argument")
     tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
     outputs = float_arrays(frame, tree)
     found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
@@ -327,7 +377,7 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
             if size is not None and not same(size, rows.shape[0]) and size != rows.shape[0]:
                 raise Decline(f"vmap over axes of sizes {size} and {rows.shape[0]}", "All mapped axes have one size.")
             size = rows.shape[0] if size is None else size
-            item = renamed(builder, first_of(builder, rows))
+            item = stand_in(builder, rows.shape[1:], rows.dtype)
             batched[item] = rows
             items.append(alike(leaf, fresh(builder, item, boxed=bool(item.meta.ndim) or isinstance(leaf, TensorValue))))
         arguments.append(tree.build(items))
@@ -342,11 +392,6 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
             node = builder.apply("broadcast_to", node, shape=(size, *y.shape))
         results.append(alike(leaf, result(builder, from_front(builder, node, out_axes % (y.ndim + 1)))))
     return tree.build(results)
-
-
-def first_of(builder: Builder, rows: Node) -> Node:
-    """Like one of `rows`. Only its shape and dtype count: its contents are replaced."""
-    return full(builder, rows.shape[1:], 0, rows.dtype)
 
 
 def to_front(builder: Builder, node: Node, axis: int) -> Node:

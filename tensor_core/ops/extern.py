@@ -4,6 +4,17 @@ from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
 
 
+@row(
+    "movement",
+    eager=lambda out, *args, rule: out,
+    vjp=lambda g, out, result, *args, rule: (None, *rule(g)),
+)
+def custom_gradient(out: TensorMeta, *args: TensorMeta, rule):
+    """`out`, which was computed from `args`; its derivatives with respect to these are `rule(g)`, not those of what
+    computed it. `rule` is a function of the cotangent that gives a Value, or None, for each of `args`."""
+    return out
+
+
 @row("extern", eager=lambda x, *, index: x[index])
 def item(x: TensorMeta, *, index):
     """One of the results of an op that has several."""

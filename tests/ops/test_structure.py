@@ -150,7 +150,7 @@ def test_einsum(backend: str, dtype: str) -> None:
 
 
 def test_every_row_is_tested() -> None:
-    here = {"input", "einsum"} | {
+    here = {"input", "einsum", "custom_gradient"} | {
         case[0] for case in [*leaves(FLOAT64), *movement(np.ones((2, 3, 4))), *indexing(np.ones((2, 3, 4)))]
     }
     # Libraries, with the items of their results, and control flow have tests of their own.
