@@ -1,0 +1,84 @@
+"""Where NumPy's own code for medians and quantiles asks whether there are NaN: the graph computes both answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib import _function_base_impl, _utils_impl
+
+from npcompile.numpy_shim.arguments import array_of, axis_of, known, scalar
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.methods import copyto
+from npcompile.numpy_shim.registry import FUNCTIONS, implements
+from npcompile.numpy_shim.sorting import partition_in_place
+from npcompile.tensor_core.array import Array, transpose
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import Decline
+
+
+@implements(_utils_impl._median_nancheck)
+def median_nancheck(builder: Builder, data: Any, result: Any, axis: Any) -> Array:
+    """The medians, or NaN where the sorted data end in one."""
+    if not all(isinstance(x, Array) for x in (data, result)) or any(n == 0 for n in data.shape):
+        raise Decline("a median of no data")
+    return nan_where(builder, result, FUNCTIONS[np.take](builder, data, -1, axis=axis))
+
+
+def nan_where(builder: Builder, result: Array, last: Array) -> Array:
+    """`result`, with those of `last` that are NaN in their places."""
+    are_nan = FUNCTIONS[np.isnan](builder, last)
+    if result.meta.boxed:
+        copyto(builder, result, last, where=are_nan)
+        return result
+    if last.dtype != result.dtype or last.ndim:
+        raise Decline("the dtype of a quantile is decided by whether there are NaN")
+    return scalar(builder, builder.apply("where", are_nan.node, last.node, result.node))
+
+
+@implements(_function_base_impl._quantile)
+def quantile(
+    builder: Builder,
+    arr: Any,
+    quantiles: Any,
+    axis: Any = -1,
+    method: Any = "linear",
+    out: Any = None,
+    weights: Any = None,
+    weak_q: Any = False,
+) -> Array:
+    """Quantiles that are known: NumPy computes which elements to take and how to weigh them, for this size."""
+    wanted = known(array_of(builder, quantiles))
+    if wanted is None or wanted.dtype == object:
+        raise Decline("quantiles that are array data", "give them as Python numbers")
+    if weights is not None or method not in _function_base_impl._QuantileMethods or not isinstance(arr, Array):
+        raise Decline("weighted quantiles")
+    axis = axis_of(axis, arr.ndim)
+    arr = transpose(arr, (axis, *(a for a in range(arr.ndim) if a != axis)))
+    if any(n == 0 for n in arr.shape):
+        raise Decline("quantiles of no data")
+    rule = _function_base_impl._QuantileMethods[method]
+    count = arr.shape[0].__index__()  # another size is another program
+    places = np.asanyarray(rule["get_virtual_index"](count, wanted))
+    may_be_nan = np.issubdtype(arr.dtype, np.inexact)
+    is_exact = np.issubdtype(places.dtype, np.integer) and method == "linear"
+    if rule["fix_gamma"] is None or is_exact:
+        partition_in_place(builder, arr, np.concatenate((places.ravel(), [-1] if may_be_nan else [])).astype(np.intp), 0)
+        result = FUNCTIONS[np.take](builder, arr, places, axis=0, out=out)
+    else:
+        lower, upper = _function_base_impl._get_indexes(np.empty(0, arr.dtype), places, count)
+        partition_in_place(builder, arr, np.unique(np.concatenate(([0, -1], lower.ravel(), upper.ravel()))), 0)
+        weight = _function_base_impl._get_gamma(places, lower, rule)
+        weight = float(weight) if weak_q else weight.reshape(places.shape + (1,) * (arr.ndim - 1))
+        result = between(builder, getitem(builder, arr, lower), getitem(builder, arr, upper), weight, out)
+    return nan_where(builder, result, getitem(builder, arr, (-1, ...)[: arr.ndim])) if may_be_nan else result
+
+
+def between(builder: Builder, a: Array, b: Array, t: Any, out: Any) -> Array:
+    """a + (b - a) * t, computed from the nearer end (numpy.lib's _lerp)."""
+    add, subtract, multiply = (FUNCTIONS[f] for f in (np.add, np.subtract, np.multiply))
+    difference = subtract(builder, b, a)
+    result = add(builder, a, multiply(builder, difference, t), out=... if out is None else out)
+    rest = multiply(builder, difference, 1 - t)
+    subtract(builder, b, rest, out=result, where=t >= 0.5, casting="unsafe", dtype=result.dtype)
+    return getitem(builder, result, ()) if not result.ndim and out is None else result
