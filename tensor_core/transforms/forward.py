@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.tensor_core.array import full
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients, is_differentiable
+from npcompile.tensor_core.transforms.stand_in import stand_in
 
 
 def derivatives(
@@ -27,7 +27,9 @@ def derivatives(
     """
     moving = [(node, t) for node, t in zip(wrt, tangents, strict=True) if t is not None and is_differentiable(node.meta)]
     placeholders = {
-        k: placeholder(builder, output) for k, output in enumerate(outputs) if moving and is_differentiable(output.meta)
+        k: stand_in(builder, output.shape, output.dtype)
+        for k, output in enumerate(outputs)
+        if moving and is_differentiable(output.meta)
     }
     cotangents = [placeholders.get(k) for k in range(len(outputs))]
     pulled = gradients(builder, outputs, cotangents, [node for node, _ in moving])
@@ -38,11 +40,3 @@ def derivatives(
         zeros = {each: each.inputs[0] for each in placeholders.values()}
         known = dict(zip(known, replay(builder, list(known.values()), zeros)))
     return [known.get(k) for k in range(len(outputs))]
-
-
-def placeholder(builder: Builder, output: Node) -> Node:
-    """Zeros like the output, told apart from all others."""
-    zeros = full(builder, output.shape, 0, output.dtype)
-    node = builder.apply("alias", zeros, name=f"cotangent_{len(builder.made)}")
-    assert node.op == "alias", "the builder must keep what its nodes are made of"
-    return node
