@@ -72,13 +72,18 @@ def of_power(g: Value, out: Value, x: Value, y: Value) -> Parts:
             # 0 * x ** -1 is zero too where x is.
             exponent = (x.equals(0) & y.equals(0)).where(1, y) - 1
             return g * (y * x**exponent)
-        return None if n == 0 else g if n == 1 else g * (x + x) if n == 2 else g * (x ** (n - 1) * n)
+        return None if n == 0 else g if n == 1 else g * (raised(x, n - 1) * n)
 
-    def of_exponent():
-        is_zero = x.equals(0) & (y >= 0)
-        return g * is_zero.where(0, out * is_zero.where(1, x).log())
+    # Masked before the logarithm: compilers do not vectorize calls that only one branch needs.
+    return of_base, lambda: g * (out * x.equals(0).where(1, x).log())
 
-    return of_base, of_exponent
+
+def raised(x: Value, n: Any) -> Value:
+    """x**n, by products where n is a small whole number."""
+    if n not in range(1, 9):
+        return x**n
+    half = raised(x, n // 2) if n > 1 else None
+    return x if half is None else half * half * x if n % 2 else half * half
 
 
 def constant_of(x: Value) -> Any:
@@ -110,9 +115,13 @@ def of_extreme(skips_nan: bool) -> Callable:
     """g to the operand that was taken, half to each of two equal ones. NaN is taken as any number is."""
 
     def rule(g: Value, out: Value, x: Value, y: Value) -> Parts:
-        is_x, is_y = (v.equals(out) | (out if skips_nan else v).isnan() for v in (x, y))
-        part = (is_x & is_y).where(g * 0.5, g)
-        return lambda: is_x.where(part, 0), lambda: is_y.where(part, 0)
+        def part(v, other):
+            # Chosen one after the other: compilers do not vectorize the equivalent logic.
+            nan, other_nan = ((out if skips_nan else each).isnan() for each in (v, other))
+            if_nan = nan.where(other_nan.where(g * 0.5, g), 0)
+            return v.equals(out).where(other.equals(out).where(g * 0.5, g), if_nan)
+
+        return lambda: part(x, y), lambda: part(y, x)
 
     return rule
 

@@ -4,6 +4,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from npcompile.tensor_core.array import full
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.meta import (
     Decline,
@@ -63,11 +64,26 @@ def region(start, step, shape):
     )
 
 
-@row(
-    "movement",
-    eager=eager_slice,
-    vjp=lambda g, out, x, *, start, step, shape: x.zeros().op("slice_update", g, start=start, step=step),
-)
+def of_slice(g: Value, out: Value, x: Value, *, start, step, shape) -> Parts:
+    """Zeros around g. As a concatenation these are not stored when they are added to other gradients."""
+    if any(same(n, 0) for n in shape):
+        return None  # an empty slice may start outside
+    if not all(same(abs(s), 1) for s in step):
+        return x.zeros().op("slice_update", g, start=start, step=step)
+    if not all(same(s, 1) for s in step):
+        turned = tuple(n - 1 if s < 0 else 0 for n, s in zip(shape, step))
+        g = g.op("slice", start=turned, step=step, shape=shape)
+    for axis, (a, s, n, whole) in enumerate(zip(start, step, shape, x.shape)):
+        first = a if s > 0 else a - n + 1
+        around = [(*g.shape[:axis], size, *g.shape[axis + 1 :]) for size in (first, whole - first - n)]
+        before, after = ([g.of(full(g.builder, z, 0, g.dtype))] if not same(z[axis], 0) else [] for z in around)
+        if before or after:
+            head, *rest = [*before, g, *after]
+            g = head.op("concatenate", *rest, axis=axis)
+    return g
+
+
+@row("movement", eager=eager_slice, vjp=of_slice)
 def slice_(x: TensorMeta, *, start, step, shape):
     """out[i, j, ...] = x[start0 + step0 * i, start1 + step1 * j, ...]; steps may be negative. In bounds by its maker."""
     assert len(start) == len(step) == len(shape) == x.ndim

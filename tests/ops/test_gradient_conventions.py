@@ -34,7 +34,7 @@ POINTS: dict[str, list[tuple[tuple[complex, ...], tuple[complex | None, ...]]]] 
         ((0, 0), (0, 0)),
         ((0, 3.5), (0, 0)),
         ((0, 0.5), (inf, 0)),
-        ((0, -1), (-inf, -inf)),
+        ((0, -1), (-inf, nan)),
         ((-2, 3), (12, nan)),
         ((-2, 0), (0, nan)),
         ((0j, 2), (0, 0)),
@@ -94,7 +94,7 @@ def gradient(op: str, arrays: Sequence[np.ndarray], cotangent: np.ndarray | None
     return evaluate(builder, [x for x in found if x is not None], values)
 
 
-@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.5])
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 7, 10, 0.5, -1])
 def test_power_by_a_constant(exponent: float) -> None:
     """The exponent is known, so the derivative is a product or one power; at 0 to second order too."""
     x = np.array([0.0, 2.0, 3.0])
@@ -112,7 +112,7 @@ def test_power_by_a_constant(exponent: float) -> None:
         (result,) = evaluate(builder, [found], [x])
         with np.errstate(divide="ignore"):
             want = factor * x ** (exponent - k) if factor else np.zeros(3)
-        np.testing.assert_allclose(result, want, rtol=1e-15)
+        np.testing.assert_allclose(result, want, rtol=1e-14)
 
 
 def test_second_derivative_of_a_power_at_zero() -> None:
