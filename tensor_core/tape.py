@@ -73,7 +73,7 @@ class TapeNode(Node):
         memory: Memory,
         needs_grad: bool = False,
     ):
-        Node.__init__(self, op, inputs, params, meta)
+        self.op, self.inputs, self.params, self.meta, self.location = op, inputs, params, meta, None  # type: ignore[misc]
         self.content = content  # an ndarray, or a tuple for TupleMeta; None: not evaluated yet
         self.memory = memory
         self.version = memory.version
@@ -94,6 +94,11 @@ class TapeNode(Node):
         if self.content is None:
             self.content = OPS[self.op].eager(*(i.value for i in self.inputs), **self.params)  # type: ignore[attr-defined]
         return self.content
+
+    @property
+    def is_deferred(self) -> bool:
+        """Is it the contents of memory after a write, that nothing has asked for?"""
+        return self.content is None and self.needs_grad
 
     @property
     def known(self) -> np.ndarray | None:
@@ -119,14 +124,18 @@ class Tape(Builder):
 
     def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
         row = OPS[op]
-        meta = row.meta(*(n.meta for n in inputs), **params)
-        needs_grad = RECORDING.get() and any(n.needs_grad for n in inputs) and is_differentiable(meta)  # type: ignore[attr-defined]
-        if needs_grad and (row.kind == "update" or any(n.content is None for n in inputs)):  # type: ignore[attr-defined]
+        needs_grad = RECORDING.get() and any(n.needs_grad for n in inputs)  # type: ignore[attr-defined]
+        # What an elementwise op gives says all that its rule does.
+        meta = None if row.kind == "elementwise" else row.meta(*[n.meta for n in inputs], **params)
+        if needs_grad and (row.kind == "update" or any(n.is_deferred for n in inputs)):  # type: ignore[attr-defined]
             # The storage that is written does it in place: a copy is made only where something asks for this value.
-            return TapeNode(op, inputs, params, meta, None, Memory(), True)  # type: ignore[arg-type]
-        content = row.eager(*(n.value for n in inputs), **params)  # type: ignore[attr-defined]
+            meta = row.meta(*[n.meta for n in inputs], **params) if meta is None else meta
+            if is_differentiable(meta):
+                return TapeNode(op, inputs, params, meta, None, Memory(), True)  # type: ignore[arg-type]
+        content = row.eager(*[n.value for n in inputs], **params)  # type: ignore[attr-defined]
         memory = memory_of(op, content, inputs, params)  # type: ignore[arg-type]
-        if needs_grad:
+        meta = meta_of(content) if meta is None else meta
+        if needs_grad and is_differentiable(meta):
             return TapeNode(op, inputs, params, meta, content, memory, True)  # type: ignore[arg-type]
         if not inputs or (op == "broadcast_to" and inputs[0].op == "constant"):  # rules ask for constants
             return TapeNode(op, inputs, params, meta, content, memory)  # type: ignore[arg-type]

@@ -276,7 +276,7 @@ def function_call(function: Any) -> Call:
 @lru_cache(maxsize=1024)
 def ufunc_call(ufunc: np.ufunc, method: str) -> Call:
     if method == "__call__":
-        return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc))
+        return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc), ufunc=ufunc)
     captured = SURFACE.ufunc_methods.get(method)
     bound = captured and (lambda builder, *args, **kwargs: captured(builder, ufunc, *args, **kwargs))
     return Call(f"np.{ufunc.__name__}.{method}", getattr(ufunc, method), bound, 0 if method == "at" else None)
@@ -295,7 +295,7 @@ def method_call(name: str) -> Call:
 @lru_cache(maxsize=256)
 def operator_call(symbol: str, native: Callable[..., Any]) -> Call:
     in_place = 0 if symbol.endswith("=") and symbol not in COMPARISONS else None
-    return Call(symbol, native, SURFACE.operators.get(symbol), in_place)
+    return Call(symbol, native, SURFACE.operators.get(symbol), in_place, ufunc=UFUNCS.get(symbol))
 
 
 # Methods of ndarray that Tensors do not have: they are about bytes and files.
@@ -318,6 +318,22 @@ BINARY = {
     "<<": operator.lshift,
     ">>": operator.rshift,
     "divmod": divmod,
+}
+
+
+# Operators that are a ufunc for all operands. (`x ** 2` is np.square, lists and `*` are special.)
+UFUNCS: dict[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "-x": np.negative,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,8 +13,9 @@ import numpy as np
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.tape import RECORDING, TAPE, Memory, TapeArray, TapeStorage, data_node, meta_of, recording
-from npcompile.tensor_core.tensors.handle import NUMBERS, Handle, adopt, is_recorded
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tape import RECORDING, TAPE, Memory, TapeArray, TapeNode, TapeStorage, data_node, meta_of, recording
+from npcompile.tensor_core.tensors.handle import NUMBERS, Handle, adopt, from_node
 from npcompile.tensor_core.tensors.views import view_of
 
 Captured = Callable[..., Any]
@@ -45,26 +46,31 @@ class Call:
     captured: Captured | None
     written: int | None = None  # the argument that is changed in place
     function: Any = None  # the NumPy function, where it is one
+    ufunc: np.ufunc | None = None  # the ufunc that this is a call of, without a shorter way for some numbers
 
 
 def perform(call: Call, args: tuple, kwargs: dict[str, Any]) -> Any:
     """What NumPy gives, with Tensors for its arrays and array scalars."""
-    operands = list(handles_in((args, kwargs)))
-    if is_recorded(*operands):
-        return record(call, args, kwargs, operands)
+    operands: list[Handle] = []
+    collect(args, operands)
+    if kwargs:
+        collect(tuple(kwargs.values()), operands)
+    if RECORDING.get():
+        for handle in operands:
+            if handle._link is not None and handle.requires_grad:
+                return record(call, args, kwargs, operands)
     return run(call, args, kwargs, operands)
 
 
-def handles_in(value: Any) -> Iterator[Handle]:
-    """The Tensors in arguments."""
-    if isinstance(value, Handle):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from handles_in(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from handles_in(v)
+def collect(values: Sequence[Any], found: list[Handle]) -> None:
+    """Add the Tensors in arguments to those found."""
+    for value in values:
+        if isinstance(value, Handle):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            collect(value, found)
+        elif isinstance(value, dict):
+            collect(tuple(value.values()), found)
 
 
 def replaced(value: Any, leaf: Callable[[Any], Any]) -> Any:
@@ -79,16 +85,21 @@ def replaced(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 def plain(value: Any) -> Any:
     """Tensors as the ndarrays that they show."""
-    return replaced(value, lambda v: v._data if isinstance(v, Handle) else v)
+    return replaced(value, plain_leaf)
+
+
+def plain_leaf(value: Any) -> Any:
+    return value._data if isinstance(value, Handle) else value
 
 
 def written_handles(call: Call, args: tuple, kwargs: dict[str, Any]) -> list[Handle]:
     """The Tensors that the call changes in place."""
-    found = list(handles_in(kwargs.get("out")))
-    if call.written is not None and len(args) > call.written:
-        found += handles_in(args[call.written])
-    if call.function is not None and (position := out_position(call.function)) is not None and len(args) > position:
-        found += handles_in(args[position])
+    found: list[Handle] = []
+    if "out" in kwargs:
+        collect((kwargs["out"],), found)
+    for position in (call.written, None if call.function is None else out_position(call.function)):
+        if position is not None and len(args) > position:
+            collect((args[position],), found)
     return found
 
 
@@ -107,17 +118,22 @@ def out_position(function: Any) -> int | None:
 
 def run(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     try:
-        result = call.native(*plain(args), **plain(kwargs))
+        result = call.native(*[plain_leaf(a) if a.__class__ not in CONTAINERS else plain(a) for a in args], **plain(kwargs))
     finally:
         for handle in written_handles(call, args, kwargs):
             handle._wrote()
     return boxed_results(result, call, args, kwargs, operands)
 
 
+CONTAINERS = (tuple, list, dict)
+
+
 def boxed_results(result: Any, call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     """NumPy's arrays and scalars as Tensors. A view of an operand knows what it is a view of."""
     kind = type(operands[0])
-    if isinstance(result, np.generic) or (isinstance(result, np.ndarray) and result.base is None):
+    if isinstance(result, np.generic):
+        return box(kind, result)
+    if isinstance(result, np.ndarray) and result.base is None:
         found = known_result(result, args, kwargs, operands)
         return found if found is not None else box(kind, result)
     views: list[np.ndarray] = []
@@ -149,8 +165,10 @@ def known_result(value: Any, args: tuple, kwargs: dict[str, Any], operands: Sequ
         if value is handle._data:
             return handle
     out = kwargs.get("out")
-    outs = out if isinstance(out, tuple) else (out,)
-    return next((v for v in (*outs, *args) if v is value and isinstance(v, np.ndarray)), None)
+    for argument in (*(out if isinstance(out, tuple) else (out,)), *args):
+        if argument is value and isinstance(argument, np.ndarray):
+            return argument
+    return None
 
 
 def memory_of(view: np.ndarray, operands: Sequence[Handle]) -> Handle | None:
@@ -158,15 +176,25 @@ def memory_of(view: np.ndarray, operands: Sequence[Handle]) -> Handle | None:
     return next((h for h in operands if np.may_share_memory(view, h._data)), None)
 
 
+class Held(dict[np.dtype, bool]):
+    """Can a Tensor hold a dtype? Remembered: to ask a dtype takes longer than many an operation."""
+
+    def __contains__(self, dtype: object) -> bool:
+        assert isinstance(dtype, np.dtype)
+        known = self.get(dtype)
+        if known is None:
+            known = self[dtype] = dtype.kind in NUMBERS and dtype.isnative and dtype.char != "G"
+        return known
+
+
+HELD = Held()
+
+
 def box(kind: type[Handle], value: Any, owner: Handle | None = None) -> Any:
     """A Tensor for what NumPy gave. What a Tensor cannot hold (strings, objects, masks) stays as it is."""
+    is_other = isinstance(value, np.ndarray) and type(value) is not np.ndarray
     data = np.asarray(value)
-    if (
-        (isinstance(value, np.ndarray) and type(value) is not np.ndarray)
-        or data.dtype.kind not in NUMBERS
-        or not data.dtype.isnative
-        or data.dtype.char == "G"
-    ):
+    if is_other or data.dtype not in HELD:
         return value
     if owner is None:
         return kind._of(data)
@@ -185,6 +213,10 @@ def linked(value: Any) -> Any:
 
 def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     """The captured form, evaluated on the tape."""
+    if call.ufunc is not None and not kwargs:
+        made = uniform(call, args, operands)
+        if made is not None:
+            return made
     captured = call.captured
     if captured is None:
         return without_captured_form(call, args, kwargs, operands)
@@ -202,6 +234,52 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
         return wrap(captured(TAPE, *replaced(args, as_operand), **replaced(kwargs, as_operand)), operands)
     except Decline as decline:
         return declined(call, args, kwargs, operands, decline)
+
+
+def uniform(call: Call, args: tuple, operands: Sequence[Handle]) -> Any:
+    """A ufunc of Tensors of one shape and dtype, and of Python numbers, without a captured form; else None.
+
+    The node is the one that the captured form would make: nothing is cast or repeated.
+    """
+    assert call.ufunc is not None
+    first = operands[0]._data
+    for v in args:
+        if isinstance(v, Handle):
+            if v._data.dtype is not first.dtype or v._data.shape != first.shape:
+                return None
+        elif not (type(v) is float and first.dtype.char in "fd" and abs(v) < 1e30) and not (type(v) is int and abs(v) < 1 << 20):
+            return None
+    kept = keeps_dtype(call.ufunc, first.dtype, tuple([None if isinstance(v, Handle) else type(v) for v in args]))
+    if kept is None:
+        return None
+    content = np.asarray(call.native(*[plain_leaf(v) for v in args]))
+    if not kept:
+        return type(operands[0])._of(content)
+    nodes = tuple([v._node if isinstance(v, Handle) else repeated(v, first) for v in args])
+    node = TapeNode(call.ufunc.__name__, nodes, {}, meta_of(content), content, Memory(), True)
+    return from_node(type(operands[0]), node)
+
+
+@lru_cache(maxsize=1024)
+def keeps_dtype(ufunc: np.ufunc, dtype: np.dtype, types: tuple[type | None, ...]) -> bool | None:
+    """Is the ufunc's loop for operands of `dtype` (None) and Python numbers one of `dtype` alone, False when its result
+    has no gradient? None when there is no such loop, or no op."""
+    if ufunc.nout != 1 or ufunc.__name__ not in OPS or OPS[ufunc.__name__].numpy is not ufunc or dtype.kind not in "fc":
+        return None
+    try:
+        *loop, out = ufunc.resolve_dtypes((*(dtype if t is None else t for t in types), None))
+    except TypeError:
+        return None
+    return None if any(d != dtype for d in loop) else out == dtype if out.kind in "fc" else False
+
+
+def repeated(number: float, like: np.ndarray) -> TapeNode:
+    """A Python number as an operand, evaluated when a rule asks for it."""
+    node = TAPE.constant(number, like.dtype)
+    if like.ndim:
+        meta = TensorMeta(like.shape, like.dtype, (0,) * like.ndim, writeable=False)
+        node = TapeNode("broadcast_to", (node,), {"shape": like.shape}, meta, None, Memory())  # type: ignore[arg-type]
+    return node  # type: ignore[return-value]
 
 
 # In-place operations whose derivative does not depend on what they overwrite.
