@@ -7,7 +7,7 @@ nodes as the plain one, whatever the size of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.tensor_core.array import expand, full, reshaped
@@ -16,6 +16,8 @@ from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import Shape, TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.transforms.stand_in import stand_in
+from npcompile.tensor_core.transforms.value import Value
 
 Operand = tuple[Node, bool]  # a node made anew, and whether it has the batch axis
 
@@ -26,6 +28,7 @@ class Batcher:
 
     builder: Builder
     size: Size
+    batched: Mapping[Node, Node] = field(default_factory=dict)  # the nodes of one example that differ, and of the batch
 
     def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
         return self.builder.apply(op, *inputs, **params)
@@ -62,7 +65,7 @@ def batch(builder: Builder, outputs: Sequence[Node], batched: Mapping[Node, Node
     Declines at an op that has no rule.
     """
     assert all(new.meta.ndim == old.meta.ndim + 1 and new.dtype == old.dtype for old, new in batched.items()), batched
-    batcher = Batcher(builder, size)
+    batcher = Batcher(builder, size, batched)
     made: dict[Node, Operand] = {old: (new, True) for old, new in batched.items()}
     results: dict[Node, list[Operand]] = {}  # of ops with several, that their rules made apart
     for node in topological(outputs, batched):
@@ -123,6 +126,21 @@ def batch_elementwise(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -
 def batch_same(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
     ((x, _),) = inputs
     return batcher.apply(node.op, x, **node.params)
+
+
+@rule("custom_gradient")
+def batch_custom_gradient(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
+    """The user's rule is of one example, so what it gives is batched in its turn."""
+    builder, rule_of_one = batcher.builder, node.params["rule"]
+
+    def rule_of_all(g: Value) -> list[Value | None]:
+        cotangent = stand_in(builder, node.shape, node.dtype)
+        parts: Sequence[Value | None] = rule_of_one(Value(builder, cotangent))
+        found = [None if part is None else part.node for part in parts]
+        made = iter(batch(builder, [n for n in found if n is not None], {**batcher.batched, cotangent: g.node}, batcher.size))
+        return [None if n is None else Value(builder, batcher.with_axis(next(made))) for n in found]
+
+    return batcher.apply("custom_gradient", *map(batcher.with_axis, inputs), rule=rule_of_all)
 
 
 @rule("concatenate")

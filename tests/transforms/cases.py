@@ -121,6 +121,8 @@ MOVEMENT = [
     *sliced((4, 5), (0, 2), (1, 1), (4, 0)),
     *sliced((4, 0), (1, 0), (1, 1), (2, 0)),
     *sliced((), (), (), ()),
+    Case("custom_gradient", (floats(2, 3), floats(3)), {"rule": lambda g: [g.sum([0])]}),
+    Case("custom_gradient", (floats(), floats(3), floats()), {"rule": lambda g: [None, g * 2]}),
     Case("concatenate", (floats(2, 3), floats(1, 3)), {"axis": 0}),
     Case("concatenate", (floats(2, 3), floats(2, 0), floats(2, 4)), {"axis": 1}),
     Case("concatenate", (floats(2, 3),), {"axis": 1}),

@@ -107,3 +107,16 @@ def test_compiled_gradients_and_batches_commute(name: str) -> None:
     calls = [(case, subset) for case in CASES[name] if has_derivative(case) for subset in case.subsets()]
     for case, subset in thin("cpu", calls, 3):
         check(case, subset, "cpu")
+
+
+def test_a_custom_gradient_of_one_example_is_one_of_all() -> None:
+    """The rule reads the argument, which differs from example to example."""
+    builder = Builder()
+    x, xs, gs = (builder.input(TensorMeta(shape, np.dtype(float))) for shape in ((4,), (3, 4), (3, 4)))
+    node = builder.apply("custom_gradient", builder.apply("sin", x), x, rule=lambda g: [g * Value(builder, x) * 10])
+    ((made, _),) = batch(builder, [Value(builder, node).square().node], {x: xs}, 3)
+    gradient, *_ = gradients(builder, [made], [gs], [xs])
+    assert gradient is not None
+    a, g = np.random.default_rng(1).uniform(-1, 1, (2, 3, 4))
+    (found,) = execute("eager", builder.finish([gradient]), [a[0], a, g])
+    close(found, g * 2 * np.sin(a) * a * 10)
