@@ -20,7 +20,7 @@ class Op:
     """What the graph can say. Inputs are nodes; params are hashable and known when capturing (sizes may be Dims)."""
 
     name: str
-    kind: str  # leaf, elementwise, movement, update, reduction, scan, gather, scatter, contraction, extern
+    kind: str  # leaf, elementwise, movement, update, reduction, scan, gather, scatter, contraction, extern, control
     meta: Callable[..., TensorMeta]  # (*input metas, **params) -> meta of the result
     eager: Callable[..., np.ndarray]  # (*arrays, **params) -> array: the op's meaning, in NumPy
     scalar: str | Callable | None = None  # elementwise: a scalar primitive's name, or the op written with other ops

@@ -144,13 +144,14 @@ def eager_for_loop(
     carry: Arrays = operands[:carried]
     arrays, constants = operands[carried : carried + scanned], operands[carried + scanned :]
     body = bound(body_graph)
-    dtypes = [m.dtype for m in body.graph.metas]
-    stacked = [np.empty((length, *shape), dtype) for shape, dtype in zip(body.shapes[carried:], dtypes[carried:])]
-    kept = [(c, np.empty((length, *body.shapes[c]), dtypes[c])) for c in keeps]
+    call, metas = body.call, body.graph.metas
+    stacks = [(length, *shape) for shape in body.shapes]
+    stacked = [np.empty(shape, m.dtype) for shape, m in zip(stacks[carried:], metas[carried:])]
+    kept = [(c, np.empty(stacks[c], metas[c].dtype)) for c in keeps]
     for k in range(length - 1, -1, -1) if reverse else range(length):
         for c, array in kept:
             array[k] = carry[c]
-        results = body(*carry, *[x[k, ...] for x in arrays], *constants)
+        results = call(*carry, *[x[k, ...] for x in arrays], *constants)
         carry = results[:carried]
         for array, value in zip(stacked, results[carried:]):
             array[k] = value

@@ -410,3 +410,46 @@ def test_batch_of_gradients(name: str, flags: tuple[bool, bool]) -> None:
         expected = run_all(builder.finish(nodes(*gradient_of(builder, xs, results))), one)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a[k], b, rtol=1e-10, atol=1e-12)
+
+
+# --- against the same written out
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_dtypes(dtype: str) -> None:
+    """Values and gradients of a loop, and of a branch in it, equal those of its iterations one after another."""
+
+    def step(h: Value, e: Value, w: Value) -> Value:
+        return (h * w + e.sin()).tanh()
+
+    def looped(x: Value, y: Value, w: Value) -> list[Value]:
+        def body(inner: Builder, carry: list[Node], elements: list[Node]) -> tuple[list[Node], list[Node]]:
+            h, e = Value(inner, carry[0]), Value(inner, elements[0])
+            (after,) = make_cond(inner, inner.constant(1, I8), lambda b, _: [step(h, e, w).node], lambda b, _: [h.node])
+            return [after], [after]
+
+        carries, stacks = make_for_loop(x.builder, body, nodes(x), nodes(y))
+        return wrapped(x.builder, [*carries, *stacks])
+
+    def written_out(x: Value, y: Value, w: Value) -> list[Value]:
+        stack = []
+        for k in range(3):
+            e = y.op("slice", start=(k, 0), step=(1, 1), shape=(1, 2)).reshape((2,))
+            x = step(x, e, w)
+            stack.append(x.reshape((1, 2)))
+        return [x, stack[0].op("concatenate", *stack[1:], axis=0)]
+
+    rng = np.random.default_rng(6)
+    arrays = [rng.normal(size=shape) + 1j * rng.normal(size=shape) for shape in ((2,), (3, 2), (2,))]
+    arrays = [(x if dtype in "FD" else x.real).astype(dtype) for x in arrays]
+    found = []
+    for program in (looped, written_out):
+        builder, xs, results = built(program, arrays)
+        cotangents = [r.op("cos") for r in results]
+        slopes = gradients(builder, nodes(*results), nodes(*cotangents), nodes(*xs))
+        graph = builder.finish([*nodes(*results), *(g for g in slopes if g is not None)])
+        found.append([find_backend(backend)(simplify(graph), [])(*arrays) for backend in ("eager", "cpu")])
+    for a, b, c, d in zip(*found[0], *found[1], strict=True):
+        for x in (a, b, c):
+            assert x.dtype == d.dtype == dtype
+            np.testing.assert_allclose(x, d, rtol=1e-4 if dtype in "fF" else 1e-12)
