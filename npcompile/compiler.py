@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.tracer.point import CompiledFunction, Options
+from npcompile.tracer.values import Transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,8 +67,9 @@ def compile(
     Parameters
     ----------
     function
-        A Python function. Generators, coroutines and functions that inspect themselves (`locals()`, frames) run as
-        they are.
+        A Python function, a method, or an object that can be called: its attributes are read anew at each call, and
+        Tensors among them are inputs of the program. Generators, coroutines and functions that inspect themselves
+        (`locals()`, frames) run as they are.
     backend
         "cpu" (generated C), "eager" (the captured graph run by NumPy), a name given to `register_backend`, or a
         callable `(graph, example_inputs) -> callable`.
@@ -99,6 +101,10 @@ def compile(
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
     function = getattr(function, "__npcompile_wrapped__", function)
+    if isinstance(function, Transform):
+        function = caller(function)
+    elif isinstance(method := getattr(function, "__call__", None), types.MethodType) and not isinstance(function, type):
+        function = method
     if isinstance(function, types.MethodType):
         bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
         return types.MethodType(bound, function.__self__)
@@ -130,6 +136,17 @@ def is_capturable(code: types.CodeType) -> bool:
 def compiled_function(function: Callable[..., Any]) -> CompiledFunction | None:
     """What is compiled for a function that `compile` returned."""
     return getattr(function, "__npcompile__", None)
+
+
+def caller(function: Callable[..., Any]) -> types.FunctionType:
+    """A Python function that calls `function`, which may be any object that the tracer knows how to call."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    assert isinstance(call, types.FunctionType)
+    call.__name__ = call.__qualname__ = f"{getattr(function, 'kind', 'call')}_{getattr(function, '__name__', 'function')}"
+    return call
 
 
 def original(function: Callable[..., Any]) -> Callable[..., Any]:

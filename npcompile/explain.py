@@ -8,6 +8,7 @@ from typing import Any
 
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.capture import Break
 from npcompile.tracer.point import CompiledFunction
 
@@ -26,12 +27,16 @@ class Explanation:
     programs: tuple[str, ...]  # generated Python: guards, graph calls, what is handed over
     seconds: dict[str, float] = field(default_factory=dict)  # per phase, summed over the graphs
     result: Any = None  # what the call returned
+    gradients: tuple[Split, ...] = ()  # of graphs with gradients: forward and backward graph, what is saved
 
     def __str__(self) -> str:
         summary = f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'break')}"
         lines = [f"{self.function}: {summary}"]
         for k, graph in enumerate(self.graphs):
             lines += [f"graph {k} ({self.ops[k]} ops)", *(f"    {line}" for line in str(graph).splitlines())]
+        for k, split in enumerate(self.gradients):
+            what = f"{split.bytes_saved} bytes saved, {split.bytes_recomputed} bytes recomputed"
+            lines += [f"gradients {k}: {what}", *(f"    {line}" for line in str(split.backward).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
@@ -90,6 +95,7 @@ def account(compiled: CompiledFunction, result: Any) -> Explanation:
         tuple(p.source for p in compiled.points.values()),
         seconds,
         result,
+        tuple(compiled.splits),
     )
 
 

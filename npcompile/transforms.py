@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any
 
 from npcompile.backends.registry import find_backend
-from npcompile.compiler import make_entry, original
+from npcompile.compiler import caller, make_entry, original
 from npcompile.tracer.point import Options
 from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
@@ -35,14 +34,7 @@ class TransformedFunction(Transform):
         return entry(*args, **kwargs)
 
     def _compile(self) -> Callable[..., Any]:
-        transform = self
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return transform(*args, **kwargs)
-
-        assert isinstance(call, FunctionType)
-        call.__name__ = call.__qualname__ = f"{self.kind}_{getattr(self.function, '__name__', 'function')}"
-        return make_entry(call, Options(find_backend("cpu"), fullgraph=True))
+        return make_entry(caller(self), Options(find_backend("cpu"), fullgraph=True))
 
 
 Transform.outside = TransformedFunction

@@ -6,8 +6,27 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from npcompile.compiler import compile, original
+from npcompile.compiler import caller, compile, original
 from npcompile.conversions import to_arrays, to_tensors
+from npcompile.tensor_core.tensors.dispatch import SURFACE
+from npcompile.tracer.point import GraphBreakError
+
+
+def call_on_tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A NumPy function that is written in Python, called with Tensors: captured like a user's function."""
+    entry = _on_tensors.get(function)
+    if entry is None:
+        entry = _on_tensors[function] = compile(caller(function), fullgraph=True)
+    try:
+        return entry(*args, **kwargs)
+    except GraphBreakError as error:
+        raise RuntimeError(
+            f"np.{function.__name__} has no gradient with these arguments: {error}. Use x.detach() where none is needed."
+        ) from None
+
+
+_on_tensors: dict[Any, Callable[..., Any]] = {}
+SURFACE.capture_call = call_on_tensors
 
 
 def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:

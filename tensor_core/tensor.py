@@ -428,13 +428,15 @@ def attach(
     outputs: Sequence[np.ndarray],
     inputs: Sequence[Tensor],
     call: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
+    replay: Callable[..., Any] | None = None,
 ) -> list[Tensor]:
     """Tensors around arrays that a program computed from `inputs`.
 
     Their gradient is one call of `call` with the cotangents of all outputs (None: zero), when all are known. It gives
     one array of the input's shape and dtype for each input, or None for zero. Outputs of integers have no gradient.
+    `replay(cotangents, inputs)`, of Values on the tape, does the same where the gradient is to have one itself.
     """
-    return backward.attach(Tensor, outputs, inputs, call)
+    return backward.attach(Tensor, outputs, inputs, call, replay)
 
 
 def lost(outputs: Sequence[np.ndarray], message: str) -> list[Tensor]:

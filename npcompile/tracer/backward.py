@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.registry import CompiledGraph
-from npcompile.tensor_core.graph import Graph, Node, topological
+from npcompile.tensor_core.graph import Builder, Graph, Node, bind, topological
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.tape import Memory, data_node
 from npcompile.tensor_core.tensor import Tensor, attach
 from npcompile.tensor_core.transforms.partition import Split, split
+from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import depending, gradients
+from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.values import TensorValue
 
@@ -25,6 +28,7 @@ class Backward:
 
     results: list[Node]  # the contents of the Tensors that have one
     leaves: list[TensorValue]  # where it goes
+    joint: Graph  # of the program and its gradients, which are its last outputs
     split: Split
 
 
@@ -48,17 +52,17 @@ def with_backward(capture: Capture, graph: Graph, tensors: Sequence[Node]) -> tu
     del builder.inputs[before:], builder.arguments[before:]
     builder.ignored = ignored
     cut = split(joint, before, len(graph.outputs))
-    return cut.forward, Backward(results, [t for t, _ in wanted], cut)
+    return cut.forward, Backward(results, [t for t, _ in wanted], joint, cut)
 
 
 @dataclass(slots=True, eq=False)
 class BackwardProgram:
     """The gradients' graph, compiled when they are first asked for."""
 
-    graph: Graph
+    backward: Backward
     compile: Callable[[Graph], CompiledGraph]
-    kept: int  # how many of its inputs are arguments of the program, as they are
     symbols: tuple[str, ...]  # names of the integers that `attach_backward` is given
+    leaves: tuple[int, ...]  # which of the program's arguments hold the contents of the leaves
     compiled: CompiledGraph | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -66,23 +70,58 @@ class BackwardProgram:
         if self.compiled is None:
             with self.lock:
                 if self.compiled is None:
-                    self.compiled = self.compile(self.graph)
+                    self.compiled = self.compile(self.backward.split.backward)
         return self.compiled(*values)
+
+    def replay(
+        self, cotangents: Sequence[Value | None], leaves: Sequence[Value], arguments: Sequence[Any], sizes: dict[str, int]
+    ) -> list[Value]:
+        """The same gradients op by op on the tape of `leaves`, so that they have gradients themselves."""
+        joint, like = self.backward.joint, leaves[0]
+        given = {k: x.node for k, x in zip(self.leaves, leaves)}
+        count = len(arguments)
+        nodes = [given[k] if k in given else constant_node(x, n) for k, (x, n) in enumerate(zip(arguments, joint.inputs))]
+        zeros = [np.zeros(bind(n.shape, sizes), n.dtype) for n in joint.inputs[count:]]
+        nodes += [constant_node(z, n) if c is None else c.node for c, z, n in zip(cotangents, zeros, joint.inputs[count:])]
+
+        def remake(builder: Builder, node: Node, inputs: Sequence[Node]) -> Node:
+            return builder.apply(node.op, *inputs, **bind(node.params, sizes))
+
+        outputs = joint.outputs[len(joint.outputs) - len(leaves) :]
+        return [like.of(n) for n in replay(like.builder, outputs, dict(zip(joint.inputs, nodes)), remake)]
+
+
+def constant_node(value: Any, node: Node) -> Node:
+    data: Node = data_node(np.asarray(value, node.dtype), Memory())
+    return data
 
 
 def attach_backward(
     program: BackwardProgram,
     outputs: Sequence[np.ndarray],
     leaves: Sequence[Tensor],
-    values: Sequence[Any],
+    arguments: Sequence[Any],
+    saved: Sequence[Any],
     symbols: Sequence[int],
 ) -> list[Tensor]:
-    """Tensors around the results of a program. `values` are the arguments and saved arrays that its backward graph reads."""
-    sizes = [symbols[program.symbols.index(s)] for s in program.graph.symbols]
+    """Tensors around results of a program that was called with `arguments` and gave out `saved` for its gradients."""
+    cut = program.backward.split
+    sizes = dict(zip(program.symbols, symbols))
+    values = [*(arguments[k] for k in cut.kept_inputs), *saved]
     shapes = [(x.shape, x.dtype) for x in outputs]
+    kept = [(x, x._version) for x, k in zip(leaves, program.leaves) if k in cut.kept_inputs]
 
     def backward(cotangents: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+        for x, version in kept:
+            if x._version != version:
+                raise RuntimeError(
+                    f"a gradient needs a Tensor of shape {x.shape} that was changed in place since (version {x._version} "
+                    f"instead of {version}). Change a copy (x = x + y in place of x += y), or change it after backward."
+                )
         given = [np.zeros(*like) if c is None else np.ascontiguousarray(c) for c, like in zip(cotangents, shapes)]
-        return list(program.run(*values, *given, *sizes))
+        return list(program.run(*values, *given, *(sizes[s] for s in cut.backward.symbols)))
 
-    return attach(outputs, leaves, backward)
+    def again(cotangents: Sequence[Value | None], inputs: Sequence[Value]) -> list[Value]:
+        return program.replay(cotangents, inputs, arguments, sizes)
+
+    return attach(outputs, leaves, backward, again)

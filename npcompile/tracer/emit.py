@@ -252,12 +252,15 @@ class Emitter:
         """A Tensor without a gradient around a result of the graph."""
         return self.variable(storage, f"{self.name_constant(from_numpy)}({self.storages[id(storage)]})")
 
-    def attach(self, program: str, results: list[list[int]], leaves: list[str], values: list[str], symbols: list[str]) -> None:
+    def attach(self, program: str, results: list[list[int]], leaves: list[str], symbols: list[str]) -> None:
         """Make the Tensors that have a gradient: for each of `results` the ids of the storages with these contents."""
         names = [f"tensor_{k}" for k in range(len(results))]
         outputs = [self.storages[first] for first, *_ in results]
-        attach = self.name_constant(attach_backward)
-        arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in (outputs, leaves, values, symbols))
+        attach, given = (
+            self.name_constant(attach_backward),
+            (outputs, leaves, self.capture.builder.arguments, self.saved, symbols),
+        )
+        arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in given)
         self.lines.append(f"{', '.join(names)}, = {attach}({program}, {arguments})")
         for name, (first, *others) in zip(names, results):
             self.names[first] = name

@@ -456,17 +456,17 @@ class CompiledFunction:
         self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter, fresh: dict[int, Storage]
     ) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""
-        cut = backward.split
-        self.splits.append(cut)
+        self.splits.append(backward.split)
 
         def compile(gradients: Graph) -> CompiledGraph:
             return self.compile_graph(simplify(gradients), {})
 
-        program = BackwardProgram(cut.backward, compile, len(cut.kept_inputs), graph.symbols)
-        values = [*(capture.builder.arguments[k] for k in cut.kept_inputs), *emitter.saved]
-        results = [[key for key, storage in fresh.items() if storage.node is node] for node in backward.results]
+        arguments = capture.builder.arguments
         leaves = [t.source for t in backward.leaves if t.source is not None]
-        emitter.attach(self.name_constant(program, "backward_"), results, leaves, values, list(graph.symbols))
+        places = tuple(arguments.index(f"{source}._data") for source in leaves)
+        program = BackwardProgram(backward, compile, graph.symbols, places)
+        results = [[key for key, storage in fresh.items() if storage.node is node] for node in backward.results]
+        emitter.attach(self.name_constant(program, "backward_"), results, leaves, list(graph.symbols))
 
     def compile_graph(self, graph: Graph, timings: dict[str, float]) -> CompiledGraph:
         log("graph_code", lambda: str(graph))

@@ -186,17 +186,21 @@ def attach(
     outputs: Sequence[np.ndarray],
     inputs: Sequence[Handle],
     call: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
+    replay: Callable[[Sequence[Value | None], Sequence[Value]], Sequence[Value | None]] | None = None,
 ) -> list[Any]:
     """Tensors around arrays that a program computed from `inputs`.
 
     Their gradient is one call of `call` with the cotangents of all outputs (None: zero), when all are known. It gives
     one array of the input's shape and dtype for each input, or None for zero. Outputs of integers have no gradient.
+    Where the gradient is to have a gradient itself, `replay(cotangents, inputs)` computes it on the tape.
     """
     outputs = [np.asarray(o) for o in outputs]
     if not is_recorded(*inputs) or not any(is_differentiable(meta_of(o)) for o in outputs):
         return [kind._of(o) for o in outputs]
 
     def vjp(g: tuple[Value | None, ...], out: Any, *values: Value) -> list[Value | None]:
+        if replay is not None and RECORDING.get():
+            return list(replay(g, values))
         found = call([None if part is None else part.node.value for part in g])  # type: ignore[attr-defined]
         return [None if x is None else value.of(gradient_node(x, value.node)) for x, value in zip(found, values, strict=True)]
 
