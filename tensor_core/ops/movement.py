@@ -76,10 +76,10 @@ def of_slice(g: Value, out: Value, x: Value, *, start, step, shape) -> Parts:
     for axis, (a, s, n, whole) in enumerate(zip(start, step, shape, x.shape)):
         first = a if s > 0 else a - n + 1
         around = [(*g.shape[:axis], size, *g.shape[axis + 1 :]) for size in (first, whole - first - n)]
-        before, after = ([g.of(full(g.builder, z, 0, g.dtype))] if not same(z[axis], 0) else [] for z in around)
+        before, after = ([] if same(z[axis], 0) else [g.of(full(g.builder, z, 0, g.dtype))] for z in around)
         if before or after:
-            head, *rest = [*before, g, *after]
-            g = head.op("concatenate", *rest, axis=axis)
+            joined = [*before, g, *after]
+            g = joined[0].op("concatenate", *joined[1:], axis=axis)
     return g
 
 

@@ -180,6 +180,18 @@ def test_combined_extremes_share(mode: str) -> None:
     np.testing.assert_array_equal(of_value, [1, 1, 0, 7])
 
 
+def test_a_custom_gradient_is_the_one_that_is_given() -> None:
+    builder = Builder()
+    x, y = (builder.input(TensorMeta((2,), FLOAT64)) for _ in range(2))
+    out = builder.apply("custom_gradient", builder.apply("multiply", x, y), x, y, rule=lambda g: (g * 3, None))
+    of_x, of_y = gradients(builder, [out], [builder.apply("sin", out)], [x, y])
+    assert of_y is None
+    values = np.array([1.0, 2.0]), np.array([3.0, 0.5])
+    result, found = evaluate(builder, [out, of_x], values)
+    np.testing.assert_array_equal(result, values[0] * values[1])
+    np.testing.assert_array_equal(found, 3 * np.sin(result))
+
+
 # --- what has no derivative
 
 

@@ -244,8 +244,10 @@ def test_family(family: str) -> None:
 
 
 def test_every_rule_is_tested() -> None:
-    """Rows of libraries and of control flow have tests of their own."""
-    ruled = {name for name, op in OPS.items() if op.vjp is not None and op.kind not in ("extern", "control")}
+    """Rows of libraries and of control flow have tests of their own; the rule of custom_gradient is the user's."""
+    ruled = {name for name, op in OPS.items() if op.vjp is not None and op.kind not in ("extern", "control")} - {
+        "custom_gradient"
+    }
     assert ruled == {*RULED_UFUNCS, *(case.op for family in FAMILIES.values() for case in family(FLOAT64))}
 
 
