@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.fft import _pocketfft
 
 from npcompile.numpy_shim.registry import FUNCTIONS, SUPPORTED_KINDS
 from npcompile.tensor_core import Array, Decline
@@ -58,9 +59,11 @@ def holds_arrays(value: Any) -> bool:
 
 def through_shim(function: Any, name: str) -> Any:
     captured = FUNCTIONS[function]
+    is_running = False
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not holds_arrays([*args, *kwargs.values()]):
+        nonlocal is_running
+        if is_running or not holds_arrays([*args, *kwargs.values()]):
             return function(*args, **kwargs)
         arguments = Arguments()
         try:
@@ -69,30 +72,44 @@ def through_shim(function: Any, name: str) -> Any:
         except (Decline, Unsupported):
             return function(*args, **kwargs)
         captured_calls[name] += 1
-        return arguments.run(result)
+        is_running = True  # NumPy runs the graph
+        try:
+            return arguments.run(result)
+        finally:
+            is_running = False
 
     return call
 
 
 class Namespace(types.ModuleType):
-    """numpy, with the captured functions in place."""
+    """numpy, or a part of it, with the captured functions in place."""
+
+    def __init__(self, module: types.ModuleType):
+        super().__init__(module.__name__)
+        self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(np, name)
-        is_captured = isinstance(value, (types.FunctionType, type(np.sum))) and value in FUNCTIONS
-        found = through_shim(value, name) if is_captured else value
+        found = replaced(getattr(self._module, name), name)
         self.__dict__[name] = found
         return found
 
 
+PARTS = (np, np.linalg, np.fft)
+
+
+def replaced(value: Any, name: str) -> Any:
+    if any(value is part for part in PARTS):
+        return Namespace(value)
+    is_captured = isinstance(value, (types.FunctionType, type(np.sum))) and value in FUNCTIONS
+    return through_shim(value, name) if is_captured else value
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    namespace = Namespace("numpy")
     for module in {item.module for item in items if isinstance(item, pytest.Function)}:
         for name, value in list(vars(module).items()):
-            if value is np:
-                setattr(module, name, namespace)
-            elif isinstance(value, (types.FunctionType, type(np.sum))) and getattr(np, name, None) is value:
-                setattr(module, name, getattr(namespace, name))
+            setattr(module, name, replaced(value, name))
+    # The only function of numpy.fft that is captured is not public.
+    _pocketfft._raw_fft = replaced(_pocketfft._raw_fft, "_raw_fft")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
