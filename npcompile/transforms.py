@@ -7,6 +7,7 @@ compiled function the same happens in its own graph, so transforms compose with 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,17 @@ class TransformedFunction(Transform):
         return entry(*args, **kwargs)
 
     def _compile(self) -> Callable[..., Any]:
-        return make_entry(caller(self), Options(find_backend("cpu"), fullgraph=True))
+        within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options), self.function, updated=())
+        return make_entry(caller(within), Options(find_backend("cpu"), fullgraph=True))
+
+
+class WithinEntry(Transform):
+    """What an entry calls. Captured, it is the transform; natively it is called when the compiled program has failed."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        error = sys.exception()  # an index out of bounds, or a singular matrix: there is no plain form that could say where
+        assert error is not None, f"{self.kind} of {self.function} was not captured"
+        raise error
 
 
 Transform.outside = TransformedFunction

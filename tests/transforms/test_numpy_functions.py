@@ -131,6 +131,23 @@ def test_derivatives_of_batches(name: str) -> None:
     np.testing.assert_allclose(npc.vmap(gradient)(X[:2]), np.stack([gradient(each) for each in X[:2]]), rtol=1e-8, atol=1e-10)
 
 
+def test_errors_that_only_data_show() -> None:
+    matrices = np.array([np.eye(2), -np.eye(2)])
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 3"):
+            npc.vmap(lambda x, i: x[i], in_axes=(None, 0))(np.zeros(3), np.array([1, 7]))
+        with pytest.raises(IndexError, match="index 7"):
+            npc.grad(lambda x, i: np.sum(x[i]))(np.zeros(3), np.array([1, 7]))
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            npc.vmap(np.linalg.cholesky)(matrices)
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            npc.jvp(np.linalg.inv, (np.zeros((2, 2)),), (np.ones((2, 2)),))
+    inverse = npc.vmap(np.linalg.inv)
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse(0 * matrices)
+    same(inverse(matrices), matrices)  # the program stays
+
+
 def same(result: Any, expected: np.ndarray) -> None:
     assert result.dtype == expected.dtype and result.shape == expected.shape
     np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
