@@ -230,10 +230,17 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
         for handle in written:
             if handle.requires_grad:
                 handle._array.keep_contents()
+    arguments, named = [TAPE, *replaced(args, as_operand)], replaced(kwargs, as_operand)
     try:
-        return wrap(captured(TAPE, *replaced(args, as_operand), **replaced(kwargs, as_operand)), operands)
+        return wrap(captured(*arguments, **named), operands)
     except Decline as decline:
-        return declined(call, args, kwargs, operands, decline)
+        return declined(call, args, kwargs, operands, error_of(call, decline))
+    except TypeError as error:
+        try:
+            inspect.signature(captured).bind(*arguments, **named)
+        except TypeError:  # arguments that NumPy does not take either
+            return declined(call, args, kwargs, operands, error_of(call, Decline(str(error))))
+        raise
 
 
 def uniform(call: Call, args: tuple, operands: Sequence[Handle]) -> Any:
@@ -261,10 +268,11 @@ def uniform(call: Call, args: tuple, operands: Sequence[Handle]) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def keeps_dtype(ufunc: np.ufunc, dtype: np.dtype, types: tuple[type | None, ...]) -> bool | None:
+def keeps_dtype(ufunc: Any, dtype: np.dtype, types: tuple[type | None, ...]) -> bool | None:
     """Is the ufunc's loop for operands of `dtype` (None) and Python numbers one of `dtype` alone, False when its result
     has no gradient? None when there is no such loop, or no op."""
-    if ufunc.nout != 1 or ufunc.__name__ not in OPS or OPS[ufunc.__name__].numpy is not ufunc or dtype.kind not in "fc":
+    row = OPS.get(ufunc.__name__)
+    if row is None or row.numpy != ufunc or dtype.kind not in "fc":
         return None
     try:
         *loop, out = ufunc.resolve_dtypes((*(dtype if t is None else t for t in types), None))
@@ -304,13 +312,23 @@ def as_operand(value: Any) -> Any:
 
 def without_captured_form(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     """NumPy functions written in Python are captured from their source, by the layer that can."""
-    if inspect.isfunction(getattr(call.function, "_implementation", None)) and SURFACE.capture_call is not None:
+    if SURFACE.capture_call is None or not inspect.isfunction(getattr(call.function, "_implementation", None)):
+        return declined(call, args, kwargs, operands, error_of(call, Decline("it has no derivative of its own")))
+    try:
         return SURFACE.capture_call(call.function, args, kwargs)
-    return declined(call, args, kwargs, operands, Decline("it is not captured"))
+    except RuntimeError as error:
+        return declined(call, args, kwargs, operands, error)
 
 
-def declined(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle], reason: Decline) -> Any:
-    """NumPy's own error, where that is why; its result, where that has no gradient anyway; else RuntimeError."""
+def error_of(call: Call, reason: Decline) -> RuntimeError:
+    return RuntimeError(
+        f"{call.label} has no gradient here: {reason.reason}. {reason.hint + '. ' if reason.hint else ''}"
+        "Where no gradient is wanted, call it on x.detach() or under npc.no_grad()."
+    )
+
+
+def declined(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle], error: RuntimeError) -> Any:
+    """NumPy's own error, where that is why; its result, where that has no gradient anyway; else raises `error`."""
 
     def copied(value: Any) -> Any:
         if not isinstance(value, Handle):
@@ -322,10 +340,7 @@ def declined(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence
     result = call.native(*replaced(args, copied), **replaced(kwargs, copied))
     if not written_handles(call, args, kwargs) and not any(map(has_gradient, arrays_in(result))):
         return replaced(result, lambda v: box(type(operands[0]), v) if isinstance(v, (np.ndarray, np.generic)) else v)
-    raise RuntimeError(
-        f"{call.label} has no gradient here: {reason.reason}. {reason.hint + '. ' if reason.hint else ''}"
-        "Where no gradient is wanted, call it on x.detach() or under npc.no_grad()."
-    ) from None
+    raise error from None
 
 
 def arrays_in(value: Any) -> list[Any]:

@@ -129,7 +129,7 @@ class Handle:
         if not self.requires_grad:
             raise RuntimeError("a Tensor that does not require grad has no grad to retain: make its inputs require grad.")
         if not self.is_leaf:
-            self._node.retain = ref(self)
+            self._node.graph_node.retain = ref(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHook:
         """Call `hook(grad)` when the gradient of this Tensor is known. What it returns, unless None, replaces the gradient.
