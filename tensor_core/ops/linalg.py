@@ -150,7 +150,7 @@ def eigvalsh(a: TensorMeta, *, uplo):
     return TensorMeta(a.shape[:-1], real_dtype(a.dtype))
 
 
-@row("extern", eager=np.linalg.eig, numpy=np.linalg.eig, **LAPACK_FAILS)
+@row("extern", eager=np.linalg.eig, vjp=rules.eig, numpy=np.linalg.eig, **LAPACK_FAILS)
 def eig(a: TensorMeta):
     """(eigenvalues, eigenvectors as columns) of a complex matrix. Of a real one the data decide about the dtype."""
     assert a.dtype.kind == "c"
@@ -158,7 +158,7 @@ def eig(a: TensorMeta):
     return TupleMeta.of(TensorMeta(a.shape[:-1], a.dtype), TensorMeta(a.shape, a.dtype))
 
 
-@row("extern", eager=np.linalg.eigvals, numpy=np.linalg.eigvals, **LAPACK_FAILS)
+@row("extern", eager=np.linalg.eigvals, vjp=rules.eigvals, numpy=np.linalg.eigvals, **LAPACK_FAILS)
 def eigvals(a: TensorMeta):
     assert a.dtype.kind == "c"
     require_square(a)

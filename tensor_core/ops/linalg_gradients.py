@@ -220,6 +220,27 @@ def of_eigenvalues(gw: Value, v: Value) -> Value:
     return conj(matmul(v * in_rows(gw, v), adjoint(v)))
 
 
+def eig(g: Any, out: Any, a: Value) -> Parts:
+    """Eigenvectors have length 1, and a phase that is free. Those of equal eigenvalues have no derivative."""
+    gw, gv = g
+    w, v = out
+    inner = v.zeros() if gw is None else conj(in_rows(gw, v))
+    if gv is not None:
+        gaps = conj(in_rows(w, v) - in_columns(w, v))
+        turned = matmul(adjoint(v), conj(gv))
+        lengthening = in_rows(diagonal(turned).real(), v)
+        turned = turned - matmul(adjoint(v), v * lengthening)
+        inner = is_diagonal(gaps).where(inner, turned / is_diagonal(gaps).where(1, gaps))
+    else:
+        inner = is_diagonal(inner).where(inner, 0)
+    return conj(solved(adjoint(v), matmul(inner, adjoint(v))))
+
+
+def eigvals(g: Value, out: Value, a: Value) -> Parts:
+    pair = a.op("eig")
+    return eig((g, None), items(pair, 2), a)
+
+
 def svdvals(g: Value, out: Value, a: Value) -> Parts:
     u, _, vh = items(a.op("svd", full_matrices=False), 3)
     return of_singular_values(g, u, vh)

@@ -176,6 +176,9 @@ CASES: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
     "eigh upper": (eigh("U"), (M3,)),
     "eigvalsh": (lambda x: [hermitian(x).op("eigvalsh", uplo="L")], (S3,)),
     "eigvalsh upper": (lambda x: [hermitian(x).op("eigvalsh", uplo="U")], (M3,)),
+    "eig": (lambda x: [items(x.op("eig"), 0)[0], *map(squares, items(x.op("eig"), 1))], (S3,)),
+    "eig values": (lambda x: items(x.op("eig"), 0), (M3,)),
+    "eigvals": (op("eigvals"), (S3,)),
     "svd square": (svd(True, 0, 1, 2), (S3,)),
     "svd tall": (svd(False, 0, 1, 2), (TALL,)),
     "svd wide": (svd(False, 0, 1, 2), (WIDE,)),
@@ -200,7 +203,7 @@ for norm in ("backward", "ortho", "forward"):
 
 
 def dtypes_of(name: str) -> str:
-    return "d" if name.startswith("rfft") else "dD"
+    return "d" if name.startswith("rfft") else "D" if name in ("eig", "eig values", "eigvals") else "dD"
 
 
 def loss_of(name: str, dtype: str, seed: int = RNG_SEED) -> Loss:
