@@ -103,8 +103,8 @@ def compile(
     function = getattr(function, "__npcompile_wrapped__", function)
     if isinstance(function, Transform):
         function = caller(function)
-    elif isinstance(method := getattr(function, "__call__", None), types.MethodType) and not isinstance(function, type):
-        function = method
+    elif callable(function) and not isinstance(function, type) and isinstance(function.__call__, types.MethodType):
+        function = function.__call__
     if isinstance(function, types.MethodType):
         bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
         return types.MethodType(bound, function.__self__)

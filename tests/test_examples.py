@@ -20,3 +20,11 @@ def test_quickstart(tmp_path: Path) -> None:
     assert rows == ["expression", "product_sum", "softmax", "distances", "stencil", "newton", "chatty"]
     assert "Every answer has NumPy's type, dtype, shape and values." in lines
     assert "What was captured of chatty:" in lines
+
+
+def test_gradients(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "error", str(ROOT / "examples/gradients.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "All three took the same steps."

@@ -313,12 +313,12 @@ class Capture:
 
     def require_no_overlap(self) -> None:
         """A written outside array must share no memory with another array that is read: guarded, or declined."""
-        arrays = [(source, array) for source, array in self.by_identity.values()]
+        arrays = list(self.by_identity.values())
         for source, array in arrays:
             if not array.storage.is_written:
                 continue
-            for other, _ in arrays:
-                if other != source:
+            for other, another in arrays:
+                if other < source or (other > source and not another.storage.is_written):  # a pair of written ones once
                     x, y = self.examples[source], self.examples[other]
                     if np.may_share_memory(x, y):
                         raise Decline(f"{source} is written and may share memory with {other}")
