@@ -139,33 +139,30 @@ def bound(graph: Any) -> Bound:
 
 
 def eager_for_loop(
-    *operands: Any, body_graph: Any, carried: int, scanned: int, length: int, reverse: bool = False, keeps: Sequence[int] = ()
+    *operands: Any, body_graph: Any, carried: int, scanned: int, length: int, reverse: bool = False, extends: Any = None
 ) -> Any:
     carry: Arrays = operands[:carried]
     arrays, constants = operands[carried : carried + scanned], operands[carried + scanned :]
     body = bound(body_graph)
     call, metas = body.call, body.graph.metas
-    stacks = [(length, *shape) for shape in body.shapes]
-    stacked = [np.empty(shape, m.dtype) for shape, m in zip(stacks[carried:], metas[carried:])]
-    kept = [(c, np.empty(stacks[c], metas[c].dtype)) for c in keeps]
+    stacked = [np.empty((length, *shape), m.dtype) for shape, m in zip(body.shapes[carried:], metas[carried:])]
     for k in range(length - 1, -1, -1) if reverse else range(length):
-        for c, array in kept:
-            array[k] = carry[c]
         results = call(*carry, *[x[k, ...] for x in arrays], *constants)
         carry = results[:carried]
         for array, value in zip(stacked, results[carried:]):
             array[k] = value
-    return (*carry, *stacked, *(array for _, array in kept))
+    return (*carry, *stacked)
 
 
 @row("control", eager=eager_for_loop, vjp=vjp_for_loop, raises=FAILURES)
-def for_loop(*operands: TensorMeta, body_graph, carried, scanned, length, reverse=False, keeps=()):  # type: ignore[no-untyped-def]
+def for_loop(*operands: TensorMeta, body_graph, carried, scanned, length, reverse=False, extends=None):  # type: ignore[no-untyped-def]
     """body_graph run `length` times, a size: along axis 0 of arrays (JAX's scan), or just so often.
 
     The operands are `carried` carries, `scanned` arrays with axis 0 of `length`, and constants. body_graph takes the
     carries, one element of each array, and the constants; it gives the next carries, then what to stack. The results
-    are the last carries, the stacks, and stacks of the carries that `keeps` lists, as each iteration got them. With
-    `reverse` the iterations go from the last index to the first; what is stacked is at the index of its iteration.
+    are the last carries and the stacks. With `reverse` the iterations go from the last index to the first; what is
+    stacked is at the index of its iteration. `extends` names the body that has the first outputs of this one, and no
+    more: a loop of the same operands with that body need not run beside this one.
     """
     carries, arrays = operands[:carried], operands[carried : carried + scanned]
     for x in arrays:
@@ -173,8 +170,8 @@ def for_loop(*operands: TensorMeta, body_graph, carried, scanned, length, revers
     elements = [TensorMeta(x.shape[1:], x.dtype) for x in arrays]
     require_alike("operand", [*carries, *elements, *operands[carried + scanned :]], inputs_of(body_graph))
     require_alike("next carry", body_graph.metas[:carried], carries)
-    stacks = [*body_graph.metas[carried:], *(carries[k] for k in keeps)]
-    return TupleMeta.of(*fresh_metas(body_graph.metas[:carried]), *(stacked_meta(m, length) for m in stacks))
+    stacks = [stacked_meta(m, length) for m in body_graph.metas[carried:]]
+    return TupleMeta.of(*fresh_metas(body_graph.metas[:carried]), *stacks)
 
 
 def stacked_meta(meta: TensorMeta, length: Size) -> TensorMeta:

@@ -165,8 +165,8 @@ def batch_for_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> l
         if flags[k]:
             operands[k] = swapped(batcher.builder, operands[k])
     out = [*flags[:carried], *lanes.flags[carried:]]
-    made = batcher.apply("for_loop", *operands, **params | {"body_graph": lanes.graph("body", out)})
-    results = items(batcher, made, [*out, *(flags[k] for k in params.get("keeps", ()))])
+    made = batcher.apply("for_loop", *operands, **params | {"body_graph": lanes.graph("body", out), "extends": None})
+    results = items(batcher, made, out)
     return [(swapped(batcher.builder, x) if k >= carried and flag else x, flag) for k, (x, flag) in enumerate(results)]
 
 

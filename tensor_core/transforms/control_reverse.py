@@ -1,8 +1,8 @@
 """Vector-Jacobian products of control flow: nodes of control flow again.
 
-A branch is pulled back by a branch. A loop over an axis keeps the carries that its body's derivative reads, and is pulled
-back by a loop in the opposite direction, which runs the body again in each iteration. Of a loop whose length is data the
-one node `while_vjp` does both.
+A branch is pulled back by a branch. A loop over an axis stacks what its body's derivative needs of each iteration, as
+`partition.split` has it, and is pulled back by a loop in the opposite direction. Of a loop whose length is data the one
+node `while_vjp` does both: it keeps the carries, and runs the body again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dim import ShapeEnv, Size
-from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node, topological
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
 from npcompile.tensor_core.transforms.forward import derivatives
+from npcompile.tensor_core.transforms.partition import Split, split
 from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients, is_differentiable
-from npcompile.tensor_core.transforms.subgraph import graph_of
+from npcompile.tensor_core.transforms.subgraph import Name, graph_of, inside
 from npcompile.tensor_core.transforms.value import Value
 
 Part = Value | None | Callable[[], Value]
@@ -92,6 +93,7 @@ class Iteration:
 
     builder: Builder
     inputs: list[Node]  # the body's
+    outputs: list[Node]  # the body's
     carries: dict[int, Node]  # the cotangents of next carries, of those that have one
     stacks: dict[int, Node]  # the cotangents of other outputs
     found: dict[int, Node]  # the gradients, by the input of the body
@@ -113,7 +115,7 @@ def pull_iteration_back(body: Graph, carried: int, seeds: set[int], stacks: Sequ
         reached = {k: x for k, x in zip(active, found) if x is not None}
         grown = live | {k for k in reached if k < carried}
         if grown == live:
-            return Iteration(builder, inputs, carries, stacked, reached)
+            return Iteration(builder, inputs, made, carries, stacked, reached)
         live = grown
 
 
@@ -141,65 +143,61 @@ def vjp_for_loop(
     scanned: int,
     length: Size,
     reverse: bool = False,
-    keeps: Sequence[int] = (),
+    extends: Name | None = None,
     wanted: Sequence[bool],
 ) -> list[Part]:
     builder = operands[0].builder if operands else out[0].builder
-    body = giving_carries(body_graph, keeps) if keeps else body_graph
     seeds = {k for k in range(carried) if g[k] is not None}
     stacks = [k for k in range(carried, len(g)) if g[k] is not None]
-    one = pull_iteration_back(body, carried, seeds, stacks, wanted)
+    one = pull_iteration_back(body_graph, carried, seeds, stacks, wanted)
     arrays, constants = range(carried, carried + scanned), range(carried + scanned, len(operands))
-    used = [k for k in constants if k in one.found]
-    sums = [one.builder.input(one.inputs[k].meta) for k in used]
-    added = [one.builder.apply("add", total, one.found[k]) for total, k in zip(sums, used)]
-    outputs = [*one.carry_gradients(), *added, *(one.found[k] for k in arrays if k in one.found)]
-    reads = set(topological(outputs))
-    kept = [k for k in range(carried) if one.inputs[k] in reads]
-    arrays_read = [k for k in arrays if one.inputs[k] in reads]
-    constants_read = [k for k in constants if one.inputs[k] in reads]
+    summed, moved = ([k for k in group if k in one.found] for group in (constants, arrays))
+    found = [*one.carry_gradients(), *(one.found[k] for k in (*summed, *moved))]
+    parts = split(one.builder.finish([*one.outputs, *found]), len(one.inputs), len(one.outputs))
+    kept = parts.kept_inputs
+    saved = len(kept) + len(parts.saved)
 
-    elements = [*(one.inputs[k] for k in kept), *(one.inputs[k] for k in arrays_read), *one.stacks.values()]
-    inputs = [*one.carries.values(), *sums, *elements, *(one.inputs[k] for k in constants_read)]
-    graph = graph_of(one.builder.env, inputs, outputs, name="loop_vjp")
+    inputs = parts.backward.inputs  # what is kept and saved, and the cotangents
+    given, cotangents = dict(zip(kept, inputs)), inputs[saved:]
+    place = Builder(env=one.builder.env, ignored=FLOAT_ERRORS)
+    first, last = len(one.carries), len(one.carries) + len(summed)
+    sums = [place.input(one.inputs[k].meta) for k in summed]
+    added = [place.apply("add", total, x) for total, x in zip(sums, parts.backward.outputs[first:last])]
+    elements = [*(given[k] for k in kept if k not in constants), *inputs[len(kept) : saved], *cotangents[first:]]
+    order = [*cotangents[:first], *sums, *elements, *(given[k] for k in kept if k in constants)]
+    outputs = [*parts.backward.outputs[:first], *added, *parts.backward.outputs[last:]]
+    graph = graph_of(place.env, order, outputs, name="loop_vjp")
 
-    first = [g[k] or operands[k].zeros() for k in one.carries]
-    first += [operands[k].zeros() for k in used]
-    saved = kept_carries(builder, out, operands, kept, body_graph, carried, scanned, length, reverse, keeps)
-    given = [*first, *saved, *(operands[k] for k in arrays_read), *(g[k] for k in stacks), *(operands[k] for k in constants_read)]
-    params = {"carried": len(first), "scanned": len(elements), "length": length, "reverse": not reverse}
-    node = builder.apply("for_loop", *(x.node for x in given if x is not None), body_graph=graph, **params)
-    places = [*one.carries, *used, *(k for k in arrays if k in one.found)]
-    parts = dict(zip(places, results(builder, node)))
-    return [parts.get(k) for k in range(len(operands))]
+    carries_kept = [k for k in kept if k < carried]
+    stacked = extended(
+        operands, body_graph, parts, carries_kept, carried=carried, scanned=scanned, length=length, reverse=reverse
+    )
+    values = [
+        *(g[k] or operands[k].zeros() for k in one.carries),
+        *(operands[k].zeros() for k in summed),
+        *stacked[len(parts.saved) :],
+        *(operands[k] for k in kept if k in arrays),
+        *stacked[: len(parts.saved)],
+        *(g[k] for k in stacks),
+        *(operands[k] for k in kept if k in constants),
+    ]
+    params = {"carried": last, "scanned": len(elements), "length": length, "reverse": not reverse}
+    node = builder.apply("for_loop", *(x.node for x in values if x is not None), body_graph=graph, **params)
+    gradient = dict(zip([*one.carries, *summed, *moved], results(builder, node)))
+    return [gradient.get(k) for k in range(len(operands))]
 
 
-def giving_carries(body: Graph, keeps: Sequence[int]) -> Graph:
-    """The body that also gives the carries as it got them."""
-    outputs = [*body.outputs, *(body.inputs[k] for k in keeps)]
-    return graph_of(body.env or ShapeEnv(), body.inputs, outputs, name=body.name, checks=body.checks)
-
-
-def kept_carries(
-    builder: Builder,
-    out: Sequence[Value],
-    operands: Sequence[Value],
-    kept: Sequence[int],
-    body_graph: Graph,
-    carried: int,
-    scanned: int,
-    length: Size,
-    reverse: bool,
-    keeps: Sequence[int],
-) -> list[Value]:
-    """Stacks of the carries `kept`: the loop's own results, or those of the loop that keeps them, which replaces it."""
-    base = len(body_graph.outputs)
-    if not set(kept) <= set(keeps):
-        keeps = sorted({*keeps, *kept})
-        params = {"carried": carried, "scanned": scanned, "length": length, "reverse": reverse, "keeps": tuple(keeps)}
-        node = builder.apply("for_loop", *(x.node for x in operands), body_graph=body_graph, **params)
-        out = results(builder, node)
-    return [out[base + list(keeps).index(k)] for k in kept]
+def extended(operands: Sequence[Value], body: Graph, parts: Split, kept: Sequence[int], **params: Any) -> list[Value]:
+    """Stacks of what an iteration saves, then of the carries `kept` as it got them: by a loop that stands for this one."""
+    count = len(parts.saved) + len(kept)
+    if not count:
+        return []
+    inputs, outputs = parts.forward.inputs, [*parts.forward.outputs, *(parts.forward.inputs[k] for k in kept)]
+    metas = [*body.metas, *(inside(n.meta) for n in outputs[len(body.metas) :])]
+    graph = graph_of(body.env or ShapeEnv(), inputs, outputs, name=body.name, metas=metas, checks=body.checks)
+    builder = operands[0].builder
+    node = builder.apply("for_loop", *(x.node for x in operands), body_graph=graph, extends=Name(body), **params)
+    return results(builder, node)[-count:]
 
 
 # --- while_loop

@@ -1,6 +1,6 @@
-"""Results of control flow that nobody reads are not computed, and a loop that keeps carries stands for the same without.
+"""Results of control flow that nobody reads are not computed, and a loop that gives more stands for one that gives less.
 
-Derivatives ask for more than is used in the end, and run a loop again to keep what its first run did not.
+Derivatives ask for more than is used in the end, and run a loop again to stack what its first run did not.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node, freeze, topological
-from npcompile.tensor_core.meta import TupleMeta
-from npcompile.tensor_core.transforms.subgraph import graph_of
+from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 
 PRUNED = ("cond", "while_loop", "for_loop")
 
@@ -28,10 +27,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Use:
-    """Which results of a node are read: of it, and of loops that it stands for."""
+    """A node of control flow that stands for itself and for loops that give less."""
 
-    keeps: tuple[int, ...] = ()
-    results: set[int] = field(default_factory=set)
+    node: Node
+    results: set[int] = field(default_factory=set)  # those that are read
     plan: Plan | None = None
 
 
@@ -40,71 +39,68 @@ def prune(graph: Graph) -> Graph:
     order = graph.nodes
     if not any(n.op in PRUNED for n in order):
         return graph
-    standing = stand_ins(order)
-    uses = {n: Use(n.params.get("keeps", ())) for n in order if n.op in PRUNED}
-    for node, other in standing.items():
-        uses[other].keeps = tuple(sorted({*uses[other].keeps, *node.params.get("keeps", ())}))
+    uses = uses_of(order)
+    first: dict[int, Node] = {}  # of the nodes that one stands for: all have its operands
+    for node, use in uses.items():
+        first.setdefault(id(use), node)
     live = set(graph.results)
     for node in reversed(order):
-        if node not in live:
-            continue
-        if node.op == "item" and node.inputs[0] in uses:
-            other = standing[node.inputs[0]]
-            uses[other].results.add(moved(node.inputs[0], node.params["index"], uses[other].keeps))
-            live.add(other)
-        elif node.op in PRUNED:
-            uses[node].plan = plan = plan_for(node, uses[node])
-            live.update(node.inputs[k] for k in plan.operands)
-        else:
-            live.update(node.inputs)
-    return rebuilt(graph, [n for n in order if n in live], standing, uses)
+        if node in uses:
+            use = uses[node]
+            if use.results and first[id(use)] is node:
+                use.plan = plan_for(use.node, use.results)
+                live.update(use.node.inputs[k] for k in use.plan.operands)
+        elif node in live:
+            if node.op == "item" and node.inputs[0] in uses:
+                uses[node.inputs[0]].results.add(node.params["index"])
+            else:
+                live.update(node.inputs)
+    return rebuilt(graph, [n for n in order if n in live or n in first.values()], uses)
 
 
-def rebuilt(graph: Graph, order: Sequence[Node], standing: dict[Node, Node], uses: dict[Node, Use]) -> Graph:
+def rebuilt(graph: Graph, order: Sequence[Node], uses: dict[Node, Use]) -> Graph:
     builder = Builder(env=graph.env or ShapeEnv())
     made: dict[Node, Node] = {}
+    whole: dict[int, Node] = {}  # nodes of control flow, by their use
     for node in order:
         builder.location = node.location
+        use = uses.get(node.inputs[0] if node.op == "item" else node)
         if node.op == "input":
             made[node] = node
-        elif node in uses:
-            plan = uses[node].plan
-            assert plan is not None
-            made[node] = builder.apply(node.op, *(made[node.inputs[k]] for k in plan.operands), **plan.params)
-        elif node.op == "item" and node.inputs[0] in uses:
-            other = standing[node.inputs[0]]
-            plan, number = uses[other].plan, moved(node.inputs[0], node.params["index"], uses[other].keeps)
-            assert plan is not None
-            made[node] = builder.apply("item", made[other], index=plan.results[number])
-        else:
+        elif use is None:
             made[node] = builder.apply(node.op, *(made[i] for i in node.inputs), **node.params)
+        elif use.plan is not None and node.op == "item":
+            made[node] = builder.apply("item", whole[id(use)], index=use.plan.results[node.params["index"]])
+        elif use.plan is not None:
+            operands = [made[use.node.inputs[k]] for k in use.plan.operands]
+            whole[id(use)] = builder.apply(node.op, *operands, **use.plan.params)
     writes = tuple((index, made[n]) for index, n in graph.writes)
     return replace(graph, outputs=tuple(made[n] for n in graph.outputs), writes=writes)
 
 
-def stand_ins(order: Iterable[Node]) -> dict[Node, Node]:
-    """For each node of control flow the first that differs in nothing but the carries it keeps."""
-    first: dict[Any, Node] = {}
-    found = {}
-    for node in order:
-        if node.op in PRUNED:
-            params = {name: value for name, value in node.params.items() if name != "keeps"}
-            params.setdefault("reverse", False)
-            found[node] = first.setdefault((node.op, node.inputs, freeze(params)), node)
+def uses_of(order: Iterable[Node]) -> dict[Node, Use]:
+    """The use of each node of control flow. A loop has that of one that extends it."""
+    found = {n: Use(n) for n in order if n.op in PRUNED}
+    loops: dict[Any, Node] = {}
+    for node in found:
+        if node.op == "for_loop":
+            loops[loop_key(node, Name(node.params["body_graph"]))] = node
+    for node in [n for n in found if n.params.get("extends") is not None]:
+        less = loops.get(loop_key(node, node.params["extends"]))
+        if less is not None and found[less].node is less:
+            for other, use in found.items():
+                if use.node is less:
+                    found[other] = found[node]
     return found
 
 
-def moved(node: Node, index: int, keeps: Sequence[int]) -> int:
-    """The number of a result of a loop as that of one that keeps the carries `keeps`."""
-    if node.op != "for_loop" or index < len(node.params["body_graph"].outputs):
-        return index
-    base = len(node.params["body_graph"].outputs)
-    return base + keeps.index(node.params["keeps"][index - base])
+def loop_key(node: Node, body: Name) -> Any:
+    params = node.params
+    return node.inputs, body, params["carried"], params["scanned"], freeze(params["length"]), params.get("reverse", False)
 
 
-def plan_for(node: Node, use: Use) -> Plan:
-    assert isinstance(node.meta, TupleMeta)
-    return {"cond": plan_cond, "while_loop": plan_while_loop, "for_loop": plan_for_loop}[node.op](node, use)
+def plan_for(node: Node, used: set[int]) -> Plan:
+    return {"cond": plan_cond, "while_loop": plan_while_loop, "for_loop": plan_for_loop}[node.op](node, used)
 
 
 def read_by(graph: Graph, outputs: Iterable[int]) -> set[int]:
@@ -126,8 +122,8 @@ def part_of(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Grap
     )
 
 
-def plan_cond(node: Node, use: Use) -> Plan:
-    outputs = sorted(use.results)
+def plan_cond(node: Node, used: set[int]) -> Plan:
+    outputs = sorted(used)
     graphs = {name: node.params[name] for name in ("true_graph", "false_graph")}
     inputs = sorted({k for graph in graphs.values() for k in read_by(graph, outputs)})
     params = {name: part_of(graph, inputs, outputs) for name, graph in graphs.items()}
@@ -144,9 +140,9 @@ def needed(body: Graph, carried: int, outputs: set[int], inputs: set[int]) -> tu
         outputs, inputs = more, grown
 
 
-def plan_while_loop(node: Node, use: Use) -> Plan:
+def plan_while_loop(node: Node, used: set[int]) -> Plan:
     cond, body, carried = (node.params[name] for name in ("cond_graph", "body_graph", "carried"))
-    outputs, inputs = needed(body, carried, set(use.results), read_by(cond, [0]))
+    outputs, inputs = needed(body, carried, used, read_by(cond, [0]))
     params = {
         "cond_graph": part_of(cond, inputs, [0]),
         "body_graph": part_of(body, inputs, outputs),
@@ -155,19 +151,13 @@ def plan_while_loop(node: Node, use: Use) -> Plan:
     return Plan(tuple(inputs), params, {k: number for number, k in enumerate(outputs)})
 
 
-def plan_for_loop(node: Node, use: Use) -> Plan:
-    params = node.params
-    body, carried, scanned = (params[name] for name in ("body_graph", "carried", "scanned"))
-    base = len(body.outputs)
-    keeps = [k for number, k in enumerate(use.keeps) if base + number in use.results]
-    outputs, inputs = needed(body, carried, {k for k in use.results if k < base}, set(keeps))
-    carries = [k for k in outputs if k < carried]
-    left = {
+def plan_for_loop(node: Node, used: set[int]) -> Plan:
+    body, carried, scanned = (node.params[name] for name in ("body_graph", "carried", "scanned"))
+    outputs, inputs = needed(body, carried, used, set())
+    params = node.params | {
         "body_graph": part_of(body, inputs, outputs),
-        "carried": len(carries),
+        "carried": sum(k < carried for k in outputs),
         "scanned": sum(carried <= k < carried + scanned for k in inputs),
-        "keeps": tuple(carries.index(k) for k in keeps),
+        "extends": None,
     }
-    results = {k: number for number, k in enumerate(outputs)}
-    results |= {base + use.keeps.index(k): len(outputs) + number for number, k in enumerate(keeps)}
-    return Plan(tuple(inputs), params | left, results)
+    return Plan(tuple(inputs), params, {k: number for number, k in enumerate(outputs)})

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node, topological
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.transforms.replay import replay
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A graph that a node names, but does not run."""
+
+    graph: Graph
+
+    def __repr__(self) -> str:
+        return self.graph.name
 
 
 def graph_of(

@@ -12,7 +12,7 @@ import pytest
 from npcompile.backends.registry import FloatingPointSignal, find_backend
 from npcompile.tensor_core import Builder, Node, ShapeEnv, TensorMeta, fresh
 from npcompile.tensor_core.control import make_cond, make_for_loop, make_fori_loop, make_while_loop
-from npcompile.tensor_core.graph import Graph, print_graph
+from npcompile.tensor_core.graph import Graph, print_graph, subgraphs
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import split
 from npcompile.tensor_core.transforms.reverse import gradients
@@ -270,3 +270,19 @@ def test_refused(make: Callable[[Builder, Node], Any], message: str) -> None:
     builder = Builder()
     with pytest.raises(TypeError, match=message):
         make(builder, builder.input(TensorMeta((2, 3), F8)))
+
+
+def count_inside(graph: Graph, op: str) -> int:
+    return sum((n.op == op) + sum(count_inside(g, op) for g in subgraphs(n).values()) for n in graph.nodes)
+
+
+def test_products_and_loops_inside_are_not_computed_again() -> None:
+    arrays = arguments()
+    graph, count = joint_graph("matrix_products", arrays)
+    parts = split(graph, 2, count)
+    assert count_inside(parts.forward, "einsum") == 2
+    assert count_inside(parts.backward, "einsum") == 4  # for each, one by each of its operands
+    graph, count = joint_graph("loop_in_loop", arrays)
+    parts = split(graph, 2, count)
+    assert count_inside(parts.forward, "for_loop") == count_inside(parts.backward, "for_loop") == 2
+    assert count_inside(parts.backward, "sin") == 0  # only of cos(z) is there need
