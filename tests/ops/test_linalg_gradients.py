@@ -264,6 +264,13 @@ def test_determinant_of_singular_matrices(rank: int, dtype: str) -> None:
     np.testing.assert_allclose(loss.all_gradients("run")[0], minors, atol=1e-10)
 
 
+@pytest.mark.parametrize("function", [lambda x: items(x.op("slogdet"), 1), qr("reduced", 0, 1), qr("r")])
+def test_derivatives_that_need_an_inverse(function: Function) -> None:
+    loss = Loss(function, [np.zeros((3, 3))])
+    with pytest.raises(np.linalg.LinAlgError):
+        loss.all_gradients("run")
+
+
 def test_determinant_of_matrices_with_infinities() -> None:
     x = np.stack([np.eye(3), np.full((3, 3), np.inf), np.diag([1.0, 2.0, np.nan])])
     loss = Loss(op("det"), [x])
