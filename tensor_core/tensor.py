@@ -45,7 +45,6 @@ class Tensor(Handle):
     """
 
     __slots__ = ()
-    __array_priority__ = 1000
 
     def __init__(self, data: Any, dtype: Any = None, *, requires_grad: bool = False):
         """A copy of `data`, as `tensor(data, dtype, requires_grad=requires_grad)` makes."""

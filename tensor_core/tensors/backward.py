@@ -201,8 +201,13 @@ def attach(
     def vjp(g: tuple[Value | None, ...], out: Any, *values: Value) -> list[Value | None]:
         if replay is not None and RECORDING.get():
             return list(replay(g, values))
-        found = call([None if part is None else part.node.value for part in g])  # type: ignore[attr-defined]
-        return [None if x is None else value.of(gradient_node(x, value.node)) for x, value in zip(found, values, strict=True)]
+        given = [None if part is None else part.node.value for part in g]  # type: ignore[attr-defined]
+        parts: list[Value | None] = []
+        known = [x for x in given if x is not None]
+        for x, value in zip(call(given), values, strict=True):
+            parts.append(None if x is None else value.of(gradient_node(x, value.node, known)))
+            known += [] if x is None else [x]
+        return parts
 
     program = program_node([i._node for i in inputs], tuple(outputs), vjp)
     return [output_of(kind, program, index) for index in range(len(outputs))]
@@ -214,10 +219,12 @@ NO_SECOND = (
 )
 
 
-def gradient_node(x: np.ndarray, like: Node) -> TapeNode:
+def gradient_node(x: np.ndarray, like: Node, known: Sequence[np.ndarray]) -> TapeNode:
+    """A node for a gradient that was computed elsewhere, maybe in the memory of one of those known before."""
     x = np.asarray(x)
     assert x.shape == like.shape and x.dtype == like.dtype, f"a gradient {meta_of(x)} for a {like.meta}"
     node = data_node(x, Memory())
+    node.memory.is_owned = any(np.may_share_memory(x, other) for other in known)
     if RECORDING.get():
         node.needs_grad, node.error = True, NO_SECOND
     return node

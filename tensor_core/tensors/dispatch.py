@@ -278,7 +278,9 @@ def keeps_dtype(ufunc: Any, dtype: np.dtype, types: tuple[type | None, ...]) -> 
         *loop, out = ufunc.resolve_dtypes((*(dtype if t is None else t for t in types), None))
     except TypeError:
         return None
-    return None if any(d != dtype for d in loop) else out == dtype if out.kind in "fc" else False
+    if any(d != dtype for d in loop) or (out.kind in "fc" and out != dtype):  # absolute of complex numbers is real
+        return None
+    return bool(out == dtype)
 
 
 def repeated(number: float, like: np.ndarray) -> TapeNode:

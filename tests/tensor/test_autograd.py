@@ -167,9 +167,16 @@ def test_long_chains() -> None:
         y = y + 1e-6
     y.backward()
     same(x.grad, np.ones(1))
-    for _ in range(3000):
-        y = x if y is None else y[:]
-    del y
+    for _ in range(20000):
+        y = y + 1e-6
+    del y  # as many nodes go, without a recursion as deep
+    view = x * 1
+    for _ in range(300):
+        view = view[:]
+    view[0] = 5.0
+    x.grad = None
+    (view * x).sum().backward()
+    same(x.grad, np.array([5.0]))
 
 
 # --- leaves
@@ -413,6 +420,17 @@ def test_attached_programs() -> None:
     assert [c is None for c in calls[1]] == [False, True, True]
     with pytest.raises(RuntimeError, match="second time"):
         first.sum().backward()
+
+
+def test_gradients_of_attached_programs_do_not_share_memory() -> None:
+    x, y = leaf(1, 2), leaf(3, 4)
+    (total,) = attach([x._data + y._data], [x, y], lambda g: [g[0], g[0]])
+    total.retain_grad()
+    total.sum().backward()
+    total.grad += 1
+    x.grad += 1
+    same(y.grad, np.ones(2))
+    same(x.grad, np.full(2, 2.0))
 
 
 def test_attached_programs_without_gradients() -> None:
