@@ -57,12 +57,20 @@ def lexsort(*keys: TensorMeta, axis):
     return TensorMeta(keys[0].shape, INTP)
 
 
-def eager_searchsorted(a, v, *sorter, side):
-    return np.asarray(np.searchsorted(a, v, side, *sorter))
+def eager_searchsorted(a, v, *sorter, side, stack=0):
+    if not stack:
+        return np.asarray(np.searchsorted(a, v, side, *sorter))
+    out = np.empty(v.shape, INTP)
+    for place in np.ndindex(a.shape[:stack]):
+        out[place] = np.searchsorted(a[place], v[place], side, *(s[place] for s in sorter))
+    return out
 
 
 @row("extern", eager=eager_searchsorted, numpy=np.searchsorted, raises=(ValueError,))
-def searchsorted(a: TensorMeta, v: TensorMeta, *sorter: TensorMeta, side):
-    """Where to insert each v into the sorted vector `a`. ValueError for an index out of bounds in `sorter` (int64)."""
-    assert a.ndim == 1 and a.dtype == v.dtype
+def searchsorted(a: TensorMeta, v: TensorMeta, *sorter: TensorMeta, side, stack=0):
+    """Where to insert each v into the sorted vector `a`. ValueError for an index out of bounds in `sorter` (int64).
+
+    The first `stack` axes, which all inputs have, are for as many searches, each in a vector of its own.
+    """
+    assert a.ndim == 1 + stack and a.dtype == v.dtype
     return TensorMeta(v.shape, INTP)

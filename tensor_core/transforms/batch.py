@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.tensor_core.array import expand, full, reshaped
+from npcompile.tensor_core.array import expand, reshaped
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node, topological
-from npcompile.tensor_core.meta import Shape, TensorMeta, TupleMeta
+from npcompile.tensor_core.meta import Shape
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
@@ -37,16 +37,6 @@ class Batcher:
         """The operand with the batch axis, along which it is repeated if it has none of its own."""
         node, is_batched = operand
         return node if is_batched else expand(self.builder, node, (self.size, *node.shape))
-
-    def example(self, operand: Operand, number: int) -> Node:
-        """The operand of one example, without the batch axis."""
-        node, is_batched = operand
-        if not is_batched:
-            return node
-        zeros, ones = (0,) * (node.meta.ndim - 1), (1,) * (node.meta.ndim - 1)
-        rest = node.shape[1:]
-        part = self.apply("slice", node, start=(number, *zeros), step=(1, *ones), shape=(1, *rest))
-        return reshaped(self.builder, part, rest)
 
 
 # (batcher, the plain node, its inputs made anew) -> the node with the batch axis; of an op with several results this may
@@ -105,8 +95,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 def rule_of(node: Node) -> Rule:
     found = RULES.get(node.op) or RULES.get(OPS[node.op].kind)
     if found is None:
-        raise Decline(f"{node.op} cannot be batched", "Call the function for each example.")
+        raise cannot_be_batched(node)
     return found
+
+
+def cannot_be_batched(node: Node) -> Decline:
+    return Decline(f"{node.op} cannot be batched", "Call the function for each example.")
 
 
 def after(axes: Iterable[int]) -> tuple[int, ...]:
@@ -230,10 +224,10 @@ def batch_einsum(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Nod
 
 
 @rule("extern")
-def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node | list[Operand]:
-    """NumPy's functions of stacks take one more axis; others run for each example."""
+def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
+    """NumPy's functions of stacks take one more axis."""
     if not OPS[node.op].stacks:
-        return batch_by_example(batcher, node, inputs)
+        raise cannot_be_batched(node)
     params = dict(node.params)
     if "axis" in params:
         params["axis"] += 1
@@ -243,30 +237,9 @@ def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Nod
 
 
 @rule("searchsorted")
-def batch_searchsorted(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node | list[Operand]:
-    """One sorted vector serves values of any shape; NumPy has no search in many."""
+def batch_searchsorted(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
     a, v, *sorter = inputs
-    if a[1] or any(is_batched for _, is_batched in sorter):
-        return batch_by_example(batcher, node, inputs)
-    return batcher.apply("searchsorted", a[0], v[0], *(s for s, _ in sorter), **node.params)
-
-
-def batch_by_example(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node | list[Operand]:
-    """As many nodes as examples: right for every op, and the size of the batch becomes part of the program."""
-    plain = [
-        batcher.apply(node.op, *(batcher.example(x, number) for x in inputs), **node.params)
-        for number in range(int(batcher.size))
-    ]
-    if not isinstance(node.meta, TupleMeta):
-        return joined(batcher, node.meta, plain)
-    return [
-        (joined(batcher, meta, [batcher.apply("item", x, index=k) for x in plain]), True)
-        for k, meta in enumerate(node.meta.items)
-    ]
-
-
-def joined(batcher: Batcher, meta: TensorMeta, examples: Sequence[Node]) -> Node:
-    """The examples' results, each of `meta`, along a new axis 0."""
-    if not examples:
-        return full(batcher.builder, (0, *meta.shape), 0, meta.dtype)
-    return batcher.apply("concatenate", *(batcher.apply("reshape", x, shape=(1, *x.shape)) for x in examples), axis=0)
+    stack = node.params.get("stack", 0)
+    if not stack and not a[1] and not any(is_batched for _, is_batched in sorter):
+        return batcher.apply("searchsorted", a[0], v[0], *(s for s, _ in sorter), **node.params)  # v has any shape
+    return batcher.apply("searchsorted", *map(batcher.with_axis, inputs), **node.params | {"stack": stack + 1})

@@ -257,6 +257,7 @@ EXTERN = [
     Case("lexsort", (integers(0, 2, 3, 4), integers(0, 1, 3, 4)), {"axis": 1}),
     Case("searchsorted", (in_order(6), floats(2, 3)), {"side": "left"}),
     Case("searchsorted", (floats(4), floats(), lambda rng: rng.permutation(4)), {"side": "right"}),
+    Case("searchsorted", (in_order(2, 6), floats(2, 3)), {"side": "right", "stack": 1}),
 ]
 
 TABLES = (OTHER_ELEMENTWISE, MOVEMENT, REDUCTION, INDEXING, CONTRACTION, EXTERN)

@@ -25,8 +25,8 @@ LAYOUTS = {
     "innermost": lambda x: np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0),
     "reversed": lambda x: np.ascontiguousarray(x[::-1])[::-1],
 }
-# Of elementwise ops one stands for all. The last runs example by example: their number becomes part of the program.
-SYMBOLIC = sorted({name for name in CASES if OPS[name].kind != "elementwise"} - {"searchsorted"} | {"add"})
+# Of elementwise ops one stands for all.
+SYMBOLIC = sorted({name for name in CASES if OPS[name].kind != "elementwise"} | {"add"})
 Call = tuple[Case, tuple[int, ...]]  # which operands are batched
 
 
@@ -125,19 +125,15 @@ def test_an_index_out_of_bounds_in_one_example_raises(backend: str) -> None:
         execute(backend, builder.finish([node]), [np.arange(4.0), places[0], places])
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
-@pytest.mark.parametrize("name", ["inv", "slogdet", "solve"])
-def test_functions_of_one_example_run_for_each(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OPS._rows, name, replace(OPS[name], stacks=False))
-    check_calls("eager", calls_of("eager", name), (count,))
-
-
 def test_an_op_without_a_rule_declines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OPS._rows, "unknown", Op("unknown", "unknown kind", lambda x: x, lambda x: x))
     builder = Builder()
     x, xs = (builder.input(TensorMeta(shape, np.dtype(float))) for shape in ((3,), (5, 3)))
     with pytest.raises(Decline, match="unknown cannot be batched"):
         batch(builder, [builder.apply("unknown", x)], {x: xs}, 5)
+    monkeypatch.setitem(OPS._rows, "fft", replace(OPS["fft"], stacks=False))
+    with pytest.raises(Decline, match="fft cannot be batched"):
+        batch(builder, [builder.apply("fft", x, n=3, axis=0, norm="backward")], {x: xs}, 5)
 
 
 # --- random programs, once and twice batched

@@ -131,6 +131,15 @@ def test_derivatives_of_batches(name: str) -> None:
     np.testing.assert_allclose(npc.vmap(gradient)(X[:2]), np.stack([gradient(each) for each in X[:2]]), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["softmax", "searchsorted", "in_place", "inv"])
+def test_vmap_over_other_sizes(name: str) -> None:
+    function = (SMOOTH | STEPS)[name]
+    batched = npc.vmap(function)
+    for count in (5, 4, 3, 0, 1):
+        result, expected = batched(X[:count]), np.array([function(each) for each in X[:count]])
+        same(result, expected.astype(result.dtype).reshape(count, *result.shape[1:]) if not count else expected)
+
+
 def test_errors_that_only_data_show() -> None:
     matrices = np.array([np.eye(2), -np.eye(2)])
     for _ in range(2):
