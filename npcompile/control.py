@@ -3,7 +3,8 @@
 Called outside of compiled code they run their functions as Python would, on whatever these are given: NumPy arrays give
 NumPy's results, Tensors record their gradients. In a compiled function they become one node of the graph, so that a loop
 is compiled once however often it runs, and a branch on data does not end the graph. The functions should be pure: in
-compiled code each is read once, not called for every iteration.
+compiled code each is read once, not called for every iteration. There results are new arrays; elsewhere they are what the
+functions return, which may be an argument itself.
 
 Carries, operands and results may be trees: tuples, lists, dicts and dataclasses of arrays and numbers (`trees.flatten`).
 """

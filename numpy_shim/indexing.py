@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class Selection:
     target: int  # where the axes of the looked-up part stand in the result
     is_scalar: bool  # integers for every axis: NumPy gives a scalar, not a view
     is_copy: bool  # a 0-D array among integers: NumPy copies the view
+    is_view: bool = False  # NumPy gives a view, which can be a copy: nothing writes to either
 
 
 def getitem(builder: Builder, x: Array, key: Any) -> Array:
@@ -85,8 +86,9 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     if selection.is_scalar:
         return scalar(builder, node)
     rest = rest_of(view, selection)
-    if selection.is_copy:
-        return fresh(builder, node, copied_meta(rest, "K"))
+    if selection.is_copy or selection.is_view:
+        copy = fresh(builder, node, copied_meta(rest, "K"))
+        return replace(copy, meta=copy.meta.with_(writeable=False)) if selection.is_view else copy
     return fresh(builder, *place(builder, node, rest, order, selection.target))
 
 
@@ -146,9 +148,10 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
     is_integer = all(isinstance(a, Positions) and a.is_integer for a in arrays)  # no advanced index
     is_scalar = is_integer and not any(map(is_basic, items))
     is_copy = is_integer and any(isinstance(a, Positions) and not a.is_scalar for a in arrays)
-    if arrays and is_integer and not (is_scalar or is_copy or for_write):
+    is_view = bool(arrays) and is_integer and not (is_scalar or is_copy or for_write)
+    if is_view and not x.builder.is_closed:
         raise Decline("a view at a position that is array data", "copy the part, or index with a Python integer")
-    return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy)
+    return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy, is_view)
 
 
 def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> Any:

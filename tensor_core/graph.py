@@ -155,6 +155,11 @@ class Builder:
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     _made: dict[tuple, Node] = field(default_factory=dict)
 
+    @property
+    def root(self) -> Builder:
+        """The builder of the whole program."""
+        return self if self.outer is None else self.outer.root
+
     def input(self, meta: TensorMeta, argument: str = "") -> Node:
         """A new input. The same non-empty `argument` is the same input."""
         if argument and self.outer is not None:

@@ -140,7 +140,7 @@ class Capture:
         if issubclass(kind, np.generic) and is_supported(x.dtype) and kind is x.dtype.type:
             self.guard(f"type({source}) is {self.name_constant(kind)}")
             meta = TensorMeta((), x.dtype, boxed=False, writeable=False)
-            return Array(Storage(self.builder, self.builder.input(meta, source), meta, source), (), meta)
+            return Array(Storage(self.builder.root, self.builder.input(meta, source), meta, source), (), meta)
         if kind is int:
             self.guard(f"type({source}) is int")
             if x not in SYMBOLIC_INTEGERS:
@@ -230,7 +230,7 @@ class Capture:
         self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
         shape, strides = self._sizes(source, x)
         meta = TensorMeta(shape, x.dtype, strides, writeable=x.flags.writeable)
-        storage = Storage(self.builder, self.builder.input(meta, source), meta, source)
+        storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)
         array = Array(storage, (), meta)
         self.by_identity[id(x)] = (source, array)
         self.examples[source] = x

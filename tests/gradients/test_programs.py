@@ -1,0 +1,63 @@
+"""Gradients of realistic programs against differences, against JAX, to second order and in batches."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.gradients import learning, physics, statistics
+from tests.gradients.harness import differences, jax_function, stacked
+from tests.gradients.program import Program
+
+MODULES = [statistics, learning, physics]
+ALL = [pytest.param(m, p, id=f"{m.__name__.rsplit('.', 1)[-1]}-{p.name}") for m in MODULES for p in m.PROGRAMS]
+with_programs = pytest.mark.parametrize(("module", "program"), ALL)
+
+
+def arguments(program: Program, seed: int) -> tuple[Any, ...]:
+    return program.make(np.random.default_rng(seed))
+
+
+def gradients(program: Program, given: tuple[Any, ...]) -> list[Any]:
+    found = npc.grad(program.function, program.numbers)(*given)
+    return list(found)
+
+
+@with_programs
+def test_value_is_numpys_and_gradient_that_of_differences(module: ModuleType, program: Program) -> None:
+    function = npc.value_and_grad(program.function, program.numbers)
+    for seed in (0, 1):
+        given = arguments(program, seed)
+        value, found = function(*given)
+        np.testing.assert_allclose(value, program.function(*arguments(program, seed)), rtol=1e-13)
+        for argnum, gradient in zip(program.numbers, found):
+            x = np.asarray(given[argnum])
+            assert np.shape(gradient) == x.shape and gradient.dtype == x.dtype
+            if program.has_differences:
+                expected = differences(program.function, given, argnum)
+                np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-9 * (1 + np.abs(expected).max()))
+
+
+@with_programs
+def test_gradient_is_that_of_jax(module: ModuleType, program: Program) -> None:
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    given = arguments(program, 2)
+    with jax.enable_x64():
+        expected = jax.grad(jax_function(module, program), program.numbers)(*given)
+    for ours, theirs in zip(gradients(program, given), map(np.asarray, expected)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * (1 + np.abs(theirs).max()))
+
+
+@with_programs
+def test_batch_of_gradients_is_a_loop(module: ModuleType, program: Program) -> None:
+    if not program.is_batched:
+        pytest.skip("its arguments have no axis in common")
+    rounds, columns = stacked(program, range(3, 6))
+    found = npc.vmap(npc.grad(program.function, program.numbers))(*columns)
+    for k, given in enumerate(rounds):
+        for batched, alone in zip(found, gradients(program, given)):
+            np.testing.assert_allclose(batched[k], alone, rtol=1e-10, atol=1e-12 * (1 + np.abs(alone).max()))

@@ -1,0 +1,115 @@
+"""cond, while_loop, fori_loop and scan in compiled functions give what they give outside of them."""
+
+from collections import namedtuple
+
+import numpy as np
+
+import npcompile as npc
+from tests.tracer.harness import check
+
+Pair = namedtuple("Pair", "left right")
+
+
+@check(graphs=1, breaks=0)
+def test_cond(x, y):
+    return npc.cond(x.sum() > y.sum(), lambda a: {"r": a + y, "n": a.max()}, lambda a: {"r": a * 2, "n": a.min()}, x)
+
+
+@check(graphs=1, breaks=0)
+def test_cond_in_cond(x, y):
+    inner = lambda a: npc.cond(np.any(a > 1.9), np.sin, np.cos, a)  # noqa: E731
+    return npc.cond(x[0, 0] > 1, inner, lambda a: a - y, x)
+
+
+@check(graphs=1, breaks=0)
+def test_while_loop(x):
+    def newton(root):
+        return 0.5 * (root + x / root)
+
+    return npc.while_loop(lambda root: np.abs(root * root - x).max() > 1e-9, newton, x + 1)
+
+
+@check(graphs=1, breaks=0)
+def test_while_loop_of_a_named_tuple(x):
+    return npc.while_loop(lambda p: p.left.sum() < 1000, lambda p: Pair(p.left * 2, p.right + 1), Pair(x + 0, np.int64(0)))
+
+
+@check(np.array([3.0, 5.0]), lambda round: [4, 0][round], breaks=0)
+def test_fori_loop(x, n):
+    return npc.fori_loop(0, n, lambda i, c: (c[0] * x + i, c[1] - c[0]), (x + 0, np.zeros(2)))
+
+
+@check(graphs=1, breaks=0)
+def test_rows_and_elements_of_an_argument(x, y):
+    total = npc.fori_loop(0, x.shape[0], lambda i, total: total + x[i] * y[-1 - i, 0], np.zeros(3))
+    return total, npc.fori_loop(0, 2, lambda i, total: total + x[i, i + 1] + y.T[i].sum(), np.float64(0))
+
+
+@check(graphs=1, breaks=0)
+def test_a_carry_that_is_written(x):
+    def step(i, c):
+        c = c.copy()
+        c[i] = c[i - 1] * 2 + 1
+        return c
+
+    return npc.fori_loop(1, 5, step, x[:, 0].repeat(2))
+
+
+@check(graphs=1, breaks=0)
+def test_scan(x, y):
+    def step(carry, row):
+        h, count = carry
+        h = np.tanh(h @ y.T @ y * 0.1 + row)
+        return (h, count + 1), {"h": h, "sum": h.sum(), "before": carry[0]}
+
+    return npc.scan(step, (np.zeros(3), np.int64(0)), x)
+
+
+@check(graphs=1, breaks=0)
+def test_scan_backwards_over_several(x, y):
+    def step(total, pair):
+        return total + pair[0] * pair[1], total
+
+    return npc.scan(step, np.zeros(4), (x.T, y.T), reverse=True)
+
+
+@check(graphs=1, breaks=0)
+def test_scan_without_arrays(x):
+    return npc.scan(lambda c, _: (c * 0.5, c.sum()), x + 0, length=4)
+
+
+@check(graphs=1, breaks=0)
+def test_loop_in_loop(x):
+    def outer(i, c):
+        return npc.fori_loop(0, i, lambda j, d: np.sin(d) + j, c) * x
+
+    return npc.fori_loop(0, 4, outer, x + 0)
+
+
+@check()
+def test_a_function_that_writes_outside(x):
+    def step(i, c):
+        x[0, 0] += 1
+        return c + x[i]
+
+    return npc.fori_loop(0, 2, step, np.zeros(3))
+
+
+@check()
+def test_a_function_that_writes_to_a_row(x):
+    def step(i, c):
+        row = x[i]
+        row[0] = 7
+        return c + row
+
+    return npc.fori_loop(0, 2, step, np.zeros(3))
+
+
+@check()
+def test_a_carry_of_another_shape_is_refused(x):
+    return npc.fori_loop(0, 2, lambda i, c: c.sum(axis=0), x)
+
+
+@check()
+def test_an_index_out_of_bounds(x):
+    return npc.fori_loop(0, 9, lambda i, c: c + x[i], np.zeros(3))
