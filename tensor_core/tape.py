@@ -19,11 +19,25 @@ from npcompile.tensor_core.array import Array, Step, Storage, updated
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tensors.products import product
 from npcompile.tensor_core.tensors.views import read_through, view_of
 from npcompile.tensor_core.transforms.reverse import is_differentiable
 
 # Is what is computed here recorded for gradients? Each thread, and each task, has its own answer.
 RECORDING: ContextVar[bool] = ContextVar("RECORDING", default=True)
+
+
+# Will NumPy compute the results of what is recorded now? Then only what gradients need is evaluated here, when they do.
+DEFERRING: ContextVar[bool] = ContextVar("DEFERRING", default=False)
+
+
+@contextmanager
+def deferring() -> Iterator[None]:
+    token = DEFERRING.set(True)
+    try:
+        yield
+    finally:
+        DEFERRING.reset(token)
 
 
 @contextmanager
@@ -92,7 +106,7 @@ class TapeNode(Node):
         if self.version != self.memory.version:
             raise Overwritten(self)
         if self.content is None:
-            self.content = OPS[self.op].eager(*(i.value for i in self.inputs), **self.params)  # type: ignore[attr-defined]
+            self.content = evaluate(self.op, [i.value for i in self.inputs], self.params)  # type: ignore[attr-defined]
         return self.content
 
     @property
@@ -127,12 +141,11 @@ class Tape(Builder):
         needs_grad = RECORDING.get() and any(n.needs_grad for n in inputs)  # type: ignore[attr-defined]
         # What an elementwise op gives says all that its rule does.
         meta = None if row.kind == "elementwise" else row.meta(*[n.meta for n in inputs], **params)
-        if needs_grad and (row.kind == "update" or any(n.is_deferred for n in inputs)):  # type: ignore[attr-defined]
-            # The storage that is written does it in place: a copy is made only where something asks for this value.
+        if needs_grad and is_evaluated_later(op, row.kind, inputs):  # type: ignore[arg-type]
             meta = row.meta(*[n.meta for n in inputs], **params) if meta is None else meta
             if is_differentiable(meta):
                 return TapeNode(op, inputs, params, meta, None, Memory(), True)  # type: ignore[arg-type]
-        content = row.eager(*[n.value for n in inputs], **params)  # type: ignore[attr-defined]
+        content = evaluate(op, [n.value for n in inputs], params)  # type: ignore[attr-defined]
         memory = memory_of(op, content, inputs, params)  # type: ignore[arg-type]
         meta = meta_of(content) if meta is None else meta
         if needs_grad and is_differentiable(meta):
@@ -143,6 +156,22 @@ class Tape(Builder):
 
     def input(self, meta: TensorMeta, argument: str = "") -> Node:
         raise AssertionError("a Tape has no inputs: its nodes have values")
+
+
+def is_evaluated_later(op: str, kind: str, inputs: Sequence[TapeNode]) -> bool:
+    """Is there a value only when something asks for it? Of a write: its storage changes the memory in place. Of what
+    NumPy computes: each call's results are NumPy's own."""
+    if DEFERRING.get():
+        return kind != "extern" and op != "item"  # those are NumPy's functions, as costly as the call
+    return kind == "update" or any(n.is_deferred for n in inputs)
+
+
+def evaluate(op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The op's meaning in NumPy."""
+    if op == "einsum" and len(values) == 2:
+        x, y = values
+        return product(x, y, params["inputs"], params["output"])
+    return OPS[op].eager(*values, **params)
 
 
 def memory_of(op: str, content: Any, inputs: Sequence[TapeNode], params: dict[str, Any]) -> Memory:

@@ -14,7 +14,18 @@ from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tape import RECORDING, TAPE, Memory, TapeArray, TapeNode, TapeStorage, data_node, meta_of, recording
+from npcompile.tensor_core.tape import (
+    RECORDING,
+    TAPE,
+    Memory,
+    TapeArray,
+    TapeNode,
+    TapeStorage,
+    data_node,
+    deferring,
+    meta_of,
+    recording,
+)
 from npcompile.tensor_core.tensors.handle import NUMBERS, Handle, adopt, from_node
 from npcompile.tensor_core.tensors.views import view_of
 
@@ -232,7 +243,13 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
                 handle._array.keep_contents()
     arguments, named = [TAPE, *replaced(args, as_operand)], replaced(kwargs, as_operand)
     try:
-        return wrap(captured(*arguments, **named), operands)
+        if written:
+            return wrap(captured(*arguments, **named), operands)
+        with deferring():
+            result = captured(*arguments, **named)
+        if is_waiting(result):
+            settle(result, call.native(*plain(args), **plain(kwargs)))
+        return wrap(result, operands)
     except Decline as decline:
         return declined(call, args, kwargs, operands, error_of(call, decline))
     except TypeError as error:
@@ -241,6 +258,25 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
         except TypeError:  # arguments that NumPy does not take either
             return declined(call, args, kwargs, operands, error_of(call, Decline(str(error))))
         raise
+
+
+def is_waiting(result: Any) -> bool:
+    """Is something in a captured form's result not evaluated?"""
+    if isinstance(result, (tuple, list)):
+        return any(map(is_waiting, result))
+    return isinstance(result, Array) and result.storage.node.is_deferred  # type: ignore[attr-defined]
+
+
+def settle(result: Any, native: Any) -> None:
+    """Give the nodes of a captured form's result the values that NumPy computed."""
+    if isinstance(result, (tuple, list)):
+        for part, value in zip(result, native, strict=True):
+            settle(part, value)
+    elif isinstance(result, Array) and not result.steps and is_waiting(result):
+        node, value = result.storage.node, np.asarray(native)
+        assert (value.shape, value.dtype) == (node.shape, node.dtype), f"{meta_of(value)} instead of {node.meta}"
+        node.content = value if value.base is None else value.copy(order="K")  # type: ignore[attr-defined]
+        result.storage.meta = meta_of(value)
 
 
 def uniform(call: Call, args: tuple, operands: Sequence[Handle]) -> Any:

@@ -71,6 +71,10 @@ class Handle:
     # --- what has a gradient
 
     @property
+    def _has_hooks(self) -> bool:
+        return self._link is not None and bool(self._node.graph_node.hooks)
+
+    @property
     def requires_grad(self) -> bool:
         """Are operations on this Tensor recorded, so that `backward` of what they give computes its gradient?"""
         link = self._link

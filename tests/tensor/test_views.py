@@ -18,7 +18,8 @@ A = rng.uniform(0.5, 1.5, (3, 4))
 
 
 def test_every_step_has_its_view_of_memory() -> None:
-    assert set(VIEWS) == set(STEPS)
+    captured_only = {"variable", "constant"}  # the same memory; eager Tensors have storages of their own for these
+    assert set(VIEWS) == set(STEPS) - captured_only
 
 
 VIEWED: dict[str, Callable[[Any], Any]] = {
