@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
-from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute
+from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
@@ -68,7 +68,7 @@ class Selection:
     target: int  # where the axes of the looked-up part stand in the result
     is_scalar: bool  # integers for every axis: NumPy gives a scalar, not a view
     is_copy: bool  # a 0-D array among integers: NumPy copies the view
-    is_view: bool = False  # NumPy gives a view, which can be a copy: nothing writes to either
+    is_view: bool = False  # integers that are array data among slices: NumPy gives a view
 
 
 def getitem(builder: Builder, x: Array, key: Any) -> Array:
@@ -78,6 +78,8 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     if not selection.lookups:
         return scalar(builder, view.node) if selection.is_scalar else view
     axes, positions, order = looked_up_axes(builder, selection)
+    if selection.is_view:
+        return view_of_position(builder, view, selection, Position(axes, positions))
     run = evenly_spaced(view, selection)
     if run is not None:
         node = permute(builder, run.node, axes_first(axes, view.ndim))
@@ -86,10 +88,47 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     if selection.is_scalar:
         return scalar(builder, node)
     rest = rest_of(view, selection)
-    if selection.is_copy or selection.is_view:
-        copy = fresh(builder, node, copied_meta(rest, "K"))
-        return replace(copy, meta=copy.meta.with_(writeable=False)) if selection.is_view else copy
+    if selection.is_copy:
+        return fresh(builder, node, copied_meta(rest, "K"))
     return fresh(builder, *place(builder, node, rest, order, selection.target))
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A view of one position along some axes, which data gives."""
+
+    axes: tuple[int, ...]
+    indices: tuple[Node, ...]  # 0-D int64
+
+    def order(self, ndim: int) -> tuple[int, ...]:
+        return axes_first(self.axes, ndim)
+
+
+def view_of_position(builder: Builder, x: Array, selection: Selection, position: Position) -> Array:
+    """Made in a sub-graph alone: no view comes out of it, so that none is to be made of a real array."""
+    meta = rest_of(x, selection)
+    if not x.builder.is_closed:
+        return x.view("position", position, meta.with_(writeable=x.meta.writeable))
+    # Nothing writes to an array from outside while the sub-graph is made, so a copy shows the same.
+    copy = fresh(builder, read_position(builder, x.node, position), copied_meta(meta, "K"))
+    return Array(copy.storage, (), copy.meta.with_(writeable=False))
+
+
+def read_position(builder: Builder, node: Node, position: Position) -> Node:
+    return builder.apply("gather", permute(builder, node, position.order(node.meta.ndim)), *position.indices)
+
+
+def update_position(builder: Builder, base: Node, value: Node, position: Position) -> Node:
+    order = position.order(base.meta.ndim)
+    written = builder.apply("scatter", permute(builder, base, order), value, *position.indices, mode="set")
+    return permute(builder, written, inverse(order))
+
+
+def no_text(base: str, position: Position) -> str:
+    raise AssertionError(f"a view at {position} leaves the program")
+
+
+STEPS["position"] = StepRule(read_position, update_position, no_text)
 
 
 def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
@@ -149,7 +188,7 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
     is_scalar = is_integer and not any(map(is_basic, items))
     is_copy = is_integer and any(isinstance(a, Positions) and not a.is_scalar for a in arrays)
     is_view = bool(arrays) and is_integer and not (is_scalar or is_copy or for_write)
-    if is_view and not x.builder.is_closed:
+    if is_view and builder.outer is None:
         raise Decline("a view at a position that is array data", "copy the part, or index with a Python integer")
     return Selection(BasicIndex(tuple(axes), tuple(new_axes)), tuple(lookups), target_of(items), is_scalar, is_copy, is_view)
 

@@ -113,3 +113,30 @@ def test_a_carry_of_another_shape_is_refused(x):
 @check()
 def test_an_index_out_of_bounds(x):
     return npc.fori_loop(0, 9, lambda i, c: c + x[i], np.zeros(3))
+
+
+@check(graphs=1, breaks=0)
+def test_rows_of_a_carry(x):
+    def step(i, c):
+        c = c.copy()
+        row = c[i]
+        c[i + 1] += row * 0.5
+        row[1] = 7
+        column = c[:, i]
+        c[0, 0] = -1
+        column += row.sum()
+        return c
+
+    return npc.fori_loop(0, 3, step, x)
+
+
+@check(graphs=1, breaks=0)
+def test_views_of_rows(x, y):
+    def step(i, c):
+        square = np.zeros((4, 2, 3)) + c
+        part = square[i, ::-1, 1:]
+        part[0] = x[i, 1:]
+        square.reshape(4, 6)[i, 3] = 8
+        return c + part.T.sum() + square[:, i % 2].sum(axis=0) + y[i][None]
+
+    return npc.fori_loop(0, 2, step, np.zeros((2, 3)))
