@@ -56,6 +56,14 @@ class Step:
     param: Any  # axes, shape, index or dtype
 
 
+class ClosedWrite(Decline):
+    """A sub-graph being made cannot change what was there before."""
+
+    def __init__(self, storage: Storage):
+        super().__init__("a function of a loop or branch writes to an array from outside", "Make it part of the carry.")
+        self.storage = storage
+
+
 @dataclass(slots=True, eq=False)
 class Array:
     """A traced ndarray, or NumPy scalar where `meta.boxed` is False."""
@@ -95,7 +103,7 @@ class Array:
         if not self.meta.writeable:
             raise Decline("assignment destination is read-only")
         if self.builder.is_closed:
-            raise Decline("a function of a loop or branch writes to an array from outside", "Make it part of the carry.")
+            raise ClosedWrite(self.storage)
         value = reshaped(self.builder, value, self.shape)  # sizes that were found equal may be written differently
         self.storage.write(self.steps, value)
 
@@ -330,6 +338,21 @@ def read_windows(builder: Builder, node: Node, view: Windows) -> Node:
     return permute(builder, gathered, (*range(2, 2 + axis), 0, *range(2 + axis, ndim + 1), 1))
 
 
+@dataclass(slots=True, eq=False)
+class Variable:
+    """What gradients are taken with respect to: its uses are told apart from those of the same memory as a constant."""
+
+    source: str
+    generation: int = 0  # what is computed after it changed is another graph, as a freed one is
+    uses: dict[Node, None] = field(default_factory=dict)
+
+
+def read_variable(builder: Builder, node: Node, variable: Variable) -> Node:
+    use = builder.apply("alias", node, name=("variable", variable.source, variable.generation))
+    variable.uses[use] = None
+    return use
+
+
 def read_real(part: str) -> Callable[[Builder, Node, Any], Node]:
     return lambda builder, node, _: builder.apply(part, node)
 
@@ -396,6 +419,13 @@ STEPS: dict[str, StepRule] = {
         read_diagonal,
         no_update,
         lambda base, view: f"np.diagonal({base}, {view.offset}, {view.axis1}, {view.axis2})",
+    ),
+    # The same array, with a gradient and without one.
+    "variable": StepRule(read_variable, lambda builder, base, value, _: value, lambda base, _: base),
+    "constant": StepRule(
+        lambda builder, node, _: builder.apply("alias", node, name=None),
+        lambda builder, base, value, _: value,
+        lambda base, _: base,
     ),
     "real": StepRule(read_real("real"), update_real, lambda base, _: f"{base}.real"),
     "imag": StepRule(read_real("imag"), update_imag, lambda base, _: f"{base}.imag"),

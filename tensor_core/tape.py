@@ -68,12 +68,24 @@ class Overwritten(RuntimeError):
         self.node = node
 
 
+VIEWS = "alias permute reshape broadcast_to slice"
+BOTH = f"{VIEWS} add subtract negative positive conjugate cast real imag complex where concatenate slice_update gather"
+# Ops whose rules do not read their operands, and those that do not read their result. A value that no rule reads goes with
+# its Tensor; should one ask for it after all, it is computed again. (Of reductions these are the sums.)
+READ_NO_OPERAND = frozenset(f"{BOTH} exp exp2 tanh tan sqrt cbrt reciprocal degrees radians".split())
+READ_NO_RESULT = frozenset(f"{BOTH} multiply square sin cos log log2 log10 log1p expm1 arctan einsum".split())
+
+
+def is_among(names: frozenset[str], op: str, params: dict[str, Any]) -> bool:
+    return op in names or (op == "reduce" and params["reducer"] == "add")
+
+
 class TapeNode(Node):
     """A node with its value. One that needs no gradient keeps no inputs, so that no graph grows behind it."""
 
     __setattr__ = object.__setattr__  # a Node is frozen; what the tape knows of one changes
     __slots__ = (
-        *("content", "memory", "version", "needs_grad", "is_present", "is_freed"),
+        *("content", "weak", "is_made", "memory", "version", "needs_grad", "is_present", "is_freed"),
         *("leaf", "retain", "hooks", "vjp", "error"),
     )
 
@@ -88,7 +100,9 @@ class TapeNode(Node):
         needs_grad: bool = False,
     ):
         self.op, self.inputs, self.params, self.meta, self.location = op, inputs, params, meta, None  # type: ignore[misc]
-        self.content = content  # an ndarray, or a tuple for TupleMeta; None: not evaluated yet
+        self.content = content  # an ndarray, or a tuple for TupleMeta; None: it is computed when it is asked for
+        self.weak: ref | None = None  # the content, for as long as a Tensor shows it
+        self.is_made = content is not None
         self.memory = memory
         self.version = memory.version
         self.needs_grad = needs_grad
@@ -99,20 +113,31 @@ class TapeNode(Node):
         self.hooks: dict[int, Callable[[Any], Any]] | None = None
         self.vjp: Callable | None = None  # in place of the op's own rule
         self.error: str | None = None  # why there is no gradient
+        if needs_grad and not is_among(READ_NO_OPERAND, op, params):
+            for i in inputs:
+                if i.content is None and i.weak is not None:
+                    i.content = i.weak()
 
     @property
     def value(self) -> Any:
         """The ndarray (or tuple of them) as it was when the node was made. Raises Overwritten when it is gone."""
         if self.version != self.memory.version:
             raise Overwritten(self)
-        if self.content is None:
-            self.content = evaluate(self.op, [i.value for i in self.inputs], self.params)  # type: ignore[attr-defined]
-        return self.content
+        content = self.content if self.content is not None or self.weak is None else self.weak()
+        if content is None:
+            content = self.content = evaluate(self.op, [i.value for i in self.inputs], self.params)  # type: ignore[attr-defined]
+            self.is_made = True
+        return content
+
+    def loosen(self) -> None:
+        """A Tensor shows the value: where no rule reads it, it may go with the Tensor."""
+        if self.needs_grad and self.inputs and is_among(READ_NO_RESULT, self.op, self.params):
+            self.content, self.weak = None, ref(self.content)
 
     @property
     def is_deferred(self) -> bool:
-        """Is it the contents of memory after a write, that nothing has asked for?"""
-        return self.content is None and self.needs_grad
+        """Is it evaluated only when something asks for it?"""
+        return self.needs_grad and not self.is_made
 
     @property
     def known(self) -> np.ndarray | None:
@@ -145,8 +170,9 @@ class Tape(Builder):
             meta = row.meta(*[n.meta for n in inputs], **params) if meta is None else meta
             if is_differentiable(meta):
                 return TapeNode(op, inputs, params, meta, None, Memory(), True)  # type: ignore[arg-type]
-        content = evaluate(op, [n.value for n in inputs], params)  # type: ignore[attr-defined]
-        memory = memory_of(op, content, inputs, params)  # type: ignore[arg-type]
+        values = [n.value for n in inputs]  # type: ignore[attr-defined]
+        content = evaluate(op, values, params)
+        memory = memory_of(op, content, inputs, values, params)  # type: ignore[arg-type]
         meta = meta_of(content) if meta is None else meta
         if needs_grad and is_differentiable(meta):
             return TapeNode(op, inputs, params, meta, content, memory, True)  # type: ignore[arg-type]
@@ -174,16 +200,19 @@ def evaluate(op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
     return OPS[op].eager(*values, **params)
 
 
-def memory_of(op: str, content: Any, inputs: Sequence[TapeNode], params: dict[str, Any]) -> Memory:
+def memory_of(
+    op: str, content: Any, inputs: Sequence[TapeNode], values: Sequence[Any] = (), params: dict[str, Any] | None = None
+) -> Memory:
     """The memory of an input that a result is a view of, else memory of its own."""
     if isinstance(content, tuple):
         memory = Memory()
         memory.items = tuple(Memory() for _ in content)
         return memory
     if op == "item":
+        assert params is not None
         return inputs[0].memory.items[params["index"]]
-    for i in inputs:
-        if content is i.content or (content.base is not None and np.may_share_memory(content, i.content)):
+    for i, value in zip(inputs, values):
+        if content is value or (content.base is not None and np.may_share_memory(content, value)):
             return i.memory
     return Memory()
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.array import full
 from npcompile.tensor_core.graph import Builder, Graph, Node, bind, topological
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.tape import Memory, data_node
 from npcompile.tensor_core.tensor import Tensor, attach
 from npcompile.tensor_core.transforms.partition import Split, split
 from npcompile.tensor_core.transforms.replay import replay
-from npcompile.tensor_core.transforms.reverse import depending, gradients
+from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.values import TensorValue
@@ -37,15 +38,21 @@ def with_backward(capture: Capture, graph: Graph, tensors: Sequence[Node]) -> tu
     builder, leaves = capture.builder, capture.leaves()
     if not leaves or not tensors:
         return graph, None
-    order = topological(tensors)
-    reached = depending(order, [t.array.storage.original for t in leaves])
-    results = [n for n in dict.fromkeys(tensors) if n in reached and n not in capture.freed and not capture.why_lost(n)]
+    reached = depending(topological(tensors), capture.uses_of_leaves())
+    results = [n for n in dict.fromkeys(tensors) if n in reached and not capture.why_lost(n)]
     if not results:
         return graph, None
     before, ignored = len(builder.inputs), builder.ignored
-    cotangents = [builder.input(TensorMeta(n.shape, n.dtype)) for n in results]
-    found = gradients(builder, results, cotangents, [t.array.storage.original for t in leaves])
+    try:
+        cotangents = [builder.input(TensorMeta(n.shape, n.dtype)) for n in results]
+        found = capture.leaf_gradients(results, cotangents)
+    except Decline:
+        del builder.inputs[before:], builder.arguments[before:]
+        return with_backward(capture, graph, [n for n in results if can_be_differentiated(capture, n)])
     wanted = [(t, n) for t, n in zip(leaves, found) if n is not None]
+    if not wanted:  # results that change in steps only
+        x = leaves[0].array
+        wanted = [(leaves[0], full(builder, x.shape, 0, x.dtype))]
     metas = [*graph.metas, *(TensorMeta(n.shape, n.dtype) for _, n in wanted)]
     builder.checks = frozenset()
     joint = builder.finish([*graph.outputs, *(n for _, n in wanted)], metas, graph.writes, graph.name)
@@ -53,6 +60,16 @@ def with_backward(capture: Capture, graph: Graph, tensors: Sequence[Node]) -> tu
     builder.ignored = ignored
     cut = split(joint, before, len(graph.outputs))
     return cut.forward, Backward(results, [t for t, _ in wanted], joint, cut)
+
+
+def can_be_differentiated(capture: Capture, result: Node) -> bool:
+    """If not, `backward()` of the result says why."""
+    try:
+        capture.leaf_gradients([result], [full(capture.builder, result.shape, 1, result.dtype)])
+    except Decline as decline:
+        capture.lost[result] = f"no gradient: {decline.reason}. {decline.hint}"
+        return False
+    return True
 
 
 @dataclass(slots=True, eq=False)
@@ -78,9 +95,11 @@ class BackwardProgram:
     ) -> list[Value]:
         """The same gradients op by op on the tape of `leaves`, so that they have gradients themselves."""
         joint, like = self.backward.joint, leaves[0]
-        given = {k: x.node for k, x in zip(self.leaves, leaves)}
+        given = {use: x.node for t, x in zip(self.backward.leaves, leaves) for use in t.variable.uses}
+        if any(use.inputs[0].op != "input" for use in given):
+            raise RuntimeError("a second derivative of a program that changes a Tensor in place: take it inside of the program.")
         count = len(arguments)
-        nodes = [given[k] if k in given else constant_node(x, n) for k, (x, n) in enumerate(zip(arguments, joint.inputs))]
+        nodes = [constant_node(x, n) for x, n in zip(arguments, joint.inputs)]
         zeros = [np.zeros(bind(n.shape, sizes), n.dtype) for n in joint.inputs[count:]]
         nodes += [constant_node(z, n) if c is None else c.node for c, z, n in zip(cotangents, zeros, joint.inputs[count:])]
 
@@ -88,7 +107,7 @@ class BackwardProgram:
             return builder.apply(node.op, *inputs, **bind(node.params, sizes))
 
         outputs = joint.outputs[len(joint.outputs) - len(leaves) :]
-        return [like.of(n) for n in replay(like.builder, outputs, dict(zip(joint.inputs, nodes)), remake)]
+        return [like.of(n) for n in replay(like.builder, outputs, dict(zip(joint.inputs, nodes)) | given, remake)]
 
 
 def constant_node(value: Any, node: Node) -> Node:
@@ -118,7 +137,7 @@ def attach_backward(
                     f"a gradient needs a Tensor of shape {x.shape} that was changed in place since (version {x._version} "
                     f"instead of {version}). Change a copy (x = x + y in place of x += y), or change it after backward."
                 )
-        given = [np.zeros(*like) if c is None else np.ascontiguousarray(c) for c, like in zip(cotangents, shapes)]
+        given = [np.zeros(*like) if c is None else np.asarray(c, order="C") for c, like in zip(cotangents, shapes)]
         return list(program.run(*values, *given, *(sizes[s] for s in cut.backward.symbols)))
 
     def again(cotangents: Sequence[Value | None], inputs: Sequence[Value]) -> list[Value]:

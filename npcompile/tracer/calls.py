@@ -350,6 +350,8 @@ def call_container_method(frame: Frame, owner: Any, name: str, positional: Argum
     changes = name in ("append", "extend", "insert", "reverse", "pop", "update", "setdefault")
     if changes and owner.source is not None:
         raise Decline("a container from outside is changed")
+    if changes:
+        capture.require_no_body(f"{name}() of a container")
     if isinstance(owner, Mapping):
         return call_dict_method(capture, owner, name, positional)
     match name, positional:
@@ -413,9 +415,11 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
     """The transformed function's result. Derivatives report no floating-point errors: there is no NumPy run to do it."""
     builder = frame.capture.builder
     ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    frame.capture.transforming += 1
     try:
         return TRANSFORMS[transform.kind](frame, transform, positional, keywords)
     finally:
+        frame.capture.transforming -= 1
         builder.ignored = ignored
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
-from npcompile.tensor_core.array import Array, Storage
+from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Location, Node, topological
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
+from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -107,10 +109,23 @@ class Capture:
     instructions: int = 0
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
-    grad_enabled: bool = True  # here, in the program
+    tensors_by_identity: dict[int, TensorValue] = field(default_factory=dict)  # id of one of these -> its value
+    tensors_by_array: dict[int, TensorValue] = field(default_factory=dict)  # id of an Array -> the Tensor that holds it
+    grad_enabled: bool = field(default_factory=is_grad_enabled)  # here, in the program
+    grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
+    transforming: int = 0  # how many transforms the code here is inside of
+    bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
-    freed: list[Node] = field(default_factory=list)  # results whose backward() was captured
-    lost: dict[Node, str] = field(default_factory=dict)  # arrays that have lost their gradient, and why
+    lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
+
+    @property
+    def goes_through_gradients(self) -> bool:
+        """May what is captured here be differentiated? Then long loops are nodes; else they run as compiled functions."""
+        return self.transforming > 0 or bool(self.leaves())
+
+    def require_no_body(self, what: str) -> None:
+        if self.bodies:
+            raise Decline(f"{what} in the body of a loop or branch that is a node of the graph")
 
     # --- guards
 
@@ -239,16 +254,24 @@ class Capture:
         return array
 
     def _wrap_tensor(self, source: str, x: Tensor) -> TensorValue | Opaque:
+        known = self.tensors_by_identity.get(id(x))
+        if known is not None:
+            self.guard(f"{source} is {known.source}")
+            return known
         self.guard(f"type({source}) is {self.name_constant(Tensor)}")
         if not self.tensors:
-            self.grad_enabled = is_grad_enabled()
-            self.guard(f"{self.name_constant(is_grad_enabled)}() is {self.grad_enabled}")
+            self.guard(f"{self.name_constant(is_grad_enabled)}() is {self.grad_enabled_outside}")
         array = self._wrap_array(f"{source}._data", x._data)
         if isinstance(array, Opaque):
             return Opaque(source, x)
-        self.guard(f"{source}.requires_grad is {x.requires_grad} and {source}.is_leaf is {x.is_leaf}")
+        if x.requires_grad:
+            self.guard(f"{source}.requires_grad and {source}.is_leaf is {x.is_leaf}")
+            array = array.view("variable", Variable(source), array.meta)
+        else:
+            self.guard(f"not {source}.requires_grad")
         made = TensorValue(array, source, x.requires_grad, x.is_leaf)
         self.tensors[source] = made, x
+        self.tensors_by_identity[id(x)] = self.tensors_by_array[id(array)] = made
         return made
 
     def _sizes(self, source: str, x: np.ndarray) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
@@ -294,12 +317,31 @@ class Capture:
         """Tensors from outside that require a gradient."""
         return [t for t, _ in self.tensors.values() if t.requires_grad]
 
+    def uses_of_leaves(self) -> list[Node]:
+        return [use for t in self.leaves() for use in t.variable.uses]
+
+    def leaf_gradients(self, outputs: Iterable[Node], cotangents: Iterable[Node]) -> list[Node | None]:
+        """The gradient of `outputs` times `cotangents` with respect to each of `leaves()`."""
+        found = iter(gradients(self.builder, [*outputs], [*cotangents], self.uses_of_leaves()))
+        sums: list[Node | None] = []
+        for t in self.leaves():
+            parts = [n for _ in t.variable.uses if (n := next(found)) is not None]
+            sums.append(functools.reduce(lambda a, b: self.builder.apply("add", a, b), parts) if parts else None)
+        return sums
+
+    def require_distinct_leaves(self) -> None:
+        """Each `.grad` that the program sets is of another Tensor: guarded."""
+        ids = ", ".join(f"id({t.source})" for t in self.leaves())
+        self.guard(f"len({{{ids}}}) == {len(self.leaves())}")
+
     def why_lost(self, node: Node) -> str | None:
         """Why what was computed here has no gradient though it should have one."""
         return next((self.lost[n] for n in topological([node]) if n in self.lost), None) if self.lost else None
 
-    def tensor_of(self, storage: Storage) -> str | None:
-        """The source of the Tensor from outside that has this memory."""
+    def tensor_of(self, storage: Storage, steps: tuple[Step, ...] = ()) -> str | None:
+        """The source of the Tensor from outside that has this memory, and gives its gradient to what is seen by `steps`."""
+        if steps and steps[0].kind == "variable":
+            return str(steps[0].param.source)
         return next((s for s, (t, _) in self.tensors.items() if t.array.storage is storage), None)
 
     # --- arrays whose contents are known

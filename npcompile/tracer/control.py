@@ -68,10 +68,12 @@ class Body:
         capture = self.frame.capture
         outer, enabled = capture.builder, capture.grad_enabled
         capture.builder, outer.is_closed, inner.outer = inner, True, outer
+        capture.bodies += 1
         try:
             return capture.realize(calls.call(self.frame, self.function, list(arguments), {}))
         finally:
             capture.builder, outer.is_closed, capture.grad_enabled = outer, False, enabled
+            capture.bodies -= 1
 
 
 def leaves_like(frame: Frame, tree: Tree, value: Any, what: str) -> list[Array]:

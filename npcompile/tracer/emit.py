@@ -236,13 +236,19 @@ class Emitter:
         if value.source is not None:
             return value.source
         storage, steps = value.array.storage, value.array.steps
+        kinds = {step.kind for step in steps}
         if storage.source is None:
             base = self.names.get(id(storage)) or self.new_tensor(storage, value)
-        elif (owner := self.capture.tensor_of(storage)) is not None:
-            base = owner
+            is_constant, is_base = "constant" in kinds, value is self.tensors.get(id(storage))
+        elif (owner := self.capture.tensor_of(storage, steps)) is not None:
+            base, is_constant, is_base = owner, "variable" not in kinds or "constant" in kinds, False
         else:
-            base = self.variable(storage, f"{self.name_constant(from_numpy)}({storage.source})")
-        made = view_text(base, steps) if steps else base
+            base, is_constant, is_base = f"{self.name_constant(from_numpy)}({storage.source})", False, True
+        made = view_text(base, steps)
+        if is_constant:
+            made = f"{made}.detach()"
+        elif made == base and not is_base:  # another Tensor of this memory
+            made = f"{base}[...]"
         message = self.capture.why_lost(storage.node)
         if message is not None:
             made = f"{self.name_constant(lost)}([{made}._data], {self.name_constant(message)})[0]"
@@ -279,7 +285,7 @@ class Emitter:
 
     def remember_lost(self, reason: Break, live: list[Any]) -> None:
         """Arrays that leave the graph at a break have lost their gradient, which is said when somebody asks for it."""
-        leaves = [t.array.storage.original for t in self.capture.leaves()]
+        leaves = self.capture.uses_of_leaves()
         if not leaves:
             return
         for value in live:

@@ -56,6 +56,14 @@ class NextItem:
     iterator: Any
 
 
+class BodyDeclined(Exception):
+    """The body of a loop cannot be captured for a node of the graph."""
+
+    def __init__(self, decline: Decline):
+        super().__init__(decline.reason)
+        self.decline = decline
+
+
 HALF_MADE = ("SET_FUNCTION_ATTRIBUTE",)  # a function without its cells is on the stack: nothing may end there
 
 Outcome = Return | Stop | Branch | Jump | NextItem
@@ -90,6 +98,7 @@ class Frame:
     contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     start: int = 0
+    loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
     yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once
 
     # --- the stack
@@ -122,6 +131,14 @@ class Frame:
         return frame
 
     @property
+    def is_in_body(self) -> bool:
+        """Is this part of a loop's body that is captured for a node?"""
+        frame: Frame | None = self
+        while frame is not None and frame.loop_header is None:
+            frame = frame.parent
+        return frame is not None
+
+    @property
     def depth(self) -> int:
         return 0 if self.parent is None else self.parent.depth + 1
 
@@ -144,6 +161,8 @@ class Frame:
                 if halt is not None and halt[0] == capture.instructions:
                     return self.stop(index, halt[1])
             instruction = instructions[index]
+            if self.loop_header is not None and index == self.program.after_loop(self.loop_header):
+                raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
             saved = self.stack.copy()
             began = capture.instructions
             capture.instructions += 1
@@ -165,6 +184,10 @@ class Frame:
             elif isinstance(result, int):
                 self.index = result
             else:
+                if self.loop_header is not None:
+                    if isinstance(result, Jump) and result.index == self.loop_header and not self.contexts:
+                        return result
+                    raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
                 if isinstance(result, Return) or is_root:
                     if self.contexts and not isinstance(result, Return):
                         raise self.give_up(self.contexts[0][0], self.why(index, Decline("data decides inside `with`")))
@@ -174,6 +197,8 @@ class Frame:
 
     def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
+        if self.is_in_body:
+            raise BodyDeclined(decline)
         known = self.capture.decisions.native_calls.get(index) if self.parent is None else None
         reason = known or self.why(index, decline)
         if self.parent is not None:
@@ -213,6 +238,8 @@ class Frame:
 
     def jump_back(self, header: int) -> int | Outcome:
         """A backward jump: the next iteration is captured too, unless the loop is long."""
+        if header == self.loop_header:
+            return Jump(header)
         if self.parent is None and header in self.capture.decisions.rolled_loops:
             return Jump(header)
         count = self.visits[header] = self.visits.get(header, 0) + 1

@@ -12,7 +12,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import attributes, calls, operators
+from npcompile.tracer import attributes, calls, loops, operators
 from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.capture import Break
 from npcompile.tracer.decode import Instruction
@@ -605,7 +605,19 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     if isinstance(iterator, Iterator):
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
-        if (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS or operators.length_changes(iterator):
+        is_long = (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS
+        if (is_long or iterator.position == 1) and loops.has_gradients(frame) and loops.can_be_node(iterator):
+            if iterator.position == 0:
+                frame.push(operators.next_item(frame.capture, iterator))
+                return None
+            if is_long or operators.length_changes(iterator):
+                try:
+                    loops.capture_loop(frame, i.index, iterator)
+                    return frame.program.after_loop(i.index)
+                except Decline:
+                    if frame.parent is not None:
+                        raise
+        if is_long or operators.length_changes(iterator):
             frame.roll(i.index)
         item = operators.next_item(frame.capture, iterator)
         if item is None:

@@ -145,6 +145,7 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Sequence) and left.kind is list and symbol == "+=":
         if left.source is not None:
             raise Decline("a list from outside is changed")
+        capture.require_no_body("a list is extended")
         left.items.extend(iterate(capture, right))
         return left
     return binary(capture, symbol.removesuffix("="), left, right)
@@ -497,6 +498,8 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
         case Array():
             indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
             capture.require_no_overlap()
+        case Sequence() | Mapping() if capture.bodies:
+            capture.require_no_body("an item of a container is assigned")
         case Sequence() if container.kind is list and container.source is None:
             index = plain(capture, key)
             if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
@@ -511,6 +514,7 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
 
 
 def delitem(capture: Capture, container: Any, key: Any) -> None:
+    capture.require_no_body("an item is deleted")
     match container:
         case Sequence() if container.kind is list and container.source is None:
             index = plain(capture, key)
@@ -539,16 +543,18 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset)):
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Array():
-            return Iterator("array", [iterable(value)])
+            return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
         case Opaque() if hasattr(type(value.example), "__next__"):
             return value
         case _:
             raise Decline(f"iteration over {describe(value)}")
 
 
-def iterable(x: Array) -> Array:
+def iterable(x: Array, any_length: bool = False) -> Array:
     if not x.ndim:
         raise Decline("iteration over a 0-D array")
+    if any_length:
+        return x
     if isinstance(x.shape[0], Dim) or x.shape[0] > ITERATED_ROWS:
         raise Decline("iteration over an array of many rows")
     return x

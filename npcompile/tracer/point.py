@@ -131,12 +131,12 @@ class Point:
         function = self.function
         with function.lock:
             if self.generation == generation:
-                self.generation += 1
                 if len(self.variants) >= VARIANT_LIMIT:
                     self.is_native = True
                     self.warn_of_limit(state)
                 else:
                     self.variants.insert(0, function.capture(self, state))
+                self.generation += 1
                 self.render()
         return self.enter(*state)
 

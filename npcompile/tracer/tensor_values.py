@@ -15,9 +15,16 @@ def as_tensor(capture: Capture, value: Any) -> Any:
     """Arrays in a result as Tensors."""
     match value:
         case Array():
+            known = capture.tensors_by_array.get(id(value))
+            if known is not None:
+                return known  # what writes to it returns it
             if not value.meta.boxed:
                 value = fresh(value.builder, value.node)
-            return TensorValue(value if capture.grad_enabled else without_gradient(value))
+            if not capture.grad_enabled:
+                value = constant_view(value) if value.steps or value.storage.source else without_gradient(value)
+            made = TensorValue(value)
+            capture.tensors_by_array[id(value)] = made
+            return made
         case Sequence():
             return Sequence(value.kind, [as_tensor(capture, v) for v in value.items])
         case _:
@@ -57,8 +64,13 @@ def realize_items(capture: Capture, value: Any) -> Any:
     return value
 
 
+def constant_view(x: Array) -> Array:
+    """The same memory, through which no gradient passes."""
+    return x.view("constant", None, x.meta)
+
+
 def without_gradient(x: Array) -> Array:
-    """The same contents, through which no gradient passes."""
+    """The same contents, through which no gradient passes, in memory of their own."""
     return fresh(x.builder, x.builder.apply("alias", x.node, name=None), x.meta)
 
 

@@ -11,16 +11,19 @@ from npcompile import tensors as creation
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core import tensor as eager
-from npcompile.tensor_core.array import Array, fresh
-from npcompile.tensor_core.graph import Node, topological
+from npcompile.tensor_core.array import Array, fresh, full
+from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Node, topological
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.transforms.reverse import depending, gradients
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tensors.backward import SECOND_TIME
+from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer import calls, operators
 from npcompile.tracer.calls import Arguments, Keywords, captures_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.lost import lost_message, message_of
-from npcompile.tracer.tensor_values import as_array, as_tensor, realized, without_gradient
+from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized, without_gradient
 from npcompile.tracer.values import Constant, GradMode, Mapping, Sequence, TensorMethod, TensorValue, children
 
 # --- functions of NumPy, methods and attributes
@@ -51,6 +54,7 @@ def load(frame: Frame, x: TensorValue, name: str) -> Any:
 
 def store(frame: Frame, x: TensorValue, name: str, value: Any) -> None:
     """`x.name = value`"""
+    frame.capture.require_no_body(f".{name} of a Tensor is set")
     if name == "grad" and x.source is not None:
         value = frame.capture.realize(value)
         if isinstance(value, TensorValue) or (isinstance(value, Constant) and value.value is None):
@@ -79,8 +83,7 @@ def has_gradient(capture: Capture, x: TensorValue) -> bool:
 
 
 def depends_on_leaves(capture: Capture, node: Node) -> bool:
-    leaves = [t.array.storage.original for t in capture.leaves()]
-    return node in depending(topological([node]), leaves)
+    return node in depending(topological([node]), capture.uses_of_leaves())
 
 
 TENSOR_METHODS: dict[str, Callable[..., Any]] = {}
@@ -98,9 +101,7 @@ def tensor_numpy(frame: Frame, x: TensorValue) -> Any:
 
 @tensor_method
 def tensor_detach(frame: Frame, x: TensorValue) -> Any:
-    if x.source is not None and not x.requires_grad:
-        return TensorValue(x.array)
-    return TensorValue(without_gradient(x.array))
+    return TensorValue(constant_view(x.array))
 
 
 @tensor_method
@@ -116,36 +117,71 @@ def tensor_to(frame: Frame, x: TensorValue, device: Any) -> Any:
 
 
 @tensor_method
-def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = None) -> Any:
+def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = Constant(None), **options: Any) -> Any:
     """Gradients in the same graph; `.grad` of the leaves is set when the program ends."""
     capture = frame.capture
     builder, leaves = capture.builder, capture.leaves()
-    if (
-        not capture.grad_enabled
-        or capture.why_lost(x.array.node)
-        or not has_gradient(capture, x)
-        or any(not t.is_leaf for t in leaves)
-    ):
+    retain = operators.plain(capture, options.pop("retain_graph", Constant(False)))
+    create = operators.plain(capture, options.pop("create_graph", Constant(False)))
+    capture.require_no_body("backward()")
+    if options or create:
+        raise Decline("backward() with create_graph", "npc.grad gives gradients that have gradients.")
+    if not capture.grad_enabled or capture.why_lost(x.array.node) or not has_gradient(capture, x):
         raise Decline("backward() of a Tensor whose graph is not all in this program")
-    if gradient is None:
-        if x.array.ndim:
+    if any(not t.is_leaf for t in leaves):
+        raise Decline("backward() where Tensors come from outside that were computed from others")
+    if any(capture.tensors[t.source][1]._has_hooks for t in leaves if t.source is not None):
+        raise Decline("backward() with hooks")
+    for t in leaves:
+        capture.guard(f"not {t.source}._has_hooks")
+    (given,) = realized(capture, [gradient])
+    if isinstance(given, Constant) and given.value is None:
+        if not same(x.array.meta.size, 1):
             raise Decline("backward() of a Tensor with more than one element needs a gradient")
-        cotangent = builder.constant(1, x.array.dtype)
+        cotangent = full(builder, x.array.shape, 1, x.array.dtype)
     else:
-        (given,) = realized(capture, [gradient])
-        cotangent = operators.lower(capture, as_array(given)).node
-    nodes = [t.array.storage.original for t in leaves]
-    found = gradients(builder, [x.array.node], [cotangent], nodes)
+        seed = operators.lower(capture, as_array(given))
+        if not isinstance(seed, Array) or seed.dtype != x.array.dtype or not same_shape(seed, x.array):
+            raise Decline("backward() with a gradient of another shape or dtype")
+        cotangent = builder.apply("alias", seed.node, name=None)
+    ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    found = capture.leaf_gradients([x.array.node], [cotangent])
     for leaf, node in zip(leaves, found):
-        if node is None:
-            continue
-        known = capture.realize(load_grad(frame, leaf))
-        if isinstance(known, TensorValue):
-            node = builder.apply("add", known.array.node, node)
-        assert leaf.source is not None
-        capture.grads[leaf.source] = TensorValue(without_gradient(fresh(builder, node)))
-    capture.freed.append(x.array.node)
+        if node is not None:
+            accumulate(frame, leaf, builder.apply("alias", node, name=None))
+    builder.ignored = ignored
+    if not retain:
+        free(capture, x.array.node)
     return Constant(None)
+
+
+def same_shape(x: Array, y: Array) -> bool:
+    return x.ndim == y.ndim and all(map(same, x.shape, y.shape))
+
+
+def accumulate(frame: Frame, leaf: TensorValue, node: Node) -> None:
+    """leaf.grad += node"""
+    capture = frame.capture
+    known = capture.realize(load_grad(frame, leaf))
+    assert leaf.source is not None
+    if not isinstance(known, TensorValue):
+        capture.require_distinct_leaves()
+        capture.grads[leaf.source] = TensorValue(fresh(capture.builder, node))
+    elif known.requires_grad:
+        raise Decline("backward() adds to a `.grad` that has a gradient itself")
+    else:
+        known.array.write(capture.builder.apply("add", known.array.node, node))
+        capture.require_no_overlap()
+
+
+def free(capture: Capture, root: Node) -> None:
+    """What backward() has gone through cannot be gone through again; views hold nothing, and can."""
+    order = topological([root])
+    for node in depending(order, capture.uses_of_leaves()):
+        if OPS[node.op].kind != "movement" or node.op == "concatenate":
+            capture.lost[node] = SECOND_TIME
+    for leaf in capture.leaves():
+        leaf.variable.generation += 1
 
 
 # --- conversions

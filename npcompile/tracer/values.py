@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, ClassVar
 
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import Array, Variable
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.number import Number
 
@@ -174,6 +174,13 @@ class TensorValue:
     source: str | None = None  # of the Tensor, when it came from outside and is still that object
     requires_grad: bool = False  # it came from outside so
     is_leaf: bool = False
+
+    @property
+    def variable(self) -> Variable:
+        """Of one that came from outside and requires grad."""
+        (step,) = self.array.steps
+        assert isinstance(step.param, Variable)
+        return step.param
 
 
 @dataclass(slots=True, eq=False)

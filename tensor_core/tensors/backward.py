@@ -232,7 +232,7 @@ def gradient_node(x: np.ndarray, like: Node, known: Sequence[np.ndarray]) -> Tap
 
 def program_node(inputs: Sequence[TapeNode], values: tuple[np.ndarray, ...], vjp: Callable) -> TapeNode:
     """A computation done elsewhere that gave `values`, with a rule of its own."""
-    memory = memory_of("program", values, inputs, {})
+    memory = memory_of("program", values, inputs)
     node = TapeNode("program", tuple(inputs), {}, TupleMeta.of(*map(meta_of, values)), values, memory, True)
     node.vjp = vjp
     return node

@@ -276,6 +276,7 @@ def settle(result: Any, native: Any) -> None:
         node, value = result.storage.node, np.asarray(native)
         assert (value.shape, value.dtype) == (node.shape, node.dtype), f"{meta_of(value)} instead of {node.meta}"
         node.content = value if value.base is None else value.copy(order="K")  # type: ignore[attr-defined]
+        node.is_made = True  # type: ignore[attr-defined]
         result.storage.meta = meta_of(value)
 
 

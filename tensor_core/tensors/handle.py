@@ -186,6 +186,7 @@ def adopt(node: TapeNode, meta: Any) -> TapeStorage:
     """Storage for a computed node: its value itself when nothing else has that memory, else a copy."""
     value = node.value
     if not node.memory.is_owned and value.flags.writeable and has_strides(value, meta.strides):
+        node.loosen()
         return TapeStorage(value, node.memory, node)
     data = np.copy(value) if len(meta.strides) < 2 else copy_ordered(value, meta.strides)
     memory = Memory()

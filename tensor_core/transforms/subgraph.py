@@ -57,9 +57,12 @@ def outside(builder: Builder, outputs: Sequence[Node]) -> list[Node]:
 
 
 def is_made_of_leaves(node: Node, known: dict[Node, bool]) -> bool:
-    """Is it a constant, a size, or such a value moved and repeated, which costs nothing to make again?"""
+    """Is it a constant, a size, or such a value moved and repeated, which costs nothing to make again?
+
+    Not under another name: a transform may be about to replace it.
+    """
     if node not in known:
         kind = OPS[node.op].kind
-        is_moved = kind == "movement" and all(is_made_of_leaves(i, known) for i in node.inputs)
+        is_moved = kind == "movement" and node.op != "alias" and all(is_made_of_leaves(i, known) for i in node.inputs)
         known[node] = is_moved or (kind == "leaf" and node.op != "input")
     return known[node]
