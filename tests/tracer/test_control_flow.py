@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 import numpy as np
+import pytest
 
 import npcompile as npc
 from tests.tracer.harness import check
@@ -140,3 +141,64 @@ def test_views_of_rows(x, y):
         return c + part.T.sum() + square[:, i % 2].sum(axis=0) + y[i][None]
 
     return npc.fori_loop(0, 2, step, np.zeros((2, 3)))
+
+
+# --- transforms
+
+
+def rows(x, w):
+    def step(i, c):
+        c = c.copy()
+        c[i + 1] += np.sin(c[i]) * x[i] * w
+        return c
+
+    return npc.fori_loop(0, x.shape[0], step, np.ones((x.shape[0] + 1, 3)) * w).sum()
+
+
+X, W = np.random.default_rng(1).uniform(0.2, 1.0, (4, 3)), np.random.default_rng(2).uniform(0.2, 1.0, 3)
+
+
+def slope(function, x, direction, step=1e-5):
+    return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+
+
+def test_gradients_of_a_loop():
+    direction = np.random.default_rng(3).normal(size=3)
+    gradient = npc.grad(rows, 1)
+    np.testing.assert_allclose(gradient(X, W) @ direction, slope(lambda w: rows(X, w), W, direction), rtol=1e-8)
+    np.testing.assert_allclose(npc.hessian(rows, 1)(X, W) @ direction, slope(lambda w: gradient(X, w), W, direction), rtol=1e-6)
+    batch = np.stack([X, X * 2, X - 1])
+    np.testing.assert_allclose(npc.vmap(gradient, (0, None))(batch, W), [gradient(x, W) for x in batch], rtol=1e-12)
+
+
+def test_gradients_of_tensors():
+    def recurrence(x, w):
+        return npc.scan(lambda c, row: (np.tanh(c * row + w), c), w, x)[1].sum()
+
+    for function in (recurrence, npc.compile(recurrence)):  # on the tape, and captured
+        weights = npc.tensor(W, requires_grad=True)
+        function(npc.tensor(X), weights).backward()
+        np.testing.assert_allclose(weights.grad.numpy(), npc.grad(recurrence, 1)(X, W), rtol=1e-12)
+
+
+def test_a_while_loop_has_one_derivative():
+    def function(x):
+        return npc.while_loop(lambda c: c.sum() < 9, lambda c: c * c + x, x + 1).sum()
+
+    direction = np.array([0.3, -0.7])
+    expected = slope(function, W[:2], direction)
+    np.testing.assert_allclose(npc.grad(function)(W[:2]) @ direction, expected, rtol=1e-8)
+    np.testing.assert_allclose(npc.jvp(function, (W[:2],), (direction,))[1], expected, rtol=1e-8)
+    with pytest.raises(npc.GraphBreakError, match="while_loop has no second derivative"):
+        npc.hessian(function)(W[:2])
+
+
+def test_batched_loops_of_different_lengths():
+    def collatz(n):
+        def step(state):
+            return np.where(state[0] % 2 == 0, state[0] // 2, 3 * state[0] + 1), state[1] + 1
+
+        return npc.while_loop(lambda state: state[0] > 1, step, (n, np.int64(0)))[1]
+
+    numbers = np.arange(1, 30)
+    assert npc.vmap(collatz)(numbers).tolist() == [collatz(n) for n in numbers]
