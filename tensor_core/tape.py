@@ -125,8 +125,11 @@ class TapeNode(Node):
             raise Overwritten(self)
         content = self.content if self.content is not None or self.weak is None else self.weak()
         if content is None:
-            content = self.content = evaluate(self.op, [i.value for i in self.inputs], self.params)  # type: ignore[attr-defined]
+            values = [i.value for i in self.inputs]  # type: ignore[attr-defined]
+            content = self.content = evaluate(self.op, values, self.params)
             self.is_made = True
+            self.memory = memory_of(self.op, content, self.inputs, values, self.params)  # type: ignore[arg-type]
+            self.version = self.memory.version
         return content
 
     def loosen(self) -> None:
@@ -187,8 +190,8 @@ class Tape(Builder):
 def is_evaluated_later(op: str, kind: str, inputs: Sequence[TapeNode]) -> bool:
     """Is there a value only when something asks for it? Of a write: its storage changes the memory in place. Of what
     NumPy computes: each call's results are NumPy's own."""
-    if DEFERRING.get():
-        return kind != "extern" and op != "item"  # those are NumPy's functions, as costly as the call
+    if DEFERRING.get() and kind not in ("extern", "movement"):  # the former are as costly as the call, the latter cost nothing
+        return True
     return kind == "update" or any(n.is_deferred for n in inputs)
 
 

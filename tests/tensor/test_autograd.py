@@ -366,6 +366,25 @@ def test_a_graph_goes_with_its_result() -> None:
         gc.enable()
 
 
+def test_values_that_no_rule_reads_go_with_their_tensors() -> None:
+    x, w, b = (tensor(np.full(shape, 0.5), requires_grad=True) for shape in ((4, 3), (3, 2), 2))
+    product = x @ w
+    shifted = product + b
+    result = np.tanh(shifted)
+    arrays = [weakref.ref(t._data) for t in (product, shifted, result)]
+    kept = product._node
+    del product, shifted
+    assert [a() is None for a in arrays] == [True, True, False]
+    loss = result.sum()
+    del result
+    assert arrays[2]() is not None  # the rule of tanh reads its result
+    np.testing.assert_array_equal(kept.value, np.full((4, 2), 0.75))  # what is asked for after all is computed again
+    loss.backward()
+    slope = 1 - np.tanh(1.25) ** 2
+    np.testing.assert_allclose(b.grad.numpy(), 4 * slope)
+    np.testing.assert_allclose(w.grad.numpy(), np.full((3, 2), 2 * slope))
+
+
 # --- threads
 
 

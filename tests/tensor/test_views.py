@@ -18,7 +18,7 @@ A = rng.uniform(0.5, 1.5, (3, 4))
 
 
 def test_every_step_has_its_view_of_memory() -> None:
-    captured_only = {"variable", "constant"}  # the same memory; eager Tensors have storages of their own for these
+    captured_only = {"variable", "constant", "position"}  # of programs: a Tensor knows its positions and its gradient
     assert set(VIEWS) == set(STEPS) - captured_only
 
 
@@ -166,6 +166,16 @@ def test_a_write_through_any_view_is_noticed() -> None:
         write(other)
         with pytest.raises(RuntimeError, match="changed in place"):
             y.backward()
+
+
+def test_a_view_read_by_two_operations_is_one_value() -> None:
+    x = tensor(A, requires_grad=True)
+    v = (x * 1.5).T
+    e, s = np.exp(-v * v), np.sin(v)
+    v += 1.0
+    for result in (e, s):
+        with pytest.raises(RuntimeError, match="changed in place"):
+            gradients_of([result.sum()], [x])
 
 
 def test_values_that_no_rule_reads_may_be_overwritten() -> None:
