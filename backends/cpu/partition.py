@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
-from npcompile.backends.eager import give_out
-from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.tensor_core.graph import Bound, Graph, Node, bind, print_graph, subgraphs, symbols_of
-from npcompile.tensor_core.meta import TupleMeta
+from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs, symbols_of
 from npcompile.tensor_core.op import OPS
 
 LEAVES = ("constant", "size", "index", "literal")
-MOVES = ("permute", "reshape", "broadcast_to", "slice", "concatenate", "slice_update", "gather")
+VIEWS = ("permute", "reshape", "broadcast_to", "slice")
+MOVES = (*VIEWS, "concatenate", "slice_update", "gather")
 
 
 def is_native_node(node: Node) -> bool:
@@ -74,59 +73,35 @@ def run_in_pieces(
     Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
     """
     stage = stages_of(graph)
-    last = max(stage.values(), default=0)
+    stages = range(max(stage.values(), default=0) + 1)
     foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
-    externs = [[n for n in foreign if stage[n] == s] for s in range(last + 1)]
-    pieces = [cut(graph, stage, s, compile_piece) for s in range(last + 1)]
+    moved = {s: views_of(graph, stage, s) for s in stages}
+    pieces = {s: cut(graph, stage, s, compile_piece) for s in stages if moved[s] is None}
     inside = {
         g: compile_graph(replace(g, checks=g.checks & graph.checks))
         for g in dict.fromkeys(g for n in foreign for g in subgraphs(n).values())
     }
-
-    def call(*args: Any) -> tuple[Any, ...]:
-        symbols = dict(zip(graph.symbols, args[len(graph.inputs) :]))
-        given = [np.asarray(x, n.dtype) if n.meta.weak else x for x, n in zip(args, graph.inputs)]
-        values: dict[Node, Any] = dict(zip(graph.inputs, given))
-        raised = {c: "raise" for c in graph.checks if np.geterr()[c] != "ignore"}
-        for nodes, piece in zip(externs, pieces):
-            with np.errstate(**({"all": "ignore"} | raised)):
-                for node in nodes:
-                    try:
-                        values[node] = run_extern(node, values, symbols, inside)
-                    except FloatingPointError:
-                        raise FloatingPointSignal from None
-            if piece is not None:
-                results = piece.compiled(
-                    *(values[n] for n in piece.inputs), *(args[len(graph.inputs) + k] for k in piece.symbols)
-                )
-                values.update(zip(piece.outputs, results))
-        outputs = tuple(give_out(values[n], meta, symbols) for n, meta in zip(graph.outputs, graph.metas))
-        for (index, _), value in zip(graph.writes, [np.array(values[n]) for _, n in graph.writes]):
-            args[index][...] = value
-        return outputs
-
-    compiled = [*(p.compiled for p in pieces if p is not None), *inside.values()]
-    source = "\n".join([comment_of(graph, stage), *(c.source for c in compiled)])
+    compiled = [*(p.compiled for p in pieces.values() if p is not None), *inside.values()]
+    host = Host(graph, inside, {n for p in pieces.values() if p is not None for n in p.inputs})
+    for s in stages:
+        host.call_numpy_reporting([n for n in foreign if stage[n] == s])
+        host.call_numpy(moved[s] or [])
+        if (piece := pieces.get(s)) is not None:
+            host.call_piece(piece.inputs, piece.outputs, piece.symbols, piece.compiled)
+    call, text = host.finish()
+    source = "\n".join([comment_of(graph, stage, text), *(c.source for c in compiled)])
     return CompiledGraph(call, source, tuple(k for c in compiled for k in c.kernels))
 
 
-def comment_of(graph: Graph, stage: dict[Node, int]) -> str:
+def views_of(graph: Graph, stage: dict[Node, int], number: int) -> list[Node] | None:
+    """The nodes of a stage when NumPy has views of them all: no kernel is worth its call."""
+    nodes = [n for n in graph.nodes if stage[n] == number and is_native_node(n) and n.op not in ("input", *LEAVES)]
+    return nodes if all(n.op in VIEWS for n in nodes) else None
+
+
+def comment_of(graph: Graph, stage: dict[Node, int], text: str) -> str:
     names = sorted({n.op for n in stage if not is_native_node(n)})
-    return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n*/"
-
-
-def run_extern(node: Node, values: dict[Node, Any], symbols: dict[str, int], inside: dict[Graph, CompiledGraph]) -> Any:
-    inputs = []
-    for i in node.inputs:
-        if i not in values:  # a leaf, or something that only moves one
-            values[i] = run_extern(i, values, symbols, inside)
-        inputs.append(values[i])
-    params = bind(node.params, symbols)
-    for name, graph in subgraphs(node).items():
-        params[name] = Bound.of(graph, inside[graph].call, symbols)
-        inputs = [np.asarray(x, order="C") for x in inputs]  # as the graphs inside take them
-    value = OPS[node.op].eager(*inputs, **params)
-    return value if isinstance(node.meta, TupleMeta) else np.asarray(value, node.dtype, order="C")
+    return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n\n{text}\n*/"
 
 
 def cut(graph: Graph, stage: dict[Node, int], number: int, compile_piece: Callable[..., CompiledGraph]) -> Piece | None:

@@ -1,0 +1,168 @@
+"""The Python program that calls compiled pieces and NumPy in turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.eager import give_out
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
+from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
+from npcompile.tensor_core.op import OPS
+
+# Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
+SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}[{}]"}
+
+
+class Host:
+    """Prints the program, one statement for each step. `for_pieces` are the values that pieces take: C-contiguous."""
+
+    def __init__(self, graph: Graph, inside: dict[Graph, CompiledGraph], for_pieces: set[Node]):
+        self.graph, self.inside, self.for_pieces = graph, inside, for_pieces
+        self.lines: list[str] = []
+        self.names = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
+        self.fresh: set[Node] = set()  # values that nothing else holds
+        self.namespace: dict[str, Any] = {
+            "array": np.array,
+            "asarray": np.asarray,
+            "bind": bind,
+            "give_out": give_out,
+            "error_state": lambda: error_state(graph.checks),
+            "set_state": _ERROR_STATE.set,
+            "reset_state": _ERROR_STATE.reset,
+            "FloatingPointSignal": FloatingPointSignal,
+        }
+        for node in graph.inputs:
+            if node.meta.weak:
+                self.lines.append(f"{self.names[node]} = asarray({self.names[node]}, {self.keep('dtype', node.dtype)})")
+
+    def keep(self, prefix: str, value: Any) -> str:
+        """A name of the program for an object."""
+        name = f"{prefix}_{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def variable(self, node: Node) -> str:
+        return self.names.setdefault(node, f"t{len(self.names) - len(self.graph.inputs)}")
+
+    # --- steps
+
+    def call_numpy(self, nodes: Iterable[Node]) -> None:
+        """Each node by its op's meaning in NumPy."""
+        for node in nodes:
+            self.lines += self.statements(node)
+
+    def call_numpy_reporting(self, nodes: Sequence[Node]) -> None:
+        """The same, where floating-point errors can be met: they are the graph's to report, not NumPy's here."""
+        inner = [line for node in nodes for line in self.statements(node)]
+        if inner:
+            self.lines += ["before = set_state(error_state())", "try:", *(f"    {line}" for line in inner)]
+            self.lines += ["except FloatingPointError:", "    raise FloatingPointSignal from None"]
+            self.lines += ["finally:", "    reset_state(before)"]
+
+    def call_piece(
+        self, inputs: Sequence[Node], outputs: Sequence[Node], symbols: Sequence[int], compiled: CompiledGraph
+    ) -> None:
+        arguments = [*(self.names[n] for n in inputs), *(f"symbol_{k}" for k in symbols)]
+        targets = "".join(f"{self.variable(n)}, " for n in outputs)
+        self.lines.append(f"{targets}= {self.keep('piece', compiled.call)}({', '.join(arguments)})")
+        self.fresh.update(outputs)
+
+    def statements(self, node: Node) -> list[str]:
+        lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]  # leaves
+        arguments = [self.names[i] for i in node.inputs]
+        target = self.variable(node)
+        if graphs := subgraphs(node):
+            call = self.keep(node.op, self.with_graphs(node, graphs))
+            lines.append(f"{target} = {call}(symbols, {', '.join(arguments)})")
+        elif short := SHORT.get(node.op):
+            (param,) = node.params.values()
+            lines.append(f"{target} = {short.format(arguments[0], self.bound('param', param))}")
+        else:
+            if node.params:
+                arguments.append(f"**{self.bound('params', node.params)}")
+            lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
+        maker = node.inputs[0] if node.op == "item" else node
+        if OPS[maker.op].kind == "extern" and OPS[maker.op].stacks:  # NumPy's functions of stacks give new arrays
+            self.fresh.add(node)
+        if node in self.for_pieces:
+            lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)}, order='C')")
+        elif node not in self.fresh and node.op not in ("reshape", "permute") and not isinstance(node.meta, TupleMeta):
+            lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)})")
+        return lines
+
+    def bound(self, prefix: str, value: Any) -> str:
+        """An expression for `value` at this call's sizes."""
+        if isinstance(value, dict):
+            is_symbolic = any(True for v in value.values() for _ in symbols_of(v))
+        else:
+            is_symbolic = any(True for _ in symbols_of(value))
+        return f"bind({self.keep(prefix, value)}, symbols)" if is_symbolic else self.keep(prefix, bind(value, {}))
+
+    def with_graphs(self, node: Node, graphs: dict[str, Graph]) -> Any:
+        """Control flow: the op's meaning, given its graphs compiled, and C-contiguous operands as those take them."""
+        eager, inside = OPS[node.op].eager, self.inside
+
+        def call(symbols: dict[str, int], *inputs: Any) -> Any:
+            params = bind(node.params, symbols)
+            for name, graph in graphs.items():
+                params[name] = Bound.of(graph, inside[graph].call, symbols)
+            return eager(*(np.asarray(x, order="C") for x in inputs), **params)
+
+        return call
+
+    # --- the end
+
+    def finish(self) -> tuple[Any, str]:
+        """The program, and its text."""
+        graph = self.graph
+        count = Counter(graph.outputs)
+        for node in graph.results:
+            if node not in self.names:
+                self.lines += self.statements(node)  # leaves
+        outputs = [self.output(n, meta, n in self.fresh and count[n] == 1) for n, meta in zip(graph.outputs, graph.metas)]
+        self.lines.append(f"outputs = ({''.join(f'{o}, ' for o in outputs)})")
+        # All contents are computed before any is written.
+        copies = [f"contents_{k} = array({self.names[n]})" for k, (_, n) in enumerate(graph.writes)]
+        self.lines += copies + [f"x{index}[...] = contents_{k}" for k, (index, _) in enumerate(graph.writes)]
+        self.lines.append("return outputs")
+        arguments = [*(f"x{k}" for k in range(len(graph.inputs))), *(f"symbol_{k}" for k in range(len(graph.symbols)))]
+        symbols = ", ".join(f"{name!r}: symbol_{k}" for k, name in enumerate(graph.symbols))
+        lines = [f"def call({', '.join(arguments)}):", f"    symbols = {{{symbols}}}", *(f"    {line}" for line in self.lines)]
+        text = "\n".join(lines)
+        exec(compile(text, f"<npcompile {graph.name}, with NumPy>", "exec"), self.namespace)
+        return self.namespace["call"], text
+
+    def output(self, node: Node, meta: TensorMeta, is_fresh: bool) -> str:
+        name = self.names[node]
+        if not meta.boxed:
+            return f"{name}[()]"
+        kept = self.keep("meta", meta)
+        if is_fresh:
+            strides = self.bound("strides", meta.strides)
+            return f"{name} if {name}.strides == {strides} and {name}.base is None else give_out({name}, {kept}, symbols)"
+        if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):
+            return f"array({name}, order='C')"
+        return f"give_out({name}, {kept}, symbols)"
+
+
+@lru_cache(maxsize=64)
+def raising(errors: frozenset[str]) -> Any:
+    """NumPy's error state that raises for these floating-point errors and ignores the others."""
+    with np.errstate(**{"all": "ignore"} | dict.fromkeys(errors, "raise")):
+        return _ERROR_STATE.get()
+
+
+def error_state(checks: frozenset[str]) -> Any:
+    """The state that finds the errors which the program must report now."""
+    if not checks:
+        return raising(checks)
+    if _ERROR_STATE.get() is _DEFAULT_STATE:
+        return raising(checks - {"under"})
+    return raising(frozenset(c for c in checks if np.geterr()[c] != "ignore"))
