@@ -29,6 +29,7 @@ class Batcher:
     builder: Builder
     size: Size
     batched: Mapping[Node, Node] = field(default_factory=dict)  # the nodes of one example that differ, and of the batch
+    graphs: dict[Any, Any] = field(default_factory=dict)  # those in nodes, made once for all nodes that hold them
 
     def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
         return self.builder.apply(op, *inputs, **params)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
 from npcompile.tensor_core.transforms.batch import Batcher, Operand, batch, rule
 from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
-from npcompile.tensor_core.transforms.subgraph import graph_of
+from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 
 
 class Lanes:
@@ -154,18 +155,30 @@ def batch_while_vjp(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> 
     return [(x if x is not None else full(builder, w.shape, 0, w.dtype), True) for x, w in zip(found, wrt)]
 
 
+def batched_body(batcher: Batcher, body: Graph, flags: list[bool], carried: int) -> tuple[Graph, list[bool], list[bool]]:
+    """The body of a for_loop in lanes, which of its inputs have the batch axis, and which of its outputs."""
+    key = body, tuple(flags), carried
+    if key not in batcher.graphs:
+        lanes, flags = settled(batcher, body, flags, carried)
+        out = [*flags[:carried], *lanes.flags[carried:]]
+        batcher.graphs[key] = lanes.graph("body", out), flags, out
+    found: tuple[Graph, list[bool], list[bool]] = batcher.graphs[key]
+    return found
+
+
 @rule("for_loop")
 def batch_for_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
     """Elements have the batch axis first, so arrays have it second while the loop goes along axis 0."""
     params = node.params
-    carried, scanned = params["carried"], params["scanned"]
-    lanes, flags = settled(batcher, params["body_graph"], [flag for _, flag in inputs], carried)
+    carried, scanned, less = params["carried"], params["scanned"], params.get("extends")
+    body = partial(batched_body, batcher, flags=[flag for _, flag in inputs], carried=carried)
+    graph, flags, out = body(params["body_graph"])
     operands = given(batcher, inputs, flags)
     for k in range(carried, carried + scanned):
         if flags[k]:
             operands[k] = swapped(batcher.builder, operands[k])
-    out = [*flags[:carried], *lanes.flags[carried:]]
-    made = batcher.apply("for_loop", *operands, **params | {"body_graph": lanes.graph("body", out), "extends": None})
+    extends = None if less is None else Name(body(less.graph)[0])
+    made = batcher.apply("for_loop", *operands, **params | {"body_graph": graph, "extends": extends})
     results = items(batcher, made, out)
     return [(swapped(batcher.builder, x) if k >= carried and flag else x, flag) for k, (x, flag) in enumerate(results)]
 

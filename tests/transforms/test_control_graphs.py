@@ -19,12 +19,17 @@ from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
 from tests.transforms.test_control import (
     F8,
+    FLAGS,
     I8,
     PROGRAMS,
+    SIGNS,
     arguments,
+    batch_of,
     branch_in_loop,
     branches,
     built,
+    gradient_of,
+    lanes,
     loss_of,
     nodes,
     on,
@@ -286,3 +291,15 @@ def test_products_and_loops_inside_are_not_computed_again() -> None:
     parts = split(graph, 2, count)
     assert count_inside(parts.forward, "for_loop") == count_inside(parts.backward, "for_loop") == 2
     assert count_inside(parts.backward, "sin") == 0  # only of cos(z) is there need
+
+
+def test_a_batch_of_a_loop_and_its_gradient_runs_the_loop_once() -> None:
+    def both(builder: Builder, xs: Sequence[Value], results: Sequence[Value]) -> list[Value]:
+        return [*results, *gradient_of(builder, xs, results)]
+
+    for flags in FLAGS:
+        arrays = lanes(SIGNS, flags, "recurrence")
+        graph = batch_of(recurrence(False), arrays, flags, both)
+        assert ops_of(graph).count("for_loop") == 3
+        assert ops_of(simplify(graph)).count("for_loop") == 2
+        run_all(graph, arrays)
