@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 from typing import Any
 
@@ -30,6 +31,13 @@ def find_blas() -> tuple[list[int], int]:
             continue
     exported = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
     return [capsule_pointer(exported[routine]) for routine in ROUTINES], INT
+
+
+@functools.cache
+def is_openblas() -> bool:
+    """Is it OpenBLAS, which makes small products on the thread that calls it?"""
+    library = ctypes.CDLL(np._core._multiarray_umath.__file__)
+    return any(hasattr(library, name) for name in ("scipy_openblas_get_config64_", "openblas_get_config64_", "openblas_get_config"))
 
 
 def address(function: Any) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.index import symbols_in
 from npcompile.backends.cpu.kernel import (
     Accumulate,
@@ -29,12 +30,13 @@ from npcompile.backends.cpu.kernel import (
     walk,
 )
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, short
-from npcompile.backends.cpu.product import MOST_ALONE
+from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 BLOCK = 4096  # elements of the innermost loop in one task
+FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
 CHUNK = 32768  # elements of a whole reduction in one task
 SHORT_ROW = 512  # items: for fewer the lanes of a reduction are the compiler's, which keeps them in registers
 SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
@@ -735,8 +737,9 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
         grain = "grain"
-        if any(isinstance(s, Product) for s in tasks.body):  # BLAS has threads of its own
-            grain = f"{elements} > {MOST_ALONE} ? tasks : grain"
+        if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are parallel inside
+            most = MOST_IN_STACK if is_openblas() else MOST_ALONE
+            grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"
         if on_one_thread:
             grain = "tasks"
         lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")

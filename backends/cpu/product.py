@@ -3,6 +3,10 @@
 A product is an einsum of two operands in canonical form: axes of a stack, then (m, k) times (k, n) gives (m, n).
 `npc_product_<dtype>` takes any strides. An operand with elements side by side along one axis is read where it is;
 others are copied. BLAS stores columns side by side, so a result with rows side by side is computed transposed.
+
+OpenBLAS has threads of its own, which spin for some 25 ms after a product: then they and the runtime's threads take the
+processors from each other, and a product waits for a thread that is not running. Products of at most MOST_ALONE it
+makes on the calling thread, as fast as large ones. So products are made in tiles of that size by the runtime's threads.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.index import is_one
 from npcompile.tensor_core.graph import Node
 
@@ -19,6 +24,9 @@ SYMMETRIC = {"f4": "ssyrk", "f8": "dsyrk"}
 FEW = 128  # products of real numbers: so few are added by plain loops
 TILE = (64, 128)  # of a result that is made in blocks of the summed axis
 MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads for more
+DEPTH = 400  # of a tile: OpenBLAS itself takes about as many at a time, so the rounding is the same
+MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones want the blocking for caches that OpenBLAS does
+MOST_IN_STACK = 1 << 22  # of one of many: these run side by side, each on one thread
 
 CHOICE = """
 /* How ?gemm reads a matrix: transposed or not, and the step from one column (row) to the next; 0 where it cannot. */
@@ -34,6 +42,13 @@ static int64_t npc_leading(int64_t rows, int64_t columns, int64_t row, int64_t c
     return rows == 1 ? columns : row / size;
   }
   return 0;
+}
+/* The size of tiles of at most MOST_ALONE products, and how many are added at a time. */
+static inline void npc_tile(int64_t k, int64_t* rows, int64_t* columns, int64_t* block) {
+  const int64_t parts = (k + DEPTH - 1) / DEPTH;
+  *block = npc_min(k, ((k + parts - 1) / parts + 15) / 16 * 16);
+  *rows = *block > 128 ? 32 : 64;
+  *columns = npc_min(256, MOST_ALONE / (*rows * *block) / 4 * 4);
 }
 """
 
@@ -58,14 +73,14 @@ static char* npc_dense_TAG(const char* x, int64_t rows, int64_t columns, int64_t
 struct npc_tiles_TAG {
   char* c;
   const char *a, *b, *trans_a, *trans_b;
-  int64_t m, n, k, block, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c, down;
+  int64_t m, n, k, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c, rows, columns, block, down;
 };
 static void npc_tiles_TAG(void* context, int64_t begin, int64_t end, int thread) {
   const struct npc_tiles_TAG* p = context;
   const TYPE one = 1;
   for (int64_t tile = begin; tile < end; tile++) {
-    const int64_t i = tile % p->down * ROWS, j = tile / p->down * COLUMNS;
-    const int64_t m = npc_min(ROWS, p->m - i), n = npc_min(COLUMNS, p->n - j);
+    const int64_t i = tile % p->down * p->rows, j = tile / p->down * p->columns;
+    const int64_t m = npc_min(p->rows, p->m - i), n = npc_min(p->columns, p->n - j);
     char* c = p->c + (i + j * p->lead_c) * (int64_t)sizeof(TYPE);
     for (int64_t l = 0; l < p->k; l += p->block) {
       const TYPE add = l ? 1 : 0;
@@ -115,10 +130,13 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
     b_k = n * size, b_n = size, lead_b = n, trans_b = 'T';
   }
   const TYPE one = 1, zero = 0;
-  if (block < k) { /* small products, each on one thread */
-    struct npc_tiles_TAG tiles = {c, a, b, &trans_a, &trans_b, m, n, k, block, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c};
-    tiles.down = (m + ROWS - 1) / ROWS;
-    const int64_t across = (n + COLUMNS - 1) / COLUMNS, grain = npc_max(1, (1 << 20) / (ROWS * COLUMNS * k));
+  int64_t rows = ROWS, columns = COLUMNS;
+  const int is_tiled = TILED && !is_symmetric && m * n * k > MOST_ALONE && (m * n + m * k + k * n) * size <= MOST_TILED;
+  if (is_tiled && block >= k) npc_tile(k, &rows, &columns, &block);
+  if (is_tiled || block < k) { /* small products, each on one thread */
+    struct npc_tiles_TAG tiles = {c, a, b, &trans_a, &trans_b, m, n, k, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c};
+    tiles.rows = rows, tiles.columns = columns, tiles.block = block, tiles.down = (m + rows - 1) / rows;
+    const int64_t across = (n + columns - 1) / columns, grain = npc_max(1, (1 << 20) / (rows * columns * k));
     if (rt->parallel(npc_tiles_TAG, &tiles, tiles.down * across, grain)) {
       failed = 3;
       goto done;
@@ -151,17 +169,21 @@ ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "doubl
 
 def product_text(tags: Sequence[str]) -> str:
     """The functions for products of these dtypes."""
-    parts = [CHOICE] if tags else []
+    limits = {"MOST_ALONE": str(MOST_ALONE), "MOST_TILED": str(MOST_TILED), "DEPTH": str(DEPTH), "TILED": str(int(is_openblas()))}
+    parts = [filled(CHOICE, limits)] if tags else []
     for tag in tags:
         symmetric = SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
         names = {"SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
         names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "FEW": str(FEW if tag in SYMMETRIC else 0)}
         names |= {"ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
-        text = PRODUCT
-        for name, value in names.items():
-            text = text.replace(name, value)
-        parts.append(text)
+        parts.append(filled(PRODUCT, names | limits))
     return "\n".join(parts)
+
+
+def filled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return text
 
 
 def is_product(node: Node) -> bool:
