@@ -20,6 +20,7 @@ from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
+from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import FloatingPointSignal
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
@@ -169,11 +170,18 @@ def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[.
     """The Python function of a unit: CPython calls `npc_run` directly."""
     objects = (ctypes.py_object * max(1, len(dtypes)))(*dtypes)
     library.handle.npc_bind(ctypes.c_void_p(table), objects)
-    entry = ctypes.cast(library.handle.npc_run, ctypes.c_void_p).value
-    definition = MethodDef(b"npc_run", entry, METH_FASTCALL, None)
-    KEPT.extend((objects, definition))
+    KEPT.append(objects)
+    return python_function(library, "npc_run")
+
+
+def python_function(library: Library, name: str) -> Callable[..., Any]:
+    """A function of the library that takes what METH_FASTCALL passes."""
+    entry = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
+    definition = MethodDef(name.encode(), entry, METH_FASTCALL, None)
+    KEPT.append(definition)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), None, None)
+    made: Callable[..., Any] = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), None, None)
+    return made
 
 
 def start(library: Library) -> int:
@@ -185,7 +193,9 @@ def start(library: Library) -> int:
     )(("npc_start", library.handle))
     numpy_api = capsule_pointer(np._core._multiarray_umath._ARRAY_API)
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
-    return begin(numpy_api, np.generic, report_float_errors, thread_limit(), most_kept(), blas, limit)
+    table = begin(numpy_api, np.generic, report_float_errors, thread_limit(), most_kept(), blas, limit)
+    OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
+    return table
 
 
 FLOAT_ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # np.errstate's names; prelude.py has the bits

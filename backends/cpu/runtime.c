@@ -22,6 +22,7 @@ PyObject* PyErr_Format(PyObject*, const char*, ...);
 int PyErr_CheckSignals(void);
 PyThreadState* PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState*);
+PyObject* PyBool_FromLong(long);
 long long PyLong_AsLongLong(PyObject*);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
@@ -574,6 +575,40 @@ static int index_error(int64_t index, int axis, int64_t size) {
 static int value_error(const char* text) {
   PyErr_SetString(PyExc_ValueError, text);
   return -1;
+}
+
+/* ---- overlap ---- */
+
+struct extent {
+  char *low, *high; /* high is behind the last byte */
+};
+
+static struct extent extent_of(const npc_array* array) {
+  struct extent e = {array->data, array->data + ((numpy_descr*)array->descr)->elsize};
+  for (int i = 0; i < array->nd; i++) {
+    int64_t n = array->dimensions[i];
+    if (n == 0) return (struct extent){0, 0};
+    *(array->strides[i] < 0 ? &e.low : &e.high) += (n - 1) * array->strides[i];
+  }
+  return e;
+}
+
+/* are_disjoint(written, *arrays) of backends/overlap.py. The arrays are ndarrays: guards have looked. */
+PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs) {
+  int64_t written;
+  if (as_int64(args[0], &written)) return 0;
+  struct extent some[64], *extents = nargs > 64 ? malloc(nargs * sizeof(struct extent)) : some;
+  if (!extents) return PyErr_NoMemory();
+  int is_disjoint = 1;
+  for (int64_t i = 1; i < nargs; i++) extents[i] = extent_of((npc_array*)args[i]);
+  for (int64_t i = 1; i <= written && is_disjoint; i++)
+    for (int64_t j = i + 1; j < nargs; j++)
+      if (extents[i].low < extents[j].high && extents[j].low < extents[i].high) {
+        is_disjoint = 0;
+        break;
+      }
+  if (extents != some) free(extents);
+  return PyBool_FromLong(is_disjoint);
 }
 
 /* ---- start ---- */

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.overlap import OVERLAP
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
@@ -106,6 +107,7 @@ class Capture:
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
+    disjoint: tuple[str, list[str]] = ("", [])  # the guard that written arrays overlap no other, and which it is about
     instructions: int = 0
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
@@ -356,15 +358,18 @@ class Capture:
     def require_no_overlap(self) -> None:
         """A written outside array must share no memory with another array that is read: guarded, or declined."""
         arrays = list(self.by_identity.values())
-        for source, array in arrays:
-            if not array.storage.is_written:
-                continue
-            for other, another in arrays:
-                if other < source or (other > source and not another.storage.is_written):  # a pair of written ones once
-                    x, y = self.examples[source], self.examples[other]
-                    if np.may_share_memory(x, y):
-                        raise Decline(f"{source} is written and may share memory with {other}")
-                    self.guard(f"not {self.name_constant(np.may_share_memory)}({source}, {other})")
+        written = [source for source, array in arrays if array.storage.is_written]
+        sources = [*written, *(source for source, array in arrays if not array.storage.is_written)]
+        if not written or sources == self.disjoint[1]:
+            return
+        for k, source in enumerate(written):
+            for other in sources[k + 1 :]:
+                if np.may_share_memory(self.examples[source], self.examples[other]):
+                    raise Decline(f"{source} is written and may share memory with {other}")
+        self.builder.env.guards.pop(self.disjoint[0], None)
+        text = f"{self.name_constant(OVERLAP)}.are_disjoint({len(written)}, {', '.join(sources)})"
+        self.disjoint = text, sources
+        self.guard(text)
 
 
 def is_supported(dtype: np.dtype) -> bool:

@@ -621,6 +621,8 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
             frame.roll(i.index)
         item = operators.next_item(frame.capture, iterator)
         if item is None:
+            if iterator.kind != "range":
+                frame.visits.pop(i.index, None)  # a loop over a container may stand in another
             frame.pop_raw()
             return frame.program.after_loop(i.index)
         frame.push(item)
