@@ -37,7 +37,7 @@ def find_blas() -> tuple[list[int], int]:
 def is_openblas() -> bool:
     """Is it OpenBLAS, which makes small products on the thread that calls it?"""
     library = ctypes.CDLL(np._core._multiarray_umath.__file__)
-    return any(hasattr(library, name) for name in ("scipy_openblas_get_config64_", "openblas_get_config64_", "openblas_get_config"))
+    return any(hasattr(library, prefix + "openblas_get_config" + suffix) for prefix in ("scipy_", "") for suffix in ("64_", ""))
 
 
 def address(function: Any) -> int:
