@@ -1,4 +1,4 @@
-"""The Builder of eager Tensors: it evaluates each node as it makes it, and keeps what gradients will need.
+"""The Builder of eager Tensors: it evaluates nodes as it makes them, and keeps what gradients will need.
 
 The graph is functional while the memory is shared. A `TapeStorage` is real memory together with the node of its present
 contents; a write changes the memory in place and puts another node there. Every node knows which `Memory` its value lies
