@@ -73,7 +73,7 @@ def largest(size: Size, ranges: Mapping[str, Size]) -> Size | None:
         return size
     total: Size = 0
     for monomial, coefficient in size.terms:
-        if any(isinstance(a, Call) for a in monomial) or (coefficient < 0 and monomial):
+        if any(isinstance(a, Call) for a in monomial) or coefficient < 0:
             return None
         term: Size = coefficient
         for atom in monomial:
@@ -103,8 +103,12 @@ def divide_index(a: Size, n: Size, ranges: Mapping[str, Size]) -> tuple[Size, Si
             rest = rest + term
         else:
             quotient = quotient + part
+    if isinstance(n, int):
+        # What is left of an index from zero on may itself be negative: 6 * i - 6 + j, divided by 2.
+        offset = dict(terms_of(rest) or ()).get((), 0)
+        quotient, rest = quotient + offset // n, rest - offset // n * n
     if isinstance(rest, int) and isinstance(n, int):
-        return quotient + rest // n, rest % n
+        return quotient, rest
     bound = largest(rest, ranges)
     if bound is not None and is_at_least_zero(n - 1 - bound, n.env if isinstance(n, Dim) else None):
         return quotient, rest
