@@ -82,6 +82,7 @@ def raised(x: Value, n: Any) -> Value:
     """x**n, by products where n is a small whole number."""
     if n not in range(1, 9):
         return x**n
+    n = int(n.real)
     half = raised(x, n // 2) if n > 1 else None
     return x if half is None else half * half * x if n % 2 else half * half
 
