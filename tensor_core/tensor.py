@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.tensors import activations, backward
-from npcompile.tensor_core.tensors.dispatch import SURFACE, Call, perform, plain
+from npcompile.tensor_core.tensors.dispatch import SURFACE, Call, out_position, perform, plain
 from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, require_numbers
 from npcompile.tensor_core.tensors.modes import enable_grad, is_grad_enabled, no_grad
 
@@ -269,7 +269,8 @@ IN_PLACE = (np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_al
 @lru_cache(maxsize=1024)
 def function_call(function: Any) -> Call:
     written = 0 if function in IN_PLACE else None
-    return Call(f"np.{function.__name__}", function, SURFACE.functions.get(function), written, function)
+    captured = SURFACE.functions.get(function)
+    return Call(f"np.{function.__name__}", function, captured, written, function, out_position(function))
 
 
 @lru_cache(maxsize=1024)
@@ -288,7 +289,8 @@ def attribute_call(name: str) -> Call:
 
 @lru_cache(maxsize=256)
 def method_call(name: str) -> Call:
-    return Call(f"x.{name}", getattr(np.ndarray, name), SURFACE.methods.get(name), 0 if name in CHANGING else None)
+    written, out = 0 if name in CHANGING else None, out_position(getattr(np, name, None))
+    return Call(f"x.{name}", getattr(np.ndarray, name), SURFACE.methods.get(name), written, out=out)
 
 
 @lru_cache(maxsize=256)

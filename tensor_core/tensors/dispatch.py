@@ -57,6 +57,7 @@ class Call:
     captured: Captured | None
     written: int | None = None  # the argument that is changed in place
     function: Any = None  # the NumPy function, where it is one
+    out: int | None = None  # where `out` stands among the positional arguments
     ufunc: np.ufunc | None = None  # the ufunc that this is a call of, without a shorter way for some numbers
 
 
@@ -108,18 +109,17 @@ def written_handles(call: Call, args: tuple, kwargs: dict[str, Any]) -> list[Han
     found: list[Handle] = []
     if "out" in kwargs:
         collect((kwargs["out"],), found)
-    for position in (call.written, None if call.function is None else out_position(call.function)):
+    for position in (call.written, call.out):
         if position is not None and len(args) > position:
             collect((args[position],), found)
     return found
 
 
-@lru_cache(maxsize=1024)
 def out_position(function: Any) -> int | None:
-    """Where NumPy's function takes `out` among its positional arguments."""
+    """Where NumPy's function, and the method of its name, takes `out` among its positional arguments."""
     try:
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    except ValueError:  # functions in C without a signature
+    except (TypeError, ValueError):  # no function, or one in C without a signature
         return None
     return names.index("out") if "out" in names else None
 

@@ -160,6 +160,9 @@ def test_a_write_through_any_view_is_noticed() -> None:
         lambda t: t.T.fill(1.0),
         lambda t: t.sort(),
         lambda t: np.fill_diagonal(t.reshape(1, 2), 3.0),
+        lambda t: np.sum(tensor(np.ones((2, 2))), 0, None, t),
+        lambda t: tensor(np.ones((2, 2))).max(0, t),
+        lambda t: np.add(1.0, 2.0, t),
     ):
         other = tensor([4.0, 3.0])
         y = (x * other).sum()
