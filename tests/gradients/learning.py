@@ -78,10 +78,11 @@ def multi_head_attention(x: Any, joint: Any, out: Any) -> Any:
     return np.sum(np.sin(mixed @ out))
 
 
-def transformer_block(x: Any, joint: Any, out: Any, up: Any, down: Any) -> Any:
-    def normalized(x: Any) -> Any:
-        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+def normalized(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
+
+def transformer_block(x: Any, joint: Any, out: Any, up: Any, down: Any) -> Any:
     q, k, v = np.split(normalized(x) @ joint, 3, axis=-1)
     x = x + softmax(q @ k.T / np.sqrt(q.shape[-1])) @ v @ out
     x = x + gelu(normalized(x) @ up) @ down

@@ -9,13 +9,14 @@ import numpy as np
 from tests.gradients.program import Program, positive, spread
 
 
+def predation(state: Any, rates: Any) -> Any:
+    prey, predators = state
+    return np.stack([rates[0] * prey - rates[1] * prey * predators, rates[2] * prey * predators - rates[3] * predators])
+
+
 def runge_kutta(start: Any, rates: Any) -> Any:
     """Predators and prey, four stages a step."""
-
-    def slope(state: Any) -> Any:
-        prey, predators = state
-        return np.stack([rates[0] * prey - rates[1] * prey * predators, rates[2] * prey * predators - rates[3] * predators])
-
+    slope = lambda state: predation(state, rates)  # noqa: E731
     state, step = start, 0.1
     for _ in range(6):
         k1 = slope(state)
