@@ -27,28 +27,31 @@ from npcompile.tracer.values import TensorValue
 class Backward:
     """What a program's Tensors need for their gradients."""
 
-    results: list[Node]  # the contents of the Tensors that have one
+    results: list[int]  # ids of the storages of the Tensors that have one
     leaves: list[TensorValue]  # where it goes
     joint: Graph  # of the program and its gradients, which are its last outputs
     split: Split
 
 
-def with_backward(capture: Capture, graph: Graph, tensors: Sequence[Node]) -> tuple[Graph, Backward | None]:
-    """The graph with what the gradients of those of `tensors` that depend on leaves need, as further outputs."""
+def with_backward(capture: Capture, graph: Graph, tensors: dict[int, Node]) -> tuple[Graph, Backward | None]:
+    """The graph with what the gradients of those of `tensors` that depend on leaves need, as further outputs.
+
+    `tensors` are the contents of Tensors that leave the program, by the id of their storage.
+    """
     builder, leaves = capture.builder, capture.leaves()
     if not leaves or not tensors:
         return graph, None
-    reached = depending(topological(tensors), capture.uses_of_leaves())
-    results = [n for n in dict.fromkeys(tensors) if n in reached and not capture.why_lost(n)]
+    reached = depending(topological(tensors.values()), capture.uses_of_leaves())
+    results = {key: n for key, n in tensors.items() if n in reached and not capture.why_lost(n)}
     if not results:
         return graph, None
     before, ignored = len(builder.inputs), builder.ignored
     try:
-        cotangents = [builder.input(TensorMeta(n.shape, n.dtype)) for n in results]
-        found = capture.leaf_gradients(results, cotangents)
+        cotangents = [builder.input(TensorMeta(n.shape, n.dtype)) for n in results.values()]
+        found = capture.leaf_gradients(results.values(), cotangents)
     except Decline:
         del builder.inputs[before:], builder.arguments[before:]
-        return with_backward(capture, graph, [n for n in results if can_be_differentiated(capture, n)])
+        return with_backward(capture, graph, {k: n for k, n in results.items() if can_be_differentiated(capture, n)})
     wanted = [(t, n) for t, n in zip(leaves, found) if n is not None]
     if not wanted:  # results that change in steps only
         x = leaves[0].array
@@ -59,7 +62,7 @@ def with_backward(capture: Capture, graph: Graph, tensors: Sequence[Node]) -> tu
     del builder.inputs[before:], builder.arguments[before:]
     builder.ignored = ignored
     cut = split(joint, before, len(graph.outputs))
-    return cut.forward, Backward(results, [t for t, _ in wanted], joint, cut)
+    return cut.forward, Backward([*results], [t for t, _ in wanted], joint, cut)
 
 
 def can_be_differentiated(capture: Capture, result: Node) -> bool:

@@ -129,10 +129,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     name = function_name(function)
     if is_hashable(function):
         if function in BUILTINS:
-            arguments = [capture.realize(p) for p in positional]
-            if function in TAKE_TENSORS or not any(map(holds_tensor, arguments)):
-                return BUILTINS[function](frame, arguments, keywords)
-            return as_tensor(capture, BUILTINS[function](frame, [as_array(a) for a in arguments], keywords))
+            return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
         if is_numpy_function(function):
             arguments, named = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
             if any(map(holds_tensor, [*arguments, *named.values()])):
@@ -428,13 +425,7 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 
 
-TAKE_TENSORS: set[Any] = {isinstance, issubclass, type}  # those of BUILTINS that know Tensors; others get arrays
 TENSOR_CALLS: dict[str, Callable[..., Any]] = {}  # "method": calls of a Tensor's methods, which are in tensors.py
-
-
-def captures_tensors(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    TAKE_TENSORS.update(functions)
-    return captures(*functions)
 
 
 def captures(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -13,7 +13,7 @@ from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import calls
-from npcompile.tracer.calls import Arguments, Keywords, captures_tensors
+from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.transformed import Tree, alike, array_of
 from npcompile.tracer.values import Constant, Mapping, Truth
@@ -32,7 +32,7 @@ def captures_control(function: Callable[..., Any], *names: str) -> Callable[[Cal
             arguments = [frame.capture.realize(given[n]) if n in given else Constant(None) for n in names]
             return captured(frame, *arguments, *rest)
 
-        captures_tensors(function)(take)
+        captures(function)(take)
         return captured
 
     return add

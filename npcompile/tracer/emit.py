@@ -258,21 +258,17 @@ class Emitter:
         """A Tensor without a gradient around a result of the graph."""
         return self.variable(storage, f"{self.name_constant(from_numpy)}({self.storages[id(storage)]})")
 
-    def attach(self, program: str, results: list[list[int]], leaves: list[str], symbols: list[str]) -> None:
-        """Make the Tensors that have a gradient: for each of `results` the ids of the storages with these contents."""
+    def attach(self, program: str, results: list[int], leaves: list[str], symbols: list[str]) -> None:
+        """Make the Tensors that have a gradient, of the storages with the ids `results`."""
         names = [f"tensor_{k}" for k in range(len(results))]
-        outputs = [self.storages[first] for first, *_ in results]
+        outputs = [self.storages[key] for key in results]
         attach, given = (
             self.name_constant(attach_backward),
             (outputs, leaves, self.capture.builder.arguments, self.saved, symbols),
         )
         arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in given)
         self.lines.append(f"{', '.join(names)}, = {attach}({program}, {arguments})")
-        for name, (first, *others) in zip(names, results):
-            self.names[first] = name
-            for k, other in enumerate(others):
-                self.names[other] = f"{name}_{k}"
-                self.lines.append(f"{name}_{k} = {name}.clone()")
+        self.names |= zip(results, names)
 
     def count_writes(self) -> None:
         """Tensors know how often their memory was written."""

@@ -544,6 +544,9 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Array():
             return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
+        case TensorValue():
+            iterable(value.array)
+            return Iterator("array", [value])
         case Opaque() if hasattr(type(value.example), "__next__"):
             return value
         case _:
@@ -574,9 +577,9 @@ def next_item(capture: Capture, iterator: Iterator) -> Any | None:
             item = items[k]
         case "array":
             x = iterator.parts[0]
-            if k >= x.shape[0]:
+            if k >= rows_of(x):
                 return None
-            item = lift(indexing.getitem(capture.builder, x, k))  # when asked for: the array may have changed
+            item = getitem(capture, x, Constant(k))  # when asked for: the array may have changed
         case "reversed":
             items, at = iterator.parts[0].items, iterator.start - k
             if not 0 <= at < len(items):
@@ -620,10 +623,14 @@ def remaining(iterator: Any) -> int | None:
         case "range":
             return len(remaining_range(iterator.parts[0])) - iterator.position
         case "array":
-            return iterator.parts[0].shape[0] - iterator.position
+            return rows_of(iterator.parts[0]) - iterator.position
         case _:
             known = [r for p in iterator.parts if (r := remaining(p)) is not None]
             return min(known, default=None)
+
+
+def rows_of(x: Any) -> Any:
+    return (x.array if isinstance(x, TensorValue) else x).shape[0]
 
 
 def length_changes(iterator: Any) -> bool:

@@ -17,7 +17,6 @@ from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.logs import log
-from npcompile.tensor_core.array import Storage
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
@@ -424,14 +423,14 @@ class CompiledFunction:
         compiled, timings = None, {"capture": seconds}
         if graph is not None:
             fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
-            graph, backward = with_backward(capture, graph, [s.node for s in fresh.values()])
+            graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
             graph = simplified(graph)
             compiled = self.compile_graph(graph, timings)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             if backward is not None:
-                self.attach_backward(backward, graph, capture, emitter, fresh)
+                self.attach_backward(backward, graph, capture, emitter)
         emitter.write_cells(capture.cells.values())
         emitter.count_writes()
         emitter.write_gradients(capture.grads)
@@ -452,9 +451,7 @@ class CompiledFunction:
             )
         return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
 
-    def attach_backward(
-        self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter, fresh: dict[int, Storage]
-    ) -> None:
+    def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""
         self.splits.append(backward.split)
 
@@ -463,10 +460,9 @@ class CompiledFunction:
 
         arguments = capture.builder.arguments
         leaves = [t.source for t in backward.leaves if t.source is not None]
-        places = tuple(arguments.index(f"{source}._data") for source in leaves)
+        places = tuple(arguments.index(t.array.storage.source) for t in backward.leaves)
         program = BackwardProgram(backward, compile, graph.symbols, places)
-        results = [[key for key, storage in fresh.items() if storage.node is node] for node in backward.results]
-        emitter.attach(self.name_constant(program, "backward_"), results, leaves, list(graph.symbols))
+        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, list(graph.symbols))
 
     def compile_graph(self, graph: Graph, timings: dict[str, float]) -> CompiledGraph:
         log("graph_code", lambda: str(graph))

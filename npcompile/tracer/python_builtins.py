@@ -15,8 +15,9 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer import attributes, operators
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call, captures, evaluate_call
+from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call, call_constant, captures, evaluate_call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import evaluate, lift, plain
 from npcompile.tracer.values import (
@@ -29,6 +30,7 @@ from npcompile.tracer.values import (
     RangeValue,
     Sequence,
     SliceValue,
+    TensorValue,
     Truth,
 )
 
@@ -45,6 +47,8 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             if not x.ndim:
                 raise Decline("len() of unsized object")
             return lift(x.shape[0])
+        case [TensorValue() as x]:
+            return call_len(frame, [x.array], keywords)
         case [Sequence() | Mapping() as x]:
             return Constant(len(x.items))
         case [RangeValue() as x] if x.step == 1:
@@ -90,6 +94,8 @@ def type_of(value: Any) -> type:
     match value:
         case Array():
             return np.ndarray if value.meta.boxed else value.dtype.type
+        case TensorValue():
+            return Tensor
         case Dim():
             return int
         case Number():
@@ -201,8 +207,8 @@ def call_sum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 @captures(abs)
 def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     x = positional[0]
-    if isinstance(x, Array):
-        return lift(operators.array_operators.UNARY["abs"](frame.capture.builder, x))
+    if isinstance(x, (Array, TensorValue)):
+        return operators.unary(frame.capture, "abs", x)
     if isinstance(x, Dim):
         return abs(x)
     if isinstance(x, Number):
@@ -283,8 +289,8 @@ def conversion(frame: Frame, kind: type, positional: Arguments, keywords: Keywor
 def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     owner, name = positional[0], plain(frame.capture, positional[1])
     match owner:
-        case Array():
-            return Constant(hasattr(np.ndarray if owner.meta.boxed else owner.dtype.type, name))
+        case Array() | TensorValue():
+            return Constant(hasattr(type_of(owner), name))
         case Constant() | Sequence() | Dim() | Number() | Mapping():
             holder = owner.value if isinstance(owner, Constant) else type_of(owner)
             return Constant(hasattr(holder, name))
@@ -295,8 +301,8 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
 @captures(getattr)
 def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     name = plain(frame.capture, positional[1])
-    if len(positional) == 3 and isinstance(positional[0], (Array, Constant)):
-        holder = type_of(positional[0]) if isinstance(positional[0], Array) else positional[0].value
+    if len(positional) == 3 and isinstance(positional[0], (Array, TensorValue, Constant)):
+        holder = positional[0].value if isinstance(positional[0], Constant) else type_of(positional[0])
         if not hasattr(holder, name):
             return positional[2]
     return attributes.load(frame, positional[0], name)
@@ -305,7 +311,9 @@ def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
 @captures(callable)
 def call_callable(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     return Constant(
-        callable(type_of(positional[0])) if not isinstance(positional[0], Constant) else callable(positional[0].value)
+        any("__call__" in vars(c) for c in type_of(positional[0]).__mro__)
+        if not isinstance(positional[0], Constant)
+        else callable(positional[0].value)
     )
 
 
@@ -343,7 +351,22 @@ def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments,
     return operators.evaluate_pure(frame.capture, function, *positional)
 
 
-BUILTINS |= {f: functools.partial(call_pure, f) for f in (repr, str, round, ord, chr, hash, divmod, pow, format)}
+BUILTINS |= {f: functools.partial(call_pure, f) for f in (repr, str, round, ord, chr, hash, format)}
+
+
+@captures(divmod)
+def call_divmod(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if any(isinstance(p, (Array, TensorValue)) for p in positional):
+        return call_constant(frame, np.divmod, positional, keywords)
+    return call_pure(divmod, frame, positional, keywords)
+
+
+@captures(pow)
+def call_pow(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if len(positional) == 2 and any(isinstance(p, (Array, TensorValue)) for p in positional):
+        return operators.binary(frame.capture, "**", *positional)
+    return call_pure(pow, frame, positional, keywords)
+
 
 # math functions of a traced float: guarded to stay where Python's math raises nothing.
 MATH_DOMAINS: dict[str, str] = {

@@ -19,12 +19,12 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensors.backward import SECOND_TIME
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer import calls, operators
-from npcompile.tracer.calls import Arguments, Keywords, captures_tensors
+from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.lost import lost_message, message_of
-from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized, without_gradient
-from npcompile.tracer.values import Constant, GradMode, Mapping, Sequence, TensorMethod, TensorValue, children
+from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized
+from npcompile.tracer.values import Constant, GradMode, Mapping, Method, Sequence, TensorMethod, TensorValue, children
 
 # --- functions of NumPy, methods and attributes
 
@@ -47,9 +47,14 @@ def load(frame: Frame, x: TensorValue, name: str) -> Any:
         return TENSOR_ATTRIBUTES[name](frame, x)
     if name in TENSOR_METHODS or name in METHODS:
         return TensorMethod(x, name)
+    if name in ACTIVATIONS:
+        return Method(x, Constant(getattr(eager.Tensor, name)), name)
     if name in ATTRIBUTES and name not in ("flags", "base", "data", "ctypes"):
         return as_tensor(capture, operators.lift(ATTRIBUTES[name](capture.builder, x.array)))
     raise Decline(f"attribute {name!r} of a Tensor")
+
+
+ACTIVATIONS = ("softmax", "relu", "gelu", "sigmoid")  # methods that are written in Python
 
 
 def store(frame: Frame, x: TensorValue, name: str, value: Any) -> None:
@@ -117,7 +122,7 @@ def tensor_to(frame: Frame, x: TensorValue, device: Any) -> Any:
 
 
 @tensor_method
-def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = Constant(None), **options: Any) -> Any:
+def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = None, **options: Any) -> Any:
     """Gradients in the same graph; `.grad` of the leaves is set when the program ends."""
     capture = frame.capture
     builder, leaves = capture.builder, capture.leaves()
@@ -134,8 +139,8 @@ def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = Constant(None)
         raise Decline("backward() with hooks")
     for t in leaves:
         capture.guard(f"not {t.source}._has_hooks")
-    (given,) = realized(capture, [gradient])
-    if isinstance(given, Constant) and given.value is None:
+    given = None if gradient is None else realized(capture, [gradient])[0]
+    if given is None or isinstance(given, Constant) and given.value is None:
         if not same(x.array.meta.size, 1):
             raise Decline("backward() of a Tensor with more than one element needs a gradient")
         cotangent = full(builder, x.array.shape, 1, x.array.dtype)
@@ -187,7 +192,7 @@ def free(capture: Capture, root: Node) -> None:
 # --- conversions
 
 
-@captures_tensors(eager.from_numpy)
+@captures(eager.from_numpy)
 def capture_from_numpy(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     (x,) = realized(frame.capture, positional)
     if not isinstance(x, Array) or not x.meta.boxed or keywords:
@@ -214,23 +219,30 @@ def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for name in CREATION:
-    captures_tensors(getattr(creation, name))(capture_creation(getattr(np, name)))
-captures_tensors(eager.tensor)(capture_creation(np.array))
-captures_tensors(eager.asarray)(capture_creation(np.asarray))
+    captures(getattr(creation, name))(capture_creation(getattr(np, name)))
+captures(eager.tensor)(capture_creation(np.array))
+captures(eager.asarray)(capture_creation(np.asarray))
 
 
-@captures_tensors(eager.no_grad)
+@captures(eager.no_grad)
 def capture_no_grad(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if positional or keywords:
         raise Decline("no_grad as a decorator")
     return GradMode(False)
 
 
-@captures_tensors(eager.enable_grad)
+@captures(eager.enable_grad)
 def capture_enable_grad(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if positional or keywords:
         raise Decline("enable_grad as a decorator")
     return GradMode(True)
+
+
+@captures(eager.is_grad_enabled)
+def capture_is_grad_enabled(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    capture = frame.capture
+    capture.guard(f"{capture.name_constant(eager.is_grad_enabled)}() is {capture.grad_enabled_outside}")
+    return Constant(capture.grad_enabled)
 
 
 def find_lost(capture: Capture, x: Array) -> None:
@@ -244,12 +256,12 @@ def find_lost(capture: Capture, x: Array) -> None:
                 capture.lost[node] = message
 
 
-@captures_tensors(to_arrays)
+@captures(to_arrays)
 def capture_to_arrays(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     return plain_arrays(frame.capture, positional[0])
 
 
-@captures_tensors(to_tensors)
+@captures(to_tensors)
 def capture_to_tensors(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     result, arguments = positional
     return wrap_results(frame.capture, frame.capture.realize(result), [arguments])
