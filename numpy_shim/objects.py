@@ -35,7 +35,7 @@ def result_type(builder: Builder, *arrays_and_dtypes: Any) -> np.dtype:
 def promoted(value: Any) -> Any:
     """What stands for a value in a promotion."""
     if isinstance(value, Array):
-        return value.dtype
+        return value.dtype.type(0).item() if value.meta.weak else value.dtype
     if isinstance(value, Dim):
         return 0
     if isinstance(value, Number):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import as_array, require_dtype
-from npcompile.tensor_core.array import Array, cast, size_node
+from npcompile.tensor_core.array import Array, cast, fresh, size_node
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape
@@ -19,24 +19,28 @@ from npcompile.tensor_core.number import Number
 NoValue = np._NoValue
 Weak = int | float | complex | Dim | Number
 Dtypes = tuple[np.dtype, ...]
+PYTHON_TYPES = {"i": int, "f": float, "c": complex}  # of weak numbers, by the kind of their dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a ufunc is applied to: an array with a dtype of its own, or a Python number, which is weak (NEP 50)."""
+    """What a ufunc is applied to: an array with a dtype of its own, or a Python number, which is weak (NEP 50).
+
+    A Python number of which only the type is known, as in the body of a loop, is an Array that `meta.weak` marks.
+    """
 
     value: Array | Weak
 
     @property
     def is_weak(self) -> bool:
-        return not isinstance(self.value, Array)
+        return not isinstance(self.value, Array) or self.value.meta.weak
 
     @property
     def type(self) -> np.dtype | type:
         """As `ufunc.resolve_dtypes` wants it."""
         match self.value:
             case Array():
-                return self.value.dtype
+                return PYTHON_TYPES[self.value.dtype.kind] if self.value.meta.weak else self.value.dtype
             case Dim():
                 return int
             case Number():
@@ -52,6 +56,8 @@ class Operand:
         """The operand as the loop reads it. Declines where NumPy raises OverflowError."""
         match self.value:
             case Array():
+                if self.value.meta.weak and self.value.dtype.kind == "i" and dtype.kind in "iu" and dtype != self.value.dtype:
+                    raise Decline(f"a Python integer that may be out of bounds for {dtype}")
                 return cast_quietly(builder, self.value.node, dtype)
             case Dim():
                 require_range(self.value, dtype)
@@ -100,6 +106,8 @@ def is_in_range(value: Any, dtype: np.dtype) -> bool:
 def without_arrays(builder: Builder, o: Operand, count: int) -> Operand:
     """A Python number beside no array: int64, float64 or complex128, also when a loop is asked for by its dtype."""
     require_range(o.value, np.dtype(np.int64))
+    if isinstance(o.value, Array):
+        return Operand(fresh(builder, o.value.node, boxed=False))
     return Operand(as_array(builder, o.value)) if count == 1 else o
 
 

@@ -54,7 +54,7 @@ def scalar(builder: Builder, node: Node, weak: bool = False) -> Array:
 
 
 def arrays_of(builder: Builder, nodes: Sequence[Node]) -> list[Array]:
-    return [fresh(builder, n, boxed=n.meta.boxed) for n in nodes]
+    return [scalar(builder, n, weak=True) if n.meta.weak else fresh(builder, n, boxed=n.meta.boxed) for n in nodes]
 
 
 class Body:
@@ -67,7 +67,7 @@ class Body:
         """Its result; what it makes, it makes in `inner`."""
         capture = self.frame.capture
         outer, enabled = capture.builder, capture.grad_enabled
-        capture.builder, outer.is_closed, inner.outer = inner, True, outer
+        capture.builder, outer.is_closed, inner.outer, inner.records = inner, True, outer, enabled
         capture.bodies += 1
         try:
             return capture.realize(calls.call(self.frame, self.function, list(arguments), {}))

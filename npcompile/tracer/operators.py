@@ -116,7 +116,8 @@ def involves_array(*values: Any) -> bool:
 @through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array) or isinstance(right, Array):
-        return lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+        result = lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+        return as_python_number(result) if is_python_number(left) and is_python_number(right) else result
     if is_number(left) and is_number(right):
         return number_binary(capture, symbol, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.plain_kind is right.plain_kind:
@@ -126,6 +127,16 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if symbol == "*" and isinstance(right, Sequence) and isinstance(left, (Constant, Dim)):
         return Sequence(right.plain_kind, right.items * operator.index(plain_number(left)))
     return evaluate_pure(capture, BINARY[symbol], left, right)
+
+
+def is_python_number(value: Any) -> bool:
+    """A Python number, also one of which only the type is known: an Array that is weak."""
+    return value.meta.weak if isinstance(value, Array) else is_number(value)
+
+
+def as_python_number(x: Array) -> Array:
+    """The result of Python's arithmetic on Python numbers. Booleans are NumPy's and Python's alike."""
+    return x if x.dtype.kind == "b" else Array(x.storage, x.steps, x.meta.with_(weak=True, boxed=False))
 
 
 def plain_number(value: Any) -> Any:
@@ -159,7 +170,8 @@ def require_writable(capture: Capture, x: TensorValue) -> None:
 @through_tensors
 def unary(capture: Capture, symbol: str, x: Any) -> Any:
     if isinstance(x, Array):
-        return lift(array_operators.UNARY[symbol](capture.builder, x))
+        result = lift(array_operators.UNARY[symbol](capture.builder, x))
+        return as_python_number(result) if x.meta.weak else result
     if isinstance(x, Dim):
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
     if isinstance(x, Number) and symbol != "~":

@@ -202,3 +202,20 @@ def test_batched_loops_of_different_lengths():
 
     numbers = np.arange(1, 30)
     assert npc.vmap(collatz)(numbers).tolist() == [collatz(n) for n in numbers]
+
+
+def python_numbers(x):
+    """Python numbers are weak in the body of a loop too: the arrays decide the dtype."""
+    total = npc.fori_loop(0, 4, lambda i, s: s + x * i, x)
+    first = npc.fori_loop(0, 4, lambda i, s: s + np.float32(0.5), 0.0)
+    pair = npc.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * s[1], s[1] + 1), (x, 1))
+    rows = npc.scan(lambda c, k: (c + k, c * 0.5), 0.0, x)
+    return total, first, pair[0], rows[0], rows[1]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_python_numbers_are_weak(dtype: str) -> None:
+    x = np.arange(3).astype(dtype)
+    for given, expected in zip(npc.compile(python_numbers, fullgraph=True)(x), python_numbers(x), strict=True):
+        assert given.dtype == expected.dtype
+        np.testing.assert_allclose(given, expected, rtol=1e-3)
