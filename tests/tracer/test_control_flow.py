@@ -209,7 +209,7 @@ def python_numbers(x):
     total = npc.fori_loop(0, 4, lambda i, s: s + x * i, x)
     first = npc.fori_loop(0, 4, lambda i, s: s + np.float32(0.5), 0.0)
     pair = npc.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * s[1], s[1] + 1), (x, 1))
-    rows = npc.scan(lambda c, k: (c + k, c * 0.5), 0.0, x)
+    rows = npc.scan(lambda c, k: (c + k, (c + k) * 0.5), 0.0, x)
     return total, first, pair[0], rows[0], rows[1]
 
 
