@@ -168,12 +168,6 @@ def steps_of_descent(w: Any, x: Any, y: Any, rate: Any) -> Any:
     return np.mean((x @ w - y) ** 2)
 
 
-def parameters_in_a_tree(parameters: Any, x: Any) -> Any:
-    for layer in parameters["layers"]:
-        x = np.tanh(x @ layer["w"] + layer["b"])
-    return np.sum(x * parameters["scale"][0])
-
-
 def layers(rng: Generator) -> tuple[Any, ...]:
     return rng.normal(size=(6, 3)), rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=(5, 2)), rng.normal(size=2)
 

@@ -12,7 +12,7 @@ import pytest
 
 import npcompile as npc
 from tests.gradients import algebra, arrays, learning, physics, statistics
-from tests.gradients.harness import differences, jax_function, stacked
+from tests.gradients.harness import STEP, differences, jax_function, stacked
 from tests.gradients.program import Program
 
 MODULES = [statistics, learning, physics, algebra, arrays]
@@ -69,6 +69,33 @@ def test_batch_of_gradients_is_a_loop(module: ModuleType, program: Program) -> N
     for k, given in enumerate(rounds):
         for batched, alone in zip(found, gradients(program, given)):
             np.testing.assert_allclose(batched[k], alone, rtol=1e-10, atol=1e-12 * (1 + np.abs(alone).max()))
+
+
+CURVED = [
+    *(statistics.logistic_regression, statistics.softmax_regression, statistics.gaussian_mixture, statistics.mahalanobis),
+    *(statistics.marginal_likelihood, statistics.moments, statistics.wasserstein, learning.perceptron_tanh),
+    *(learning.layer_norm, learning.attention, learning.convolution_2d, learning.embedding, learning.recurrent),
+    *(physics.runge_kutta, physics.leapfrog, physics.lennard_jones, physics.heat_with_walls, physics.power_spectrum),
+    *(algebra.solve, algebra.log_determinant, algebra.eigenvalues, algebra.nuclear_norm, algebra.orthogonal, algebra.norms),
+    *(arrays.filled_in_place, arrays.view_written, arrays.products_with_zeros, arrays.cumulated, arrays.interpolated),
+]
+
+
+@pytest.mark.parametrize("program", [p for m in MODULES for p in m.PROGRAMS if p.function in CURVED], ids=lambda p: p.name)
+def test_product_with_the_hessian_is_that_of_differences(program: Program) -> None:
+    x, *others = arguments(program, 6)
+    direction = np.random.default_rng(7).normal(size=x.shape)
+    gradient = npc.grad(program.function)
+
+    def along(x, direction, *others):  # type: ignore[no-untyped-def]
+        return np.sum(gradient(x, *others) * direction)
+
+    def at(distance: int) -> Any:
+        return gradient(x + distance * STEP * direction, *others)
+
+    expected = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * STEP)
+    found = npc.grad(along)(x, direction, *others)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * (1 + np.abs(expected).max()))
 
 
 def averaged(x: Any) -> Any:
