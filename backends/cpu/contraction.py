@@ -202,6 +202,8 @@ class Factoring:
         sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
         stack = [x for x in output if x in in_a and x in in_b]
         m, n = [x for x in output if x not in in_b], [x for x in output if x not in in_a]
+        if m and n and output.index(n[-1]) < output.index(m[-1]):  # so that the result is not read transposed
+            return self.matrix_product([operands[1], operands[0]], output, block)
         k = [x for x in in_a if x not in output]
         if set(k) != {x for x in in_b if x not in output}:
             return None

@@ -45,6 +45,8 @@ from npcompile.backends.cpu.schedule import (
     element_operands,
     identity,
     index_key,
+    offset_of,
+    ranges_of,
     reads_of,
     same_shape,
 )
@@ -501,12 +503,13 @@ def lower_product(lowering: Lowering, group: Group) -> list[Kernel]:
     first, *others = schedule.stores[node]
     own = identity(space)
     *stack, m, n, k = own
+    ranges = ranges_of(space)
     offset = lowering.offset(first, (*stack, m, n))
     product_of = Product(
         node.dtype,
         matrix(first, offset, m, n),
-        matrix(*strided_view(schedule, node.inputs[0], (*stack, m, k)), m, k),
-        matrix(*strided_view(schedule, node.inputs[1], (*stack, k, n)), k, n),
+        matrix(*strided_view(schedule, node.inputs[0], (*stack, m, k), ranges), m, k),
+        matrix(*strided_view(schedule, node.inputs[1], (*stack, k, n), ranges), k, n),
         (space[-3], space[-2], space[-1]),
         node.params.get("block"),
     )
@@ -517,13 +520,13 @@ def lower_product(lowering: Lowering, group: Group) -> list[Kernel]:
     return [kernel, *(copy_kernel(schedule, f"{lowering.name}_copy{i}", node, b, first) for i, b in enumerate(others))]
 
 
-def strided_view(schedule: Schedule, node: Node, index: Index) -> tuple[Buffer, Size]:
+def strided_view(schedule: Schedule, node: Node, index: Index, ranges: dict[str, Size]) -> tuple[Buffer, Size]:
     """The memory that `node` is a view of, and the offset there of its element `index`."""
     while node not in schedule.memory:
-        index = source_index(node, index, {})
+        index = source_index(node, index, ranges)
         (node,) = node.inputs
     buffer = schedule.memory[node]
-    return buffer, sum((i * s for i, s in zip(index, buffer.strides)), start=0)
+    return buffer, offset_of(index, buffer.strides)
 
 
 def matrix(buffer: Buffer, offset: Size, row: Size, column: Size) -> Matrix:

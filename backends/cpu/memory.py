@@ -16,6 +16,7 @@ from npcompile.backends.cpu.schedule import (
     form_groups,
     identity,
     index_key,
+    layouts_of,
     order_groups,
     reads_elsewhere,
     results_of,
@@ -24,14 +25,6 @@ from npcompile.backends.cpu.schedule import (
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import contiguous_strides
-from npcompile.tensor_core.op import OPS
-
-
-def layout(node: Node) -> tuple[Size, ...]:
-    """Strides of a temporary: dense, elementwise results as NumPy would lay them out."""
-    if OPS[node.op].kind == "elementwise":
-        return node.meta.strides
-    return contiguous_strides(node.shape, node.dtype.itemsize)
 
 
 def can_fail(node: Node, anchors: set[Node]) -> bool:
@@ -53,15 +46,16 @@ def can_fail(node: Node, anchors: set[Node]) -> bool:
 
 def build_schedule(graph: Graph) -> Schedule:
     results = results_of(graph)
-    anchors = choose_anchors(graph, results)
-    strides = {n: layout(n) for n in anchors if n.op != "input"}
+    layouts = layouts_of(results)
+    anchors = choose_anchors(graph, results, layouts)
+    strides = {n: layouts[n] for n in anchors if n.op != "input"}
     for r in reversed(results):
         if r.node.op != "input":  # an input that is given out is read where it is
             strides[r.node] = r.strides
     grouping = form_groups(graph, anchors, strides)
     groups = order_groups(grouping, results)
     schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
-    Memory(schedule, grouping, set(anchors)).assign()
+    Memory(schedule, grouping, layouts, set(anchors)).assign()
     return schedule
 
 
@@ -69,6 +63,7 @@ def build_schedule(graph: Graph) -> Schedule:
 class Memory:
     schedule: Schedule
     grouping: Grouping
+    layouts: dict[Node, tuple[Size, ...]]
     anchors: set[Node]
     readers: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
 
@@ -146,7 +141,7 @@ class Memory:
         if node.op != "input" and node in self.schedule.memory:
             return self.schedule.memory[node]
         # Dense: the strides in the grouping may be those of an argument that the value is copied to.
-        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, layout(node), "temporary"))
+        buffer = self.new(Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, self.layouts[node], "temporary"))
         self.give(node, buffer)
         return buffer
 

@@ -17,6 +17,7 @@ from npcompile.backends.cpu.index import (
     Index,
     axis_variable,
     is_one,
+    rejoin,
     source_index,
     split_linear,
     symbols_in,
@@ -250,8 +251,7 @@ def results_of(graph: Graph) -> list[Result]:
         strides = dense_strides(meta)
         while True:
             if node.op == "permute":
-                inverse = list(np.argsort(node.params["axes"]))
-                node, strides = node.inputs[0], tuple(strides[a] for a in inverse)
+                node, strides = node.inputs[0], permuted_strides(node, strides)
             elif node.op == "reshape" and same_shape(strides, contiguous_strides(node.shape, node.dtype.itemsize)):
                 (node,) = node.inputs
                 strides = contiguous_strides(node.shape, node.dtype.itemsize)
@@ -272,7 +272,29 @@ def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
     return tuple(strides)
 
 
-def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
+def layouts_of(results: Sequence[Result]) -> dict[Node, tuple[Size, ...]]:
+    """Strides of inputs and temporaries: elementwise results as NumPy lays them out, products in the order they are read."""
+    nodes = live_nodes(results)
+    readers: dict[Node, list[Node]] = {}
+    for n in nodes:
+        for i in dict.fromkeys(n.inputs):
+            readers.setdefault(i, []).append(n)
+    layouts: dict[Node, tuple[Size, ...]] = {}
+    for n in nodes:
+        has_own = n.op == "input" or OPS[n.op].kind == "elementwise"
+        layouts[n] = n.meta.strides if has_own else contiguous_strides(n.shape, n.dtype.itemsize)
+        match readers.get(n, []):
+            case [Node(op="permute") as moved] if is_product(n) and moved.params["axes"][-1] >= n.meta.ndim - 2:
+                layouts[n] = permuted_strides(moved, contiguous_strides(moved.shape, n.dtype.itemsize))
+    return layouts
+
+
+def permuted_strides(permute: Node, strides: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Of the input of `permute`, when these are the strides of the result."""
+    return tuple(strides[a] for a in np.argsort(permute.params["axes"]))
+
+
+def choose_anchors(graph: Graph, results: Sequence[Result], layouts: dict[Node, tuple[Size, ...]]) -> list[Node]:
     nodes = live_nodes(results)
     readers: dict[Node, int] = dict.fromkeys(nodes, 0)
     for n in nodes:
@@ -299,7 +321,7 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
             anchors[n] = None
             cost[n], depth[n] = 1, 0
         if is_product(n):
-            read = [in_memory(x, anchors.keys() | forced) for x in n.inputs]
+            read = [in_memory(x, anchors.keys() | forced, layouts, {r.node for r in results}) for x in n.inputs]
             anchors |= dict.fromkeys(x for x in read if x.op != "input")
         if n.op == "input":
             anchors.pop(n, None)
@@ -314,7 +336,7 @@ def choose_anchors(graph: Graph, results: Sequence[Result]) -> list[Node]:
     return [n for n in nodes if n in found]
 
 
-def in_memory(operand: Node, anchors: Set[Node]) -> Node:
+def in_memory(operand: Node, anchors: Set[Node], layouts: dict[Node, tuple[Size, ...]], results: Set[Node]) -> Node:
     """What is to be in memory so that BLAS can read `operand`: an array that it is a strided view of, or itself."""
     own = index = identity(operand.shape)
     ranges = ranges_of(operand.shape)
@@ -323,8 +345,15 @@ def in_memory(operand: Node, anchors: Set[Node]) -> Node:
         index = source_index(node, index, ranges)
         (node,) = node.inputs
     axes = [a for i in own for a in symbols_in(i)]
-    is_view = node.meta.ndim > 0 and all(split_linear(i, a) is not None for i in index for a in axes)
+    offsets = list(index)
+    if node not in results and node.op not in UPDATES:  # what these are in has strides of its own
+        offsets = [offset_of(index, layouts[node])]
+    is_view = node.meta.ndim > 0 and all(split_linear(i, a) is not None for i in offsets for a in axes)
     return node if is_view and node.op not in LEAVES else operand
+
+
+def offset_of(index: Index, strides: Sequence[Size]) -> Size:
+    return rejoin(sum((i * s for i, s in zip(index, strides, strict=True)), start=0))
 
 
 def live_nodes(results: Sequence[Result]) -> list[Node]:

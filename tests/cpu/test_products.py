@@ -1,0 +1,96 @@
+"""Matrix products: made in tiles by the runtime's threads, read and written where the program's other parts want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+
+
+def numbers(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape)).astype(dtype) if dtype[0] == "c" else x.astype(dtype)
+
+
+def agree(made: Any, expected: Any) -> None:
+    made, expected = np.asarray(made), np.asarray(expected)
+    assert made.dtype == expected.dtype and made.shape == expected.shape
+    eps = np.finfo(expected.dtype).eps
+    np.testing.assert_allclose(made, expected, rtol=0, atol=200 * eps * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("sizes", [(256, 512, 784), (97, 83, 61), (3, 900, 401), (700, 2, 1300)])
+def test_products_in_tiles(sizes: tuple[int, int, int], dtype: str) -> None:
+    m, n, k = sizes
+    a, b = numbers((m, k), dtype, 1), numbers((k, n), dtype, 2)
+    compiled = npc.compile(lambda a, b: (a @ b, (a @ b).T, b.T @ a.T))
+    for x, y in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b)), (a[::-1], b[:, ::-1])):
+        for made, expected in zip(compiled(x, y), (x @ y, (x @ y).T, y.T @ x.T)):
+            agree(made, expected)
+
+
+@pytest.mark.parametrize("stack", [2, 16, 40])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_of_large_stacks(stack: int, dtype: str) -> None:
+    a, b = numbers((stack, 130, 70), dtype, 1), numbers((stack, 70, 90), dtype, 2)
+    agree(npc.compile(lambda a, b: a @ b)(a, b), a @ b)
+
+
+def heads(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """As attention has it: axes split, exchanged, multiplied, exchanged back and joined."""
+    batch, tokens, width = x.shape
+    q = (x @ w).reshape(batch, tokens, 4, width // 4).transpose(0, 2, 1, 3)
+    mixed = (q @ q.transpose(0, 1, 3, 2)) @ q
+    return mixed.transpose(0, 2, 1, 3).reshape(batch, tokens, width) @ w
+
+
+def test_products_are_read_where_they_are() -> None:
+    x, w = numbers((3, 20, 32), "f8", 1), numbers((32, 32), "f8", 2)
+    compiled = npc.compile(heads)
+    agree(compiled(x, w), heads(x, w))
+    made = npc.explain(heads)(x, w)
+    assert sum(source.count("\nkernel npc_") for source in made.sources) == 4, "a copy between products"
+    for shape in ((5, 24, 32), (2, 28, 16), (7, 9, 48)):  # other sizes, then any
+        x, w = numbers(shape, "f8", 3), numbers((shape[-1], shape[-1]), "f8", 4)
+        agree(compiled(x, w), heads(x, w))
+        agree(compiled(np.asfortranarray(x), w.T), heads(np.asfortranarray(x), w.T))
+        agree(compiled(x[::-1, ::-1], w[::-1]), heads(x[::-1, ::-1], w[::-1]))
+
+
+def test_a_product_that_is_moved_and_used_otherwise() -> None:
+    def function(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        product = x @ y
+        moved = product.transpose(1, 0, 2)
+        return product + 1, moved.reshape(moved.shape[0], -1) @ np.ones((moved.shape[0] * moved.shape[2], 3)), moved
+
+    x, y = numbers((12, 12, 10), "f8", 1), numbers((12, 10, 11), "f8", 2)
+    for made, expected in zip(npc.compile(function)(x, y), function(x, y)):
+        agree(made, expected)
+        assert made.strides == expected.strides
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_gradients_of_weights_have_their_memory_order(dtype: str) -> None:
+    x, w = numbers((30, 20), dtype, 1), numbers((20, 40), dtype, 2)
+    gradient = npc.grad(lambda w, x: np.sum(np.tanh(x @ w)))
+    made = gradient(w, x)
+    agree(made, x.T @ (1 - np.tanh(x @ w) ** 2))
+    assert made.flags.c_contiguous
+
+
+def test_updates_by_gradients_that_are_products() -> None:
+    @npc.compile
+    def step(w: np.ndarray, x: np.ndarray) -> Any:
+        value, gradient = npc.value_and_grad(lambda w: np.sum(np.tanh(x @ w)))(w)
+        w -= 0.1 * gradient
+        return value
+
+    x, w = numbers((30, 20), "f8", 1), numbers((20, 40), "f8", 2)
+    for given in (w.copy(), np.asfortranarray(w)):
+        agree(step(given, x), np.sum(np.tanh(x @ w)))
+        agree(given, w - 0.1 * (x.T @ (1 - np.tanh(x @ w) ** 2)))
