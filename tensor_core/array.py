@@ -45,7 +45,15 @@ class Storage:
 
     def write(self, steps: Sequence[Step], value: Node) -> None:
         """Replace what the view `steps` shows by `value`."""
-        self.node = updated(self.builder, self.node, steps, value)
+        contents = updated(self.builder, self.node, steps, value)
+        if not self.builder.records or any(step.kind == "constant" for step in steps):  # the gradient is that of what was there
+            constant = self.builder.apply("alias", contents, name=None)
+            contents = self.builder.apply("custom_gradient", constant, self.node, rule=unchanged)
+        self.node = contents
+
+
+def unchanged(gradient: Any) -> list[Any]:
+    return [gradient]
 
 
 @dataclass(frozen=True, slots=True)

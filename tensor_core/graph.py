@@ -153,6 +153,7 @@ class Builder:
     checks: frozenset[str] = frozenset()  # those that some node was made under without ignoring them
     outer: Builder | None = None  # of the program that this is a sub-graph of: it has the inputs from outside
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
+    records: bool = True  # do gradients go through what is written here? Not under no_grad
     _made: dict[tuple, Node] = field(default_factory=dict)
 
     @property

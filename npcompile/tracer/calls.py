@@ -412,12 +412,13 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
     """The transformed function's result. Derivatives report no floating-point errors: there is no NumPy run to do it."""
     builder = frame.capture.builder
     ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    records, builder.records = builder.records, True
     frame.capture.transforming += 1
     try:
         return TRANSFORMS[transform.kind](frame, transform, positional, keywords)
     finally:
         frame.capture.transforming -= 1
-        builder.ignored = ignored
+        builder.ignored, builder.records = ignored, records
 
 
 # --- Python's builtins: what each does on values is in python_builtins.py

@@ -14,12 +14,12 @@ from npcompile.backends.overlap import OVERLAP
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.graph import Builder, Location, Node, topological
+from npcompile.tensor_core.graph import Builder, Location, Node
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
-from npcompile.tensor_core.transforms.reverse import gradients
+from npcompile.tensor_core.transforms.reverse import gradients, is_constant, is_differentiable
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -113,12 +113,23 @@ class Capture:
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
     tensors_by_identity: dict[int, TensorValue] = field(default_factory=dict)  # id of one of these -> its value
     tensors_by_array: dict[int, TensorValue] = field(default_factory=dict)  # id of an Array -> the Tensor that holds it
-    grad_enabled: bool = field(default_factory=is_grad_enabled)  # here, in the program
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
+
+    def __post_init__(self) -> None:
+        self.grad_enabled = self.grad_enabled_outside
+
+    @property
+    def grad_enabled(self) -> bool:
+        """Are operations on Tensors recorded, here in the program?"""
+        return self.builder.records
+
+    @grad_enabled.setter
+    def grad_enabled(self, value: bool) -> None:
+        self.builder.records = value
 
     @property
     def goes_through_gradients(self) -> bool:
@@ -338,7 +349,15 @@ class Capture:
 
     def why_lost(self, node: Node) -> str | None:
         """Why what was computed here has no gradient though it should have one."""
-        return next((self.lost[n] for n in topological([node]) if n in self.lost), None) if self.lost else None
+        pending, seen = [node], {node}
+        while self.lost and pending:
+            each = pending.pop()
+            if each in self.lost:
+                return self.lost[each]
+            if is_differentiable(each.meta) and not is_constant(each):
+                pending += [i for i in each.inputs if i not in seen]
+                seen.update(each.inputs)
+        return None
 
     def tensor_of(self, storage: Storage, steps: tuple[Step, ...] = ()) -> str | None:
         """The source of the Tensor from outside that has this memory, and gives its gradient to what is seen by `steps`."""

@@ -24,6 +24,11 @@ def is_differentiable(meta: TensorMeta) -> bool:
     return meta.dtype.kind in "fc"
 
 
+def is_constant(node: Node) -> bool:
+    """Is it an alias through which no derivative passes?"""
+    return node.op == "alias" and node.params["name"] is None
+
+
 def keep_cotangent(node: Node, cotangent: Node) -> Node:
     return cotangent
 
@@ -67,8 +72,7 @@ def depending(order: Sequence[Node], wrt: Iterable[Node]) -> set[Node]:
     """`wrt`, and what of `order`, a topological one, a derivative with respect to it passes through."""
     needed = set(wrt)
     for node in order:
-        is_constant = node.op == "alias" and node.params["name"] is None
-        if not is_constant and is_differentiable(node.meta) and any(i in needed for i in node.inputs):
+        if not is_constant(node) and is_differentiable(node.meta) and any(i in needed for i in node.inputs):
             needed.add(node)
     return needed
 
