@@ -249,7 +249,7 @@ class Emitter:
             made = f"{made}.detach()"
         elif made == base and not is_base:  # another Tensor of this memory
             made = f"{base}[...]"
-        message = self.capture.why_lost(storage.node)
+        message = None if is_constant else self.capture.why_lost(storage.node)
         if message is not None:
             made = f"{self.name_constant(lost)}([{made}._data], {self.name_constant(message)})[0]"
         return self.variable(value, made)

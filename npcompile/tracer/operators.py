@@ -235,6 +235,9 @@ def integer_power(base: Any, exponent: Any) -> Any:
 
 def require_power(capture: Capture, base: Any, exponent: Any) -> None:
     """Guard that `base ** exponent` neither overflows nor leaves the real numbers: Python raises there."""
+    if isinstance(exponent, (Dim, Number)) and isinstance(hint(base), (int, float)) and hint(base) > 0:
+        require_power_of_positive(capture, base, exponent)
+        return
     power = operator.index(exponent) if isinstance(exponent, Dim) else exponent
     if isinstance(power, (Number, complex)) or isinstance(hint(base), complex):
         raise Decline("a power with a traced exponent")
@@ -246,6 +249,21 @@ def require_power(capture: Capture, base: Any, exponent: Any) -> None:
     if not isinstance(power, int):
         condition += f" and {text} > 0"
     require(capture, base, condition, in_range and is_real, "a power out of range")
+
+
+def require_power_of_positive(capture: Capture, base: Any, exponent: Any) -> None:
+    if isinstance(hint(exponent), complex):
+        raise Decline("a complex power")
+    if isinstance(base, (Dim, Number)):
+        log = f"{capture.name_constant(math.log)}({number_text(base)})"
+        capture.guard(f"0 < {number_text(base)} < {LARGEST_FLOAT!r}")
+    else:
+        log = repr(math.log(base))
+    is_small = hint(exponent) * math.log(hint(base)) < LARGEST_LOG
+    require(capture, exponent, f"{number_text(exponent)} * {log} < {LARGEST_LOG}", is_small, "a power out of range")
+
+
+LARGEST_FLOAT, LARGEST_LOG = 1e308, 700.0
 
 
 def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
