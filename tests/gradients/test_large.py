@@ -31,7 +31,7 @@ LARGE: list[tuple[Callable[..., Any], Callable[[Generator], tuple[Any, ...]], tu
     (statistics.gaussian_mixture, normal((7,), (7, 3), (7, 3), (4001, 3)), (0, 1, 2, 3)),
     (statistics.moments, normal((501, 203)), (0,)),
     (statistics.correlations, normal((20, 3001)), (0,)),
-    (statistics.wasserstein, lambda r: (spread(r, 3001), spread(r, 3001) + 0.1), (0, 1)),
+    (statistics.wasserstein, normal((3001,), (3001,)), (0, 1)),
     (statistics.drawdown, lambda r: (spread(r, 20001) * 0.01,), (0,)),
     (learning.perceptron_tanh, normal((300, 200), (200, 150), (150,), (150, 70), (70,), scale=0.1), (0, 1, 2, 3, 4)),
     (learning.perceptron_relu, normal((1001, 33), (33, 65), (65,), (65, 17), (17,), scale=0.3), (0, 1, 2, 3, 4)),
