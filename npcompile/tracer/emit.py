@@ -334,6 +334,7 @@ class Emitter:
             "None" if closure.defaults is None else self.text(closure.defaults),
             f"({cells})",
             "None" if closure.kwdefaults is None else self.text(closure.kwdefaults),
+            "()" if closure.annotations is None else self.text(closure.annotations),
         ]
         return f"{self.name_constant(make_function)}({', '.join(parts)})"
 
@@ -358,10 +359,17 @@ def reversed_at(items: Any, index: int) -> Any:
 
 
 def make_function(
-    code: types.CodeType, namespace: dict[str, Any], name: str, defaults: Any, closure: tuple[Any, ...], kwdefaults: Any
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    name: str,
+    defaults: Any,
+    closure: tuple[Any, ...],
+    kwdefaults: Any,
+    annotations: tuple[Any, ...],
 ) -> types.FunctionType:
     function = types.FunctionType(code, namespace, name, defaults, closure or None)
     function.__kwdefaults__ = kwdefaults
+    function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
     return function
 
 

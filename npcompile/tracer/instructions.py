@@ -499,7 +499,7 @@ def set_function_part(frame: Frame, closure: Closure, slot: str, part: Any) -> N
         case "kwdefaults":
             closure.kwdefaults = part
         case "annotations":
-            raise Decline("a function with annotations made inside the function")
+            closure.annotations = part
 
 
 @handles("CALL_INTRINSIC_1")

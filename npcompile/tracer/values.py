@@ -138,6 +138,7 @@ class Closure:
     globals: dict[str, Any]
     defaults: Any = None  # Sequence or None
     kwdefaults: Any = None  # Mapping or None
+    annotations: Any = None  # Sequence of names and values in turn, or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
 
@@ -268,7 +269,7 @@ def children(value: Any) -> AbstractIterator[Any]:
         case Cell():
             yield value.content
         case Closure():
-            yield from (value.defaults, value.kwdefaults, *value.cells)
+            yield from (value.defaults, value.kwdefaults, value.annotations, *value.cells)
         case Method():
             yield from (value.owner, value.function)
         case ArrayMethod() | ArrayFlags() | TensorMethod():

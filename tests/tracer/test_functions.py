@@ -282,3 +282,19 @@ def test_is_none(x, y=None):
     if y is None:
         y = 1
     return x if y is None else x + y
+
+
+@check(graphs=1, breaks=0)
+def test_inner_function_with_annotations(x):
+    def inner(y: np.ndarray, z: float = 2.0) -> np.ndarray:
+        return y * z
+
+    return inner(x)
+
+
+@check()
+def test_annotations_of_a_function_that_leaves(x):
+    def inner(y: int, *, z: float = 2.0) -> list:
+        return y * z
+
+    return inner(x), sorted(inner.__annotations__), inner.__annotations__["return"] is list, inner.__kwdefaults__
