@@ -80,7 +80,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
                 capture.guard(f"{callee.source} is {capture.name_constant(callee.example)}")
                 return call_constant(frame, callee.example, positional, keywords)
             return call_function(frame, callee.example, positional, keywords, callee.source)
-        case Opaque() if isinstance(method := getattr(type(callee.example), "__call__", None), types.FunctionType):
+        case Opaque() if isinstance(method := inspect.getattr_static(type(callee.example), "__call__", None), types.FunctionType):
             return call(frame, Constant(method), [callee, *positional], keywords)
         case TensorMethod():
             return TENSOR_CALLS["method"](frame, callee, positional, keywords)

@@ -276,6 +276,8 @@ def wrap_results(capture: Capture, result: Any, arguments: list[Any]) -> Any:
             if has_variables and capture.came_after is not None and not has_gradient(capture, made):
                 capture.lost[made.array.node] = message_of(capture.came_after)
             return made
+        case Constant(np.generic() as number):
+            return as_tensor(capture, fresh(capture.builder, capture.builder.constant(number, number.dtype)))
         case Sequence():
             return Sequence(result.kind, [wrap_results(capture, capture.realize(v), arguments) for v in result.items])
         case Mapping():

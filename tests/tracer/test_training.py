@@ -284,8 +284,12 @@ class Network:
 @pytest.mark.parametrize("how", ["object", "method", "argument"])
 def test_objects_that_hold_tensors(how: str) -> None:
     ours, theirs = Network(0), Network(0)
-    compiled = {"object": lambda: npc.compile(ours), "method": lambda: npc.compile(ours.__call__),
-                "argument": lambda: lambda x, f=npc.compile(lambda net, x: net(x)): f(ours, x)}[how]()  # fmt: skip
+    on_argument = npc.compile(lambda net, x: net(x), fullgraph=True)
+    compiled = {
+        "object": npc.compile(ours, fullgraph=True),
+        "method": npc.compile(ours.__call__, fullgraph=True),
+        "argument": lambda x: on_argument(ours, x),
+    }[how]
     for round in range(3):
         for call, net in ((compiled, ours), (theirs, theirs)):
             np.mean((call(inputs(round)) - targets(round)) ** 2).backward()
