@@ -15,10 +15,12 @@ from npcompile.backends.cpu.c_printer import (
     REDUCE_HELPERS,
     folds_text,
     print_call,
+    print_columns_combine,
     print_combine,
     print_kernel,
     simd_reductions_text,
     size_text,
+    sliced_columns,
     symbol_text,
 )
 from npcompile.backends.cpu.contraction import factor, run_factored
@@ -104,6 +106,8 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
+        if sliced := sliced_columns(kernel):
+            parts.append(print_columns_combine(kernel, sliced, graph.symbols))
     parts.append(print_entry(schedule, kernels, undo, undoing))
     text = "\n".join(parts)
     parts[:0] = [folds_text(text), simd_reductions_text(text)]

@@ -31,13 +31,16 @@ from npcompile.backends.cpu.kernel import (
 )
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, short
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
-from npcompile.tensor_core.dim import Size, c_call, text_of
+from npcompile.tensor_core.dim import Size, c_call, hint_of, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
+FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
+LEAST_SLICE = 32768  # elements of such a part
+MOST_SLICES = 64
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 BLOCK = 4096  # elements of the innermost loop in one task
 FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
-CHUNK = 32768  # elements of a whole reduction in one task
+CHUNK = 32768  # elements of a whole reduction in one task, at most
 SHORT_ROW = 512  # items: for fewer the lanes of a reduction are the compiler's, which keeps them in registers
 SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
 
@@ -187,6 +190,7 @@ class Printer:
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     reducing: Reduce | None = None
+    partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)
@@ -460,8 +464,11 @@ class Printer:
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
-        for axis, n in s.loops:
-            self.open(f"for (int64_t {axis} = 0; {axis} < {size_text(n)}; {axis}++) {{")
+        for k, (axis, n) in enumerate(s.loops):
+            first, end = "0", size_text(n)
+            if self.partial and k == 0:
+                first, end = "slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {end})"
+            self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
         self.lane = "lane"
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
@@ -470,6 +477,15 @@ class Printer:
         self.close()
         for _ in s.loops:
             self.close()
+        if self.partial:
+            self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
+            for a in s.accumulators:
+                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) partial->{a.name}[lane] = {a.name}[lane];")
+        else:
+            self.finish_columns(s)
+        self.lane = "0"
+
+    def finish_columns(self, s: Columns) -> None:
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = first + lane;")
@@ -485,7 +501,6 @@ class Printer:
             self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
         self.statements(s.finish)
         self.close()
-        self.lane = "0"
 
     def scan(self, s: Scan) -> None:
         a = s.accumulator
@@ -494,6 +509,42 @@ class Printer:
         self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
         self.statements(s.body)
         self.close()
+
+
+# --- reductions over leading axes: slices of the outermost, then their partial results
+
+
+def sliced_columns(kernel: Kernel) -> Columns | None:
+    """The Columns of a kernel that has too few columns to keep the threads busy with."""
+    made = kernel.body[-1] if kernel.body else None
+    if not isinstance(made, Columns) or not made.loops or kernel.can_fail or any(map(is_position, made.accumulators)):
+        return None
+    elements = hint_of(product_of([made.size, *(n for _, n in made.loops)]))
+    return made if hint_of(made.size) <= FEW_COLUMNS and elements >= 4 * LEAST_SLICE else None
+
+
+def print_columns_combine(kernel: Kernel, s: Columns, symbols: Sequence[str]) -> str:
+    """The function that combines the slices, in order, and stores the results."""
+    p = Printer(kernel)
+    p.lanes, p.lane, p.accumulators = COLUMN_BLOCK, "lane", {a.name: a for a in s.accumulators}
+    for t, n in context_fields(kernel, symbols):
+        p.line(f"{t} const {n} = c->{n};")
+    p.statements(kernel.body[:-1])
+    p.open("for (int64_t column_block = 0; column_block < c->blocks; column_block++) {")
+    p.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size_text(s.size)} - first);")
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + column_block;")
+    for a in s.accumulators:
+        p.line(f"{c_type(a.dtype)}* const {a.name} = partial->{a.name};")
+    p.open("for (int64_t slice = 1; slice < c->slices; slice++) {")
+    p.line(f"const struct {kernel.name}_partial* const other = partial + slice * c->blocks;")
+    for a in s.accumulators:
+        combined = combine_text(a.reducer, f"{a.name}[lane]", f"other->{a.name}[lane]", a.dtype)
+        p.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {combined};")
+    p.close()
+    p.finish_columns(s)
+    p.close()
+    head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c) {{"
+    return "\n".join([head, *p.lines, "}"])
 
 
 # --- tasks
@@ -539,9 +590,19 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     printer = Printer(kernel)
     fields = context_fields(kernel, symbols)
     lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
-    lines += ["  int64_t blocks, block_size, bad_index, bad_size;", "  char* partial;", "  int bad_axis, failed;", "};"]
+    lines += [
+        "  int64_t blocks, block_size, slices, slice_size, bad_index, bad_size;",
+        "  char* partial;",
+        "  int bad_axis, failed;",
+        "};",
+    ]
+    sliced = sliced_columns(kernel)
     if kernel.is_whole:
         lines += partial_struct(kernel)
+    if sliced:
+        fields_of_partial = " ".join(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}];" for a in sliced.accumulators)
+        lines.append(f"struct {kernel.name}_partial {{ {fields_of_partial} }};")
+        printer.partial = f"struct {kernel.name}_partial"
     lines.append(f"static void {kernel.name}(void* context, int64_t begin, int64_t end, int thread) {{")
     lines.append(f"  struct {kernel.name}_context* c = context;")
     for t, n in fields:
@@ -599,6 +660,8 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
     counters = [(axis, size_text(size)) for axis, size in tasks.axes]
     if tasks.block:
         counters.append(("inner_block", "c->blocks"))
+    if p.partial:
+        counters.append(("slice", "c->slices"))
     if tasks.columns is not None:
         counters.append(("column_block", "c->blocks"))
     if counters:
@@ -702,6 +765,11 @@ def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
 # --- the call
 
 
+def chunk_of(kernel: Kernel) -> int:
+    """Elements of a whole reduction in one task."""
+    return min(CHUNK, max(2048, int(SERIAL_NANOSECONDS / kernel.cost) // 1024 * 1024))
+
+
 def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
     """Statements of npc_run that run the kernel; on one thread it keeps the GIL."""
     tasks = tasks_of(kernel)
@@ -716,7 +784,7 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
         loop = outermost(reduce)
         outer = size_text(loop.size) if loop else "1"
         lines.append(f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));")
-        lines.append(f"  c.block_size = npc_max(1, {CHUNK} / each);")
+        lines.append(f"  c.block_size = npc_max(1, {chunk_of(kernel)} / each);")
         lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
         lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
         grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
@@ -732,6 +800,18 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
         if tasks.columns is not None:
             lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
             n = f"{n} * c.blocks"
+        if sliced := sliced_columns(kernel):
+            outer = size_text(sliced.loops[0][1])
+            each = size_text(product_of([sliced.size, *(n for _, n in sliced.loops[1:])]))
+            n, elements = f"{n} * c.slices", f"c.slice_size * {each}"
+            lines.append(
+                f"  c.slice_size = npc_max({LEAST_SLICE} / npc_max(1, {each}), ({outer} + {MOST_SLICES - 1}) / {MOST_SLICES});"
+            )
+            lines.append("  c.slice_size = npc_max(1, c.slice_size);")
+            lines.append(f"  c.slices = npc_max(1, ({outer} + c.slice_size - 1) / c.slice_size);")
+            lines.append(
+                f"  if (!(c.partial = rt->scratch(c.slices * c.blocks * sizeof(struct {kernel.name}_partial)))) goto failed;"
+            )
         lines.append(
             f"  const int64_t tasks = {n}, "
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
@@ -742,7 +822,11 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
             grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"
         if on_one_thread:
             grain = "tasks"
-        lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
+        if sliced:
+            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+            lines += [f"  {kernel.name}_combine(&c);", "  rt->release(c.partial);"]
+        else:
+            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
         if kernel.can_fail:
             lines.append(
                 "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "

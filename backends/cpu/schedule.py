@@ -37,6 +37,7 @@ MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffi
 MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
 MOST_PARTS = 12  # of a concatenation
 DEEPEST = 60  # of an expression
+SHORT_ROW = 512  # elements: as long to sum up as a scalar call of exp, at least
 SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
 
@@ -275,10 +276,7 @@ def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
 def layouts_of(results: Sequence[Result]) -> dict[Node, tuple[Size, ...]]:
     """Strides of inputs and temporaries: elementwise results as NumPy lays them out, products in the order they are read."""
     nodes = live_nodes(results)
-    readers: dict[Node, list[Node]] = {}
-    for n in nodes:
-        for i in dict.fromkeys(n.inputs):
-            readers.setdefault(i, []).append(n)
+    readers = readers_of(nodes)
     layouts: dict[Node, tuple[Size, ...]] = {}
     for n in nodes:
         has_own = n.op == "input" or OPS[n.op].kind == "elementwise"
@@ -287,6 +285,14 @@ def layouts_of(results: Sequence[Result]) -> dict[Node, tuple[Size, ...]]:
             case [Node(op="permute") as moved] if is_product(n) and moved.params["axes"][-1] >= n.meta.ndim - 2:
                 layouts[n] = permuted_strides(moved, contiguous_strides(moved.shape, n.dtype.itemsize))
     return layouts
+
+
+def readers_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    readers: dict[Node, list[Node]] = {}
+    for n in nodes:
+        for i in dict.fromkeys(n.inputs):
+            readers.setdefault(i, []).append(n)
+    return readers
 
 
 def permuted_strides(permute: Node, strides: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -391,6 +397,7 @@ class Grouping:
     graph: Graph
     anchors: set[Node]
     strides: dict[Node, tuple[Size, ...]]
+    readers: dict[Node, list[Node]]
     groups: list[Group] = field(default_factory=list)
     home: dict[Node, Group] = field(default_factory=dict)
     reads: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
@@ -431,7 +438,7 @@ class Grouping:
         return self.strides[node] if node in self.strides else node.meta.strides
 
     def join(self, node: Node, group: Group) -> bool:
-        if group.mode in ("scan", "concatenate", "update", "product"):
+        if group.mode in ("scan", "concatenate", "update", "product") or (node.op == "input" and group.mode != "map"):
             return False
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
@@ -446,7 +453,7 @@ class Grouping:
                 return False
         elif not same_shape(space, group.space):
             is_kept = bool(group.reduced) and group.mode == "rows" and same_shape(space, group.kept)
-            if not is_kept:
+            if not is_kept or (self.is_scalar_work(node, group) and not self.is_read_in(node, group.space)):
                 return False
         is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
         if not inside and not is_beside and not self.shares_reads(node, group):
@@ -484,6 +491,34 @@ class Grouping:
             kept = own if is_kept else tuple(i for a, i in enumerate(own) if a not in group.reduced)
             return index_key(index) == index_key(kept) if len(kept) == len(index) else False
         return not is_kept and index_key(index) == index_key(own)
+
+    def is_scalar_work(self, node: Node, group: Group) -> bool:
+        """Would computing `node` once a row, without vectors, take about as long as the row?"""
+        row = product([estimate(n) for a, n in enumerate(group.space) if a in group.reduced])
+        if row > SHORT_ROW:
+            return False
+        stack, seen = [node], {node}
+        while stack:
+            n = stack.pop()
+            if n.op in EXPENSIVE:
+                return True
+            found = [i for i in n.inputs if i not in self.anchors and i not in seen]
+            seen.update(found)
+            stack += found
+        return False
+
+    def is_read_in(self, node: Node, space: tuple[Size, ...]) -> bool:
+        """Is it repeated along the axes of `space`, as in x - log(sum(exp(x)))?"""
+        stack, seen = [node], {node}
+        while stack:
+            for reader in self.readers.get(stack.pop(), []):
+                if reader in seen or reader.op in (*REDUCTIONS, *UPDATES, "scan"):
+                    continue
+                if same_shape(reader.shape, space):
+                    return True
+                seen.add(reader)
+                stack.append(reader)
+        return False
 
     def shares_reads(self, node: Node, group: Group) -> bool:
         mine = {x for x, _ in self.reads[node]}
@@ -534,8 +569,8 @@ def estimate(size: Size) -> int:
 
 
 def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple[Size, ...]]) -> Grouping:
-    grouping = Grouping(graph, set(anchors), strides)
-    for node in anchors:
+    grouping = Grouping(graph, set(anchors), strides, readers_of(graph.nodes))
+    for node in sorted(anchors, key=lambda n: n.op == "input"):  # old contents go out where the new ones are made
         grouping.add(node)
     return grouping
 
@@ -569,7 +604,9 @@ def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
 
 
 def depends_on(node: Node, grouping: Grouping) -> list[Node]:
-    return [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
+    """What is computed before. Inputs that are given out are read from where they are."""
+    read = [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
+    return [x for x in read if x.op != "input"]
 
 
 def others_have_read(group: Group, readers: dict[Node, set[Group]], done: set[Group]) -> bool:
