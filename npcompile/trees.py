@@ -169,9 +169,14 @@ def build_named_tuple(treedef: TreeDef, parts: dict[Any, Any]) -> Any:
 
 
 def build_dataclass(treedef: TreeDef, parts: dict[Any, Any]) -> Any:
-    cls: Any = treedef.type
-    tree = object.__new__(cls)
-    for key, value in (parts | dict(treedef.fixed)).items():
+    assert treedef.type is not None
+    return make_dataclass(treedef.type, parts | dict(treedef.fixed))
+
+
+def make_dataclass(cls: type, parts: dict[str, Any]) -> Any:
+    """An object of a dataclass with these fields, made without its `__init__`."""
+    tree: Any = object.__new__(cls)
+    for key, value in parts.items():
         object.__setattr__(tree, key, value)  # the dataclass may be frozen
     return tree
 

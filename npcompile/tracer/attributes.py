@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from typing import Any
 
@@ -23,6 +24,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    Record,
     Sequence,
     TensorValue,
 )
@@ -57,6 +59,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return Method(owner, None, name)
         case Mapping() if name in CONTAINER_METHODS[dict]:
             return Method(owner, None, name)
+        case Record():
+            return load_from_record(frame, owner, name)
         case Dim() | Number():
             return load_from_number(owner, name)
         case _:
@@ -89,6 +93,21 @@ def base_of(frame: Frame, x: Array) -> Any:
         frame.capture.guard(f"{storage.source}.base is None")
         return next(a for source, a in frame.capture.by_identity.values() if source == storage.source)
     return Lazy(f"{storage.source}.base", base)
+
+
+def load_from_record(frame: Frame, owner: Record, name: str) -> Any:
+    if name in owner.items:
+        return owner.items[name]
+    on_class = inspect.getattr_static(owner.kind, name, None)
+    if isinstance(on_class, types.FunctionType):
+        return Method(owner, Constant(on_class), name)
+    if isinstance(on_class, property) and on_class.fget is not None:
+        return calls.call(frame, Constant(on_class.fget), [owner], {})
+    raise Decline(f"attribute {name!r} of an object of type {owner.kind.__qualname__}")
+
+
+def has_plain_setattr(kind: Any) -> bool:
+    return kind.__setattr__ is object.__setattr__
 
 
 def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
@@ -181,6 +200,10 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
     """`owner.name = value`"""
     if isinstance(owner, TensorValue):
         return calls.TENSOR_CALLS["store"](frame, owner, name, value)
+    if isinstance(owner, Record) and name in owner.items and has_plain_setattr(owner.kind):
+        frame.capture.require_no_body("an attribute is set")
+        owner.items[name] = value
+        return None
     if isinstance(owner, Array):
         from_table = SET_ATTRIBUTES.get(name)
         if from_table is not None:

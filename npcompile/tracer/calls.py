@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import operator
@@ -34,6 +35,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    Record,
     Sequence,
     TensorMethod,
     Transform,
@@ -81,6 +83,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
                 return call_constant(frame, callee.example, positional, keywords)
             return call_function(frame, callee.example, positional, keywords, callee.source)
         case Opaque() if isinstance(method := inspect.getattr_static(type(callee.example), "__call__", None), types.FunctionType):
+            return call(frame, Constant(method), [callee, *positional], keywords)
+        case Record() if isinstance(method := inspect.getattr_static(callee.kind, "__call__", None), types.FunctionType):
             return call(frame, Constant(method), [callee, *positional], keywords)
         case TensorMethod():
             return TENSOR_CALLS["method"](frame, callee, positional, keywords)
@@ -148,6 +152,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, type) and is_named_tuple(function):
         return named_tuple(function, positional, keywords)
+    if isinstance(function, type) and is_plain_dataclass(function):
+        return record(function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
         return run_captured(frame, UFUNC_METHODS[function.__name__], [function.__self__], positional, keywords)
     if isinstance(function, NUMPY_DISPATCHER):
@@ -205,6 +211,35 @@ def named_tuple(kind: Any, positional: Arguments, keywords: Keywords) -> Sequenc
     if len(items) < len(kind._fields):
         raise Decline(f"{kind.__qualname__}() misses arguments")
     return Sequence(kind, [items[name] for name in kind._fields])
+
+
+def is_plain_dataclass(kind: type) -> bool:
+    """Does calling it nothing but set its fields?"""
+    init: Any = vars(kind).get("__init__")
+    return (
+        "__dataclass_fields__" in vars(kind)
+        and getattr(init, "__qualname__", "") == f"{kind.__qualname__}.__init__"
+        and init.__code__.co_filename == "<string>"
+        and not hasattr(kind, "__post_init__")
+        and type(kind) is type
+        and all(f.init and is_atomic_default(f) for f in dataclasses.fields(kind))
+    )
+
+
+def is_atomic_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default_factory is dataclasses.MISSING and (field.default is dataclasses.MISSING or is_atomic(field.default))
+
+
+def record(kind: Any, positional: Arguments, keywords: Keywords) -> Record:
+    fields = dataclasses.fields(kind)
+    names = [f.name for f in fields if not f.kw_only]
+    given = dict(zip(names, positional))
+    if len(positional) > len(names) or any(k in given or k not in {f.name for f in fields} for k in keywords):
+        raise Decline(f"arguments that {kind.__qualname__} does not take")
+    items = {f.name: lift(f.default) for f in fields if f.default is not dataclasses.MISSING} | given | keywords
+    if len(items) < len(fields):
+        raise Decline(f"{kind.__qualname__}() misses arguments")
+    return Record(kind, {f.name: items[f.name] for f in fields})
 
 
 def function_name(function: Any) -> str:

@@ -15,8 +15,8 @@ from npcompile.tensor_core.number import Number
 from npcompile.tracer import calls
 from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.transformed import Tree, alike, array_of
-from npcompile.tracer.values import Constant, Mapping, Truth
+from npcompile.tracer.transformed import Static, Tree, alike, array_of
+from npcompile.tracer.values import Constant, Mapping, Record, Truth
 from npcompile.tracer.values import Sequence as SequenceValue
 
 
@@ -90,6 +90,10 @@ def same_form(a: Any, b: Any) -> bool:
             return a.kind is b.kind and len(a.items) == len(b.items) and all(map(same_form, a.items, b.items))
         case (Mapping(), Mapping()):
             return [*a.items] == [*b.items] and all(map(same_form, a.items.values(), b.items.values()))
+        case (Record(), Record()):
+            return a.kind is b.kind and all(map(same_form, a.items.values(), b.items.values()))
+        case (Static(), Static()):
+            return True
     return a is b or (isinstance(a, Constant) and isinstance(b, Constant))
 
 

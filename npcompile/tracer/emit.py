@@ -39,6 +39,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     RangeValue,
+    Record,
     Sequence,
     SliceValue,
     TensorMethod,
@@ -47,6 +48,7 @@ from npcompile.tracer.values import (
     Truth,
     children,
 )
+from npcompile.trees import make_dataclass
 
 INLINE_CONSTANTS = (type(None), bool, int, str)
 
@@ -177,6 +179,10 @@ class Emitter:
                 for key, item in value.items.items():
                     self.lines.append(f"{name}[{self.constant_text(Constant(key))}] = {self.text(item)}")
                 return name
+            case Record():
+                items = ", ".join(f"{k!r}: {self.text(v)}" for k, v in value.items.items())
+                make, kind = map(self.name_constant, (make_dataclass, value.kind))
+                return self.variable(value, f"{make}({kind}, {{{items}}})")
             case SliceValue():
                 return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
             case RangeValue():

@@ -28,6 +28,7 @@ from npcompile.tracer.values import (
     Mapping,
     Opaque,
     RangeValue,
+    Record,
     Sequence,
     SliceValue,
     TensorValue,
@@ -104,6 +105,8 @@ def type_of(value: Any) -> type:
             return value.kind
         case Mapping():
             return dict
+        case Record():
+            return value.kind
         case SliceValue():
             return slice
         case RangeValue():

@@ -24,7 +24,8 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.lost import lost_message, message_of
 from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized
-from npcompile.tracer.values import Constant, GradMode, Mapping, Method, Sequence, TensorMethod, TensorValue, children
+from npcompile.tracer.transformed import Tree
+from npcompile.tracer.values import Constant, GradMode, Method, TensorMethod, TensorValue
 
 # --- functions of NumPy, methods and attributes
 
@@ -258,55 +259,33 @@ def find_lost(capture: Capture, x: Array) -> None:
 
 @captures(to_arrays)
 def capture_to_arrays(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return plain_arrays(frame.capture, positional[0])
+    tree = Tree.of(frame, positional[0])
+    if not any(isinstance(leaf, TensorValue) for leaf in tree.leaves):
+        return positional[0]
+    return tree.build([as_array(leaf) for leaf in tree.leaves])
 
 
 @captures(to_tensors)
 def capture_to_tensors(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """Arrays in a result as Tensors, which say so when they lost their gradient."""
     result, arguments = positional
-    return wrap_results(frame.capture, frame.capture.realize(result), [arguments])
+    capture, tree = frame.capture, Tree.of(frame, result)
+    needs_grad = any(isinstance(leaf, TensorValue) and leaf.requires_grad for leaf in Tree.of(frame, arguments).leaves)
+    leaves = [wrap_leaf(capture, leaf) for leaf in tree.leaves]
+    if needs_grad and capture.came_after is not None:
+        for leaf in leaves:
+            if isinstance(leaf, TensorValue) and not has_gradient(capture, leaf):
+                capture.lost[leaf.array.node] = message_of(capture.came_after)
+    return tree.build(leaves)
 
 
-def wrap_results(capture: Capture, result: Any, arguments: list[Any]) -> Any:
-    """What a function under wrap_numpy returned: its arrays as Tensors, which say so when they lost their gradient."""
-    match result:
+def wrap_leaf(capture: Capture, leaf: Any) -> Any:
+    match leaf:
         case Array():
-            made = as_tensor(capture, result)
-            has_variables = any(t.requires_grad for a in arguments for t in tensors_in(capture, a))
-            if has_variables and capture.came_after is not None and not has_gradient(capture, made):
-                capture.lost[made.array.node] = message_of(capture.came_after)
-            return made
+            return as_tensor(capture, leaf)
         case Constant(np.generic() as number):
             return as_tensor(capture, fresh(capture.builder, capture.builder.constant(number, number.dtype)))
-        case Sequence():
-            return Sequence(result.kind, [wrap_results(capture, capture.realize(v), arguments) for v in result.items])
-        case Mapping():
-            return Mapping({k: wrap_results(capture, capture.realize(v), arguments) for k, v in result.items.items()})
-        case _:
-            return result
-
-
-def tensors_in(capture: Capture, value: Any) -> list[TensorValue]:
-    value = capture.realize(value)
-    if isinstance(value, TensorValue):
-        return [value]
-    if isinstance(value, (Sequence, Mapping)):
-        return [t for v in children(value) for t in tensors_in(capture, v)]
-    return []
-
-
-def plain_arrays(capture: Capture, value: Any) -> Any:
-    """Tensors anywhere in arguments as arrays."""
-    value = capture.realize(value)
-    match value:
-        case TensorValue():
-            return value.array
-        case Sequence() if tensors_in(capture, value):
-            return Sequence(value.kind, [plain_arrays(capture, v) for v in value.items])
-        case Mapping() if tensors_in(capture, value):
-            return Mapping({k: plain_arrays(capture, v) for k, v in value.items.items()})
-        case _:
-            return value
+    return leaf
 
 
 calls.TENSOR_CALLS.update(method=call_method, load=load, store=store)

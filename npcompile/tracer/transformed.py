@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from npcompile.tensor_core.transforms.forward import derivatives
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
-from npcompile.tracer import calls
+from npcompile.tracer import attributes, calls
 from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.values import Constant, Mapping, Sequence, TensorValue, Transform
+from npcompile.tracer.python_builtins import type_of
+from npcompile.tracer.values import Constant, Mapping, Opaque, Record, Sequence, TensorValue, Transform
+from npcompile.trees import is_static
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +83,13 @@ class Tree:
 LEAF = object()
 
 
+@dataclass(slots=True, eq=False)
+class Static:
+    """A part of a dataclass that is no part of the tree."""
+
+    value: Any
+
+
 def take_apart(frame: Frame, value: Any, leaves: list[Any]) -> Any:
     value = frame.capture.realize(value)
     match value:
@@ -87,10 +97,17 @@ def take_apart(frame: Frame, value: Any, leaves: list[Any]) -> Any:
             return Sequence(value.kind, [take_apart(frame, v, leaves) for v in value.items])
         case Mapping():
             return Mapping({k: take_apart(frame, v, leaves) for k, v in value.items.items()})
+        case Record() | Opaque() if dataclasses.is_dataclass(kind := type_of(value)):
+            return Record(kind, {f.name: take_apart_field(frame, value, f, leaves) for f in dataclasses.fields(kind)})
         case Constant(None):
             return value
     leaves.append(value)
     return LEAF
+
+
+def take_apart_field(frame: Frame, value: Any, field: dataclasses.Field[Any], leaves: list[Any]) -> Any:
+    part = attributes.load(frame, value, field.name)
+    return Static(part) if is_static(field) else take_apart(frame, part, leaves)
 
 
 def put_together(form: Any, leaves: Iterator[Any]) -> Any:
@@ -99,6 +116,10 @@ def put_together(form: Any, leaves: Iterator[Any]) -> Any:
             return Sequence(form.kind, [put_together(f, leaves) for f in form.items])
         case Mapping():
             return Mapping({k: put_together(f, leaves) for k, f in form.items.items()})
+        case Record():
+            return Record(form.kind, {k: put_together(f, leaves) for k, f in form.items.items()})
+        case Static(value):
+            return value
     return next(leaves) if form is LEAF else form
 
 

@@ -87,6 +87,14 @@ class Mapping:
 
 
 @dataclass(slots=True, eq=False)
+class Record:
+    """An object of a dataclass, made inside the captured program."""
+
+    kind: type
+    items: dict[str, Any]  # by field
+
+
+@dataclass(slots=True, eq=False)
 class SliceValue:
     start: Any
     stop: Any
@@ -258,7 +266,7 @@ def children(value: Any) -> AbstractIterator[Any]:
     match value:
         case Sequence():
             yield from value.items
-        case Mapping():
+        case Mapping() | Record():
             yield from value.items.values()
         case SliceValue():
             yield from (value.start, value.stop, value.step)

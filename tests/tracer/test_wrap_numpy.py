@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,22 @@ def test_what_goes_in() -> None:
         assert isinstance(result, npc.Tensor) and isinstance(other, npc.Tensor)
         np.testing.assert_allclose(result.numpy(), x.numpy() * 2 + y.numpy() + a + 1.0)
         assert not x.numpy()[0].any() and np.may_share_memory(other.numpy(), y.numpy())
+
+
+@dataclass
+class Scaled:
+    x: Any
+    scale: float = 2.0
+
+
+def test_dataclasses() -> None:
+    function = npc.wrap_numpy(lambda s: Scaled(np.sin(s.x) * s.scale, s.scale * 2))
+    for f in (function, npc.compile(function, fullgraph=True)):
+        x = leaf(default_input("x", 0))
+        result = f(Scaled(x))
+        assert isinstance(result, Scaled) and isinstance(result.x, npc.Tensor) and result.scale == 4.0
+        result.x.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), 2 * np.cos(x.detach().numpy()))
 
 
 def test_without_it_arrays_stay_arrays() -> None:
