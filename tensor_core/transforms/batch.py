@@ -237,10 +237,10 @@ def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Nod
     return batcher.apply(node.op, *map(batcher.with_axis, inputs), **params)
 
 
-@rule("searchsorted")
-def batch_searchsorted(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
-    a, v, *sorter = inputs
+@rule("searchsorted", "interp")
+def batch_search(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
+    a, v, *others = inputs
     stack = node.params.get("stack", 0)
-    if not stack and not a[1] and not any(is_batched for _, is_batched in sorter):
-        return batcher.apply("searchsorted", a[0], v[0], *(s for s, _ in sorter), **node.params)  # v has any shape
-    return batcher.apply("searchsorted", *map(batcher.with_axis, inputs), **node.params | {"stack": stack + 1})
+    if not stack and not a[1] and not any(is_batched for _, is_batched in others):
+        return batcher.apply(node.op, a[0], v[0], *(o for o, _ in others), **node.params)  # v has any shape
+    return batcher.apply(node.op, *map(batcher.with_axis, inputs), **node.params | {"stack": stack + 1})

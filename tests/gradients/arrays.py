@@ -115,6 +115,11 @@ def interpolated_bilinear(image: Any, y: Any, x: Any) -> Any:
     return np.sum(((1 - a) * top + a * bottom) ** 2)
 
 
+def interpolated_by_numpy(at: Any, points: Any, values: Any) -> Any:
+    """Outside of the points as well, on both sides."""
+    return np.sum(np.interp(at, points, values) ** 2) + np.sum(np.interp(at, points, values, left=-1.0, right=3.0) * at)
+
+
 def padded(x: Any) -> Any:
     return (
         np.sum(np.pad(x, ((1, 2), (0, 1))) ** 3)
@@ -268,6 +273,7 @@ PROGRAMS = [
     Program(taken_along, lambda r: (spread(r, 3, 4),)),
     Program(interpolated, lambda r: (r.normal(size=6), r.uniform(-1, 7, 8)), (0, 1)),
     Program(interpolated_bilinear, lambda r: (r.normal(size=(4, 5)), r.uniform(0, 3, 6), r.uniform(0, 4, 6)), (0, 1, 2)),
+    Program(interpolated_by_numpy, lambda r: (r.uniform(-2.5, 3, 9), np.sort(spread(r, 6)), r.normal(size=6)), (0, 1, 2)),
     Program(padded, lambda r: (r.normal(size=(3, 4)),)),
     Program(rolled, lambda r: (r.normal(size=(3, 4)),)),
     Program(products_with_zeros, lambda r: (WITH_ZEROS,)),

@@ -258,6 +258,8 @@ EXTERN = [
     Case("searchsorted", (in_order(6), floats(2, 3)), {"side": "left"}),
     Case("searchsorted", (floats(4), floats(), lambda rng: rng.permutation(4)), {"side": "right"}),
     Case("searchsorted", (in_order(2, 6), floats(2, 3)), {"side": "right", "stack": 1}),
+    Case("interp", (in_order(6), floats(2, 3), floats(6)), {}),
+    Case("interp", (in_order(2, 6), floats(2, 3), floats(2, 6)), {"stack": 1}),
 ]
 
 TABLES = (OTHER_ELEMENTWISE, MOVEMENT, REDUCTION, INDEXING, CONTRACTION, EXTERN)
