@@ -31,6 +31,7 @@ from npcompile.backends.cpu.memory import build_schedule
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, kind, short
 from npcompile.backends.cpu.product import product_text
+from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.schedule import Buffer, Schedule, dense_strides
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.registry import CompiledGraph, register_backend
@@ -42,6 +43,7 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    graph = by_rows(graph)
     return run_factored(factor(graph), graph, compile_pieces)
 
 
