@@ -82,7 +82,6 @@ class BackwardProgram:
     backward: Backward
     compile: Callable[[Graph], CompiledGraph]
     symbols: tuple[str, ...]  # names of the integers that `attach_backward` is given
-    leaves: tuple[int, ...]  # which of the program's arguments hold the contents of the leaves
     compiled: CompiledGraph | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -122,28 +121,36 @@ def attach_backward(
     program: BackwardProgram,
     outputs: Sequence[np.ndarray],
     leaves: Sequence[Tensor],
+    kept: Sequence[Tensor],
     arguments: Sequence[Any],
     saved: Sequence[Any],
     symbols: Sequence[int],
 ) -> list[Tensor]:
-    """Tensors around results of a program that was called with `arguments` and gave out `saved` for its gradients."""
+    """Tensors around results of a program that was called with `arguments` and gave out `saved` for its gradients.
+
+    These need the contents of the Tensors `kept` too.
+    """
     cut = program.backward.split
     sizes = dict(zip(program.symbols, symbols))
     values = [*(arguments[k] for k in cut.kept_inputs), *saved]
     shapes = [(x.shape, x.dtype) for x in outputs]
-    kept = [(x, x._version) for x, k in zip(leaves, program.leaves) if k in cut.kept_inputs]
+    versions = [(memory := x._storage.memory, memory.version) for x in kept]
 
-    def backward(cotangents: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-        for x, version in kept:
-            if x._version != version:
+    def require_unchanged() -> None:
+        for x, (memory, version) in zip(kept, versions):
+            if memory.version != version:
                 raise RuntimeError(
-                    f"a gradient needs a Tensor of shape {x.shape} that was changed in place since (version {x._version} "
+                    f"a gradient needs a Tensor of shape {x.shape} that was changed in place since (version {memory.version} "
                     f"instead of {version}). Change a copy (x = x + y in place of x += y), or change it after backward."
                 )
+
+    def backward(cotangents: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+        require_unchanged()
         given = [np.zeros(*like) if c is None else np.asarray(c, order="C") for c, like in zip(cotangents, shapes)]
         return list(program.run(*values, *given, *(sizes[s] for s in cut.backward.symbols)))
 
     def again(cotangents: Sequence[Value | None], inputs: Sequence[Value]) -> list[Value]:
+        require_unchanged()
         return program.replay(cotangents, inputs, arguments, sizes)
 
     return attach(outputs, leaves, backward, again)

@@ -17,7 +17,7 @@ from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tensor import enable_grad, from_numpy, lost, no_grad
+from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
@@ -262,15 +262,18 @@ class Emitter:
 
     def new_tensor(self, storage: Storage, value: TensorValue) -> str:
         """A Tensor without a gradient around a result of the graph."""
-        return self.variable(storage, f"{self.name_constant(from_numpy)}({self.storages[id(storage)]})")
+        return self.variable(storage, f"{self.name_constant(Tensor)}._of({self.storages[id(storage)]})")
 
-    def attach(self, program: str, results: list[int], leaves: list[str], symbols: list[str]) -> None:
-        """Make the Tensors that have a gradient, of the storages with the ids `results`."""
+    def attach(self, program: str, results: list[int], leaves: list[str], kept: list[str], symbols: list[str]) -> None:
+        """Make the Tensors that have a gradient, of the storages with the ids `results`.
+
+        `kept` are the Tensors whose contents the gradients need.
+        """
         names = [f"tensor_{k}" for k in range(len(results))]
         outputs = [self.storages[key] for key in results]
         attach, given = (
             self.name_constant(attach_backward),
-            (outputs, leaves, self.capture.builder.arguments, self.saved, symbols),
+            (outputs, leaves, kept, self.capture.builder.arguments, self.saved, symbols),
         )
         arguments = ", ".join(f"({''.join(f'{part}, ' for part in parts)})" for parts in given)
         self.lines.append(f"{', '.join(names)}, = {attach}({program}, {arguments})")

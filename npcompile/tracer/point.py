@@ -460,9 +460,10 @@ class CompiledFunction:
 
         arguments = capture.builder.arguments
         leaves = [t.source for t in backward.leaves if t.source is not None]
-        places = tuple(arguments.index(t.array.storage.source) for t in backward.leaves)
-        program = BackwardProgram(backward, compile, graph.symbols, places)
-        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, list(graph.symbols))
+        program = BackwardProgram(backward, compile, graph.symbols)
+        contents = [arguments[k] for k in backward.split.kept_inputs]
+        kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
+        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(graph.symbols))
 
     def compile_graph(self, graph: Graph, timings: dict[str, float]) -> CompiledGraph:
         log("graph_code", lambda: str(graph))

@@ -87,7 +87,11 @@ class Handle:
     @property
     def is_leaf(self) -> bool:
         """Was it made by the user, not computed from Tensors that require grad? Leaves get `.grad`."""
-        return not self.requires_grad or (not self._array.steps and self._storage.present.graph_node.is_leaf)
+        link = self._link
+        if link is None or not self.requires_grad:
+            return True
+        present: TapeNode = link.storage.present  # type: ignore[attr-defined]
+        return not link.steps and present.graph_node.leaf is not None
 
     @property
     def grad_fn(self) -> str | None:

@@ -261,6 +261,17 @@ def test_a_leaf_changed_before_backward() -> None:
             y.sum().backward()
 
 
+@pytest.mark.parametrize("change", ["eager", "compiled"])
+def test_an_operand_without_gradient_changed_before_backward(change: str) -> None:
+    increment = npc.compile(lambda a: np.add(a, 1, out=a)) if change == "compiled" else lambda a: a.fill(1)
+    for function in (lambda x, a: x * a, npc.compile(lambda x, a: x * a)):
+        x, a = vector(0), npc.tensor([1.0, 2.0, 3.0])
+        y = function(x, a)
+        increment(a)
+        with pytest.raises(RuntimeError, match="changed in place"):
+            y.sum().backward()
+
+
 def test_a_result_may_be_changed_before_backward() -> None:
     x = vector(0)
     y = npc.compile(lambda x: np.exp(x))(x)
