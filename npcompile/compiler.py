@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, find_backend
+from npcompile.devices import before_first_use, placed
 from npcompile.tracer.point import CompiledFunction, Options
 from npcompile.tracer.values import Transform
 
@@ -71,8 +72,8 @@ def compile(
         Tensors among them are inputs of the program. Generators, coroutines and functions that inspect themselves
         (`locals()`, frames) run as they are.
     backend
-        "cpu" (generated C), "eager" (the captured graph run by NumPy), a name given to `register_backend`, or a
-        callable `(graph, example_inputs) -> callable`.
+        "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
+        `register_backend`, or a callable `(graph, example_inputs) -> callable`.
     fullgraph
         Raise GraphBreakError, naming reason, line and hint, instead of running parts of the function natively.
     dynamic
@@ -113,7 +114,7 @@ def compile(
     known = compiled_function(function)
     if known is not None:
         function = known.user
-    return make_entry(function, Options(find_backend(backend), fullgraph, dynamic, mode))
+    return make_entry(function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode))
 
 
 def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:
@@ -145,7 +146,9 @@ def caller(function: Callable[..., Any]) -> types.FunctionType:
         return function(*args, **kwargs)
 
     assert isinstance(call, types.FunctionType)
-    call.__name__ = call.__qualname__ = f"{getattr(function, 'kind', 'call')}_{getattr(function, '__name__', 'function')}"
+    name = f"{getattr(function, 'kind', 'call')}_{getattr(function, '__name__', 'function')}"
+    call.__name__ = call.__qualname__ = name
+    call.__code__ = call.__code__.replace(co_name=name, co_qualname=name)
     return call
 
 
@@ -166,6 +169,9 @@ def reset() -> None:
     """Forget everything compiled in this process; the disk cache stays. Functions compile again when called."""
     for compiled in all_compiled():
         compiled.forget()
+
+
+before_first_use.append(reset)
 
 
 def disable(function: Callable[P, R]) -> Callable[P, R]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from npcompile.backends.registry import find_backend
 from npcompile.compiler import caller, make_entry, original
-from npcompile.tracer.point import Options
+from npcompile.tracer.point import GraphBreakError, Options
 from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
 
@@ -32,11 +32,38 @@ class TransformedFunction(Transform):
         entry = self._entry
         if entry is None:
             entry = self._entry = self._compile()
-        return entry(*args, **kwargs)
+        try:
+            return entry(*args, **kwargs)
+        except GraphBreakError as error:
+            raised = self._own_error(args, kwargs)
+            if raised is None:
+                raise
+            raise raised from error
+
+    def _own_error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+        """What the function raises by itself for these arguments: capture, which never raises, ended there."""
+        plain = PLAIN_ARGUMENTS.get(self.kind)
+        try:
+            if plain is not None:
+                self.function(*plain(args), **kwargs)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is the user's)
+            return error
+        return None
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options), self.function, updated=())
         return make_entry(caller(within), Options(find_backend("cpu"), fullgraph=True))
+
+
+# kind -> the arguments of the function itself, from those of the transformed one
+PLAIN_ARGUMENTS: dict[str, Callable[[tuple[Any, ...]], Sequence[Any]]] = {
+    "grad": lambda args: args,
+    "value_and_grad": lambda args: args,
+    "jacobian": lambda args: args,
+    "plain": lambda args: args,
+    "jvp": lambda args: args[0],
+    "pullback": lambda args: args[1:],
+}
 
 
 class WithinEntry(Transform):
