@@ -45,8 +45,12 @@ class Storage:
 
     def write(self, steps: Sequence[Step], value: Node) -> None:
         """Replace what the view `steps` shows by `value`."""
+        kinds = {step.kind for step in steps}
+        is_recorded = self.builder.records and "constant" not in kinds
+        if is_recorded and "variable" in kinds:
+            raise Decline("a Tensor that requires grad is changed in place", "Change a copy, or change it under npc.no_grad().")
         contents = updated(self.builder, self.node, steps, value)
-        if not self.builder.records or any(step.kind == "constant" for step in steps):  # the gradient is that of what was there
+        if not is_recorded:  # the gradient is that of what was there
             constant = self.builder.apply("alias", contents, name=None)
             contents = self.builder.apply("custom_gradient", constant, self.node, rule=unchanged)
         self.node = contents

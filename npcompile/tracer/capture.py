@@ -14,12 +14,12 @@ from npcompile.backends.overlap import OVERLAP
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.graph import Builder, Location, Node
+from npcompile.tensor_core.graph import Builder, Location, Node, topological
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
-from npcompile.tensor_core.transforms.reverse import gradients, is_constant, is_differentiable
+from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -376,6 +376,7 @@ class Capture:
 
     def require_no_overlap(self) -> None:
         """A written outside array must share no memory with another array that is read: guarded, or declined."""
+        self.require_no_gradient_written()
         arrays = list(self.by_identity.values())
         written = [source for source, array in arrays if array.storage.is_written]
         sources = [*written, *(source for source, array in arrays if not array.storage.is_written)]
@@ -389,6 +390,14 @@ class Capture:
         text = f"{self.name_constant(OVERLAP)}.are_disjoint({len(written)}, {', '.join(sources)})"
         self.disjoint = text, sources
         self.guard(text)
+
+    def require_no_gradient_written(self) -> None:
+        """A Tensor from outside into which a gradient is written belongs to the graph of its own memory from then on."""
+        if not self.grad_enabled or not self.leaves():
+            return
+        written = [t.array.storage.node for t, _ in self.tensors.values() if t.array.storage.is_written]
+        if not depending(topological(written), self.uses_of_leaves()).isdisjoint(written):
+            raise Decline("what requires grad is written into a Tensor from outside", "Make a new Tensor.")
 
 
 def is_supported(dtype: np.dtype) -> bool:

@@ -145,7 +145,6 @@ def plain_number(value: Any) -> Any:
 
 def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, TensorValue):
-        require_writable(capture, left)
         inplace(capture, symbol, left.array, as_array(right))
         return left
     right = as_array(right)
@@ -160,11 +159,6 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         left.items.extend(iterate(capture, right))
         return left
     return binary(capture, symbol.removesuffix("="), left, right)
-
-
-def require_writable(capture: Capture, x: TensorValue) -> None:
-    if x.requires_grad and capture.grad_enabled:
-        raise Decline("a Tensor that requires grad is changed in place")
 
 
 @through_tensors
@@ -522,7 +516,6 @@ def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
 
 def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
     if isinstance(container, TensorValue):
-        require_writable(capture, container)
         container = container.array
     match container:
         case Array():

@@ -209,7 +209,13 @@ def attach(
             known += [] if x is None else [x]
         return parts
 
-    program = program_node([i._node for i in inputs], tuple(outputs), vjp)
+    nodes = [i._node for i in inputs]
+    if len(outputs) == 1:
+        (data,), memory = outputs, Memory()
+        node = TapeNode("program", tuple(nodes), {}, meta_of(data), data, memory, True)
+        node.vjp = lambda g, out, *values: vjp((g,), (out,), *values)
+        return [kind._of(data, TapeArray(TapeStorage(data, memory, node), (), node.meta))]
+    program = program_node(nodes, tuple(outputs), vjp)
     return [output_of(kind, program, index) for index in range(len(outputs))]
 
 

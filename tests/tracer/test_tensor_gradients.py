@@ -10,7 +10,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.tracer.harness import default_input
-from tests.tracer.tensor_harness import check, count, leaf, same, with_gradient
+from tests.tracer.tensor_harness import check, count, leaf, same, with_gradient, without_gradient
 
 
 def vector(round: int, n: int = 3) -> Any:
@@ -87,6 +87,24 @@ def test_an_argument_that_was_computed_is_changed(given):
 def test_a_leaf_cannot_be_changed(x):
     x += 1
     return x
+
+
+@check(with_gradient, graphs=None, breaks=None)
+def test_a_view_of_a_leaf_cannot_be_changed(x):
+    x.T[0] = 1.0
+    return x
+
+
+@check(without_gradient, with_gradient, graphs=None, breaks=None)
+def test_a_gradient_is_written_into_an_argument(x, y):
+    x[0] = y[0] * 2
+    return x * 2
+
+
+@check(with_gradient, graphs=None, breaks=None)
+def test_gradients_of(x):
+    y = (x * x).sum()
+    return npc.gradients_of([y], [x])
 
 
 @check(with_gradient)

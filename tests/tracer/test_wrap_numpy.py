@@ -218,6 +218,20 @@ def test_tensors_keep_their_gradient_at_a_break(function: Any) -> None:
     assert known is not None and known.breaks
 
 
+def test_a_leaf_that_is_changed_loses_its_gradient() -> None:
+    def function(x):
+        y = x + 1
+        y *= 2
+        x *= 3
+        return x * y
+
+    x = leaf(default_input("x", 0))
+    with pytest.raises(npc.GraphBreakError, match="changed in place"):
+        npc.compile(npc.wrap_numpy(function), fullgraph=True)(x)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        npc.wrap_numpy(function)(x).sum().backward()
+
+
 def test_arrays_made_of_tensors_lose_their_gradient_at_a_break() -> None:
     def program(x):
         a = x.numpy() * 2
