@@ -10,6 +10,7 @@ from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends
 from npcompile.backends.registry import list_backends, register_backend
 from npcompile.compiler import compile, disable, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
+from npcompile.devices import device
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.tensors import (
@@ -30,8 +31,10 @@ from npcompile.tensors import (
     ones,
     ones_like,
     rand,
+    rand_like,
     randint,
     randn,
+    randn_like,
     relu,
     sigmoid,
     softmax,
@@ -56,6 +59,7 @@ __all__ = [
     "compile_times",
     "cond",
     "custom_gradient",
+    "device",
     "disable",
     "enable_grad",
     "explain",
@@ -79,8 +83,10 @@ __all__ = [
     "ones",
     "ones_like",
     "rand",
+    "rand_like",
     "randint",
     "randn",
+    "randn_like",
     "register_backend",
     "relu",
     "reset",

@@ -40,8 +40,10 @@ __all__ = [
     "ones",
     "ones_like",
     "rand",
+    "rand_like",
     "randint",
     "randn",
+    "randn_like",
     "relu",
     "sigmoid",
     "softmax",
@@ -88,6 +90,16 @@ def rand(*shape: int, dtype: Any = None, device: str = "cpu", requires_grad: boo
 def randn(*shape: int, dtype: Any = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
     """Normal numbers of mean 0 and variance 1, from NumPy's global stream: `randn(2, 3)`. float64 unless `dtype` is given."""
     return random(np.random.standard_normal, shape, dtype, device, requires_grad)
+
+
+def rand_like(x: Any, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1) of the shape and dtype of `x`."""
+    return rand(*np.shape(x), dtype=x.dtype, requires_grad=requires_grad)
+
+
+def randn_like(x: Any, requires_grad: bool = False) -> Tensor:
+    """Normal numbers of mean 0 and variance 1 of the shape and dtype of `x`."""
+    return randn(*np.shape(x), dtype=x.dtype, requires_grad=requires_grad)
 
 
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = int, device: str = "cpu") -> Tensor:

@@ -210,3 +210,11 @@ def test_random_numbers_are_numpys_stream() -> None:
     same(made[2], np.random.randint(0, 10, (3,)))
     same(made[3], np.float64(np.random.randn()))
     assert made[3].requires_grad
+
+
+def test_random_numbers_like_a_tensor() -> None:
+    x = npt.zeros((2, 3), dtype=np.float32)
+    for make in (npt.rand_like, npt.randn_like):
+        made = make(x, requires_grad=True)
+        assert (made.shape, made.dtype, made.requires_grad) == (x.shape, x.dtype, True)
+        assert not np.array_equal(made.detach().numpy(), make(x).numpy())
