@@ -1,0 +1,330 @@
+"""The CUDA backend: a graph becomes the CPU's schedule and kernels, these become Triton, and CuPy runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.backend import lower
+from npcompile.backends.cpu.contraction import factor, run_factored
+from npcompile.backends.cpu.memory import build_schedule
+from npcompile.backends.cpu.schedule import Buffer, dense_strides, estimate
+from npcompile.backends.cuda.compiler import Request
+from npcompile.backends.cuda.device import Device, current_device
+from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
+from npcompile.backends.cuda.plan import plan_kernel
+from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
+from npcompile.backends.eager import compile_eager
+from npcompile.backends.registry import CompiledGraph, may_not_return
+from npcompile.tensor_core.graph import Graph, Node, bind
+from npcompile.tensor_core.meta import TensorMeta
+
+WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
+
+
+class BadIndex(Exception):
+    """A kernel met an index out of bounds; nothing is written yet."""
+
+
+def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+    """Compile `graph` for the current CUDA device. Takes NumPy arrays, which are moved there and back, or CuPy's.
+
+    Raises NoDevice. Floating-point errors are not seen on the device: where NumPy would raise one, NumPy runs.
+    """
+    return compile_for(graph, current_device())
+
+
+def compile_for(graph: Graph, device: Device) -> CompiledGraph:
+    return run_factored(factor(graph), graph, lambda g: compile_program(g, device))
+
+
+def compile_program(graph: Graph, device: Device) -> CompiledGraph:
+    """Compile a graph as it is written."""
+    started = time.perf_counter()
+    kernels: list[Kernels] = []
+    written = {index for index, _ in graph.writes}
+    on_host = compile_eager(graph, ())
+
+    def compile_piece(part: Graph) -> Runner:
+        made = Kernels(part)
+        try:
+            made.prepare()
+        except NotPrintable:
+            return numpy_runner(part)
+        kernels.append(made)
+        return made.run
+
+    def compile_inside(part: Graph) -> CompiledGraph:
+        return compile_for(part, device)
+
+    run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)
+
+    def call(*args: Any) -> tuple[Any, ...]:
+        inputs, symbols = args[: len(graph.inputs)], args[len(graph.inputs) :]
+        stays = any(map(device.is_array, inputs))
+        if graph.checks and may_not_return() and not stays:
+            return on_host.call(*args)
+        given = [move(device, x, n, k in written) for k, (x, n) in enumerate(zip(inputs, graph.inputs))]
+        try:
+            results = run(device, given, symbols)
+        except BadIndex:
+            if stays:
+                raise IndexError("an index is out of bounds") from None
+            return on_host.call(*args)  # NumPy's own error
+        sizes = dict(zip(graph.symbols, symbols))
+        if stays:
+            outputs = tuple(results)
+        else:
+            outputs = tuple(fetch(device, x, meta, sizes) for x, meta in zip(results, graph.metas))
+        for index, _ in graph.writes:
+            if not device.is_array(inputs[index]):
+                inputs[index][...] = fetch(device, given[index], graph.inputs[index].meta.with_(boxed=True), sizes)
+        return outputs
+
+    seconds = {"schedule": time.perf_counter() - started}
+    source = "\n".join(p.text for k in kernels for plan in k.prepare().plans for p in plan.programs)
+    names = tuple(plan.kernel.name for k in kernels for plan in k.prepare().plans)
+    return CompiledGraph(call, source, names, seconds)
+
+
+def numpy_runner(graph: Graph) -> Runner:
+    """A piece by NumPy, on copies."""
+    call = compile_eager(graph, ()).call
+
+    def run(device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        copies = [to_host(device, x) for x in inputs]
+        results = [on_device(device, x) for x in call(*copies, *symbols)]
+        for index, _ in graph.writes:
+            inputs[index][...] = on_device(device, copies[index])
+        return results
+
+    return run
+
+
+def move(device: Device, value: Any, node: Node, is_written: bool) -> Any:
+    """An input on the device: a dense array in the memory order that its meta has. What is 0-D and only read stays."""
+    if device.is_array(value):
+        return value
+    array = np.asarray(value, node.dtype)
+    if not array.ndim and not is_written:
+        return array
+    order = memory_order(node.meta)
+    dense = np.ascontiguousarray(array.transpose(order)).reshape([array.shape[a] for a in order])
+    return device.upload(dense.transpose(np.argsort(order)))
+
+
+def memory_order(meta: TensorMeta) -> list[int]:
+    """Axes from the outermost in memory to the innermost."""
+    strides = dense_strides(meta)
+    return sorted(range(meta.ndim), key=lambda a: (-estimate(strides[a]), a))
+
+
+def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int]) -> Any:
+    """A fresh NumPy array with the memory order of `meta`, or a NumPy scalar."""
+    value = on_device(device, value)
+    strides = bind(dense_strides(meta), sizes)
+    order = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
+    prototype = np.empty([value.shape[a] for a in order], meta.dtype).transpose(np.argsort(order)) if order else None
+    out = np.empty((), meta.dtype) if prototype is None else np.empty_like(prototype, order="K")
+    if not has_strides(value, out.strides):
+        dense = device.empty(out.shape, out.dtype, out.strides)
+        dense[...] = value
+        value = dense
+    device.download(value, out)
+    return out if meta.boxed else out[()]
+
+
+# --- kernels
+
+
+@dataclass(slots=True, eq=False)
+class Prepared:
+    """A graph as kernels, for inputs that are dense or not, and 0-D inputs in memory or not."""
+
+    graph: Graph
+    buffers: list[Buffer]
+    plans: list[Plan]
+    check_after: int  # the last kernel that can meet a bad index; -1 when none can
+    launchers: dict[tuple, Any] = field(default_factory=dict)
+    literals: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph, dense: frozenset[int], on_device: frozenset[int]) -> Prepared:
+        graph = with_dense_inputs(graph, dense)
+        schedule = build_schedule(graph)
+        kernels = lower(schedule)
+        literals = {b.name: b for k in kernels for b in k.literals}
+        buffers = [*schedule.buffers, *literals.values()]
+        types = {b.name: b.dtype for b in buffers}
+        pointers = frozenset(f"x{k}" for k in on_device)
+        plans = [plan_kernel(k, types, graph.symbols, pointers) for k in kernels]
+        last = max((number for number, k in enumerate(kernels) if k.can_fail), default=-1)
+        return cls(graph, buffers, plans, last)
+
+
+def with_dense_inputs(graph: Graph, dense: frozenset[int]) -> Graph:
+    """The same program on copies of some inputs without gaps between elements."""
+    made: dict[Node, Node] = {}
+    for k, node in enumerate(graph.inputs):
+        strides = dense_strides(node.meta) if k in dense else node.meta.strides
+        made[node] = replace(node, params={"index": k}, meta=node.meta.with_(strides=strides, weak=False))
+    for node in graph.nodes:
+        if node.op != "input":
+            made[node] = replace(node, inputs=tuple(made[i] for i in node.inputs))
+    return replace(
+        graph,
+        inputs=tuple(made[n] for n in graph.inputs),
+        outputs=tuple(made[n] for n in graph.outputs),
+        writes=tuple((k, made[n]) for k, n in graph.writes),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Kernels:
+    """One piece of a program: its kernels for each way in which inputs come."""
+
+    graph: Graph
+    prepared: dict[tuple[frozenset[int], frozenset[int]], Prepared] = field(default_factory=dict)
+
+    def prepare(self, strided: frozenset[int] = frozenset(), scalars: frozenset[int] = frozenset()) -> Prepared:
+        """For inputs that are dense but `strided`, and 0-D ones passed by value but `scalars`, which are in memory."""
+        dense = frozenset(range(len(self.graph.inputs))) - strided
+        key = (dense, scalars)
+        if key not in self.prepared:
+            self.prepared[key] = Prepared.of(self.graph, dense, scalars)
+        return self.prepared[key]
+
+    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        graph = self.graph
+        sizes = dict(zip(graph.symbols, symbols))
+        strided, scalars, copies = set(), set(), {}
+        given = list(inputs)
+        written = {index for index, _ in graph.writes}
+        for k, (x, node) in enumerate(zip(inputs, graph.inputs)):
+            if not node.meta.ndim and k not in written:
+                if device.is_array(x):
+                    scalars.add(k)
+            elif not device.is_array(x):
+                given[k] = copies[k] = on_device(device, x)
+            elif not has_strides(x, bind(dense_strides(node.meta), sizes)):
+                if has_strides(x, bind(node.meta.strides, sizes)) and not any(s % x.itemsize for s in x.strides):
+                    strided.add(k)
+                else:  # not as the program was promised: through a copy
+                    given[k] = copies[k] = device.empty(x.shape, node.dtype, bind(dense_strides(node.meta), sizes))
+                    given[k][...] = x
+        prepared = self.prepare(frozenset(strided), frozenset(scalars))
+        results = run_prepared(prepared, device, given, sizes)
+        for k in written & copies.keys():
+            inputs[k][...] = given[k]
+        return results
+
+
+def has_strides(array: Any, strides: Sequence[int]) -> bool:
+    return not array.size or all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, strides))
+
+
+def run_prepared(prepared: Prepared, device: Device, inputs: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
+    """Launch every kernel on the current stream."""
+    memory: dict[str, Any] = {}
+    wide = False
+    for b in prepared.buffers:
+        shape, strides = bind(b.shape, sizes), bind(b.strides, sizes)
+        wide |= sum(abs(s) * max(n - 1, 0) for n, s in zip(shape, strides)) // b.dtype.itemsize >= WIDE
+        if b.kind == "input":
+            memory[b.name] = inputs[b.number]
+        elif b.kind == "output":  # the buffer may have the shape that the result had before it was reshaped
+            meta = prepared.graph.metas[b.number]
+            memory[b.name] = device.empty(bind(meta.shape, sizes), b.dtype, bind(dense_strides(meta), sizes))
+        elif b.kind == "temporary":
+            memory[b.name] = device.empty(shape, b.dtype, strides)
+        elif b.kind == "literal":
+            if b.name not in prepared.literals:
+                data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
+                prepared.literals[b.name] = device.upload(data.copy())
+            memory[b.name] = prepared.literals[b.name]
+    for k, x in enumerate(inputs):
+        memory.setdefault(f"x{k}", x)
+    if prepared.check_after >= 0:
+        memory["error"] = device.zeros(1, np.dtype(np.int32))
+    work: list[tuple[int, Launch]] = [(n, launch) for n, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
+    launchers = launchers_for(prepared, device, [launch for _, launch in work], memory, sizes, wide)
+    checked = False
+    for (number, launch), launcher in zip(work, launchers):
+        if not checked and number > prepared.check_after >= 0:
+            check(device, memory["error"])
+            checked = True
+        for room in launch.scratch:
+            memory.setdefault(f"{number} {room.name}", device.empty((room.bytes,), np.dtype(np.uint8), (1,)))
+        arguments = [argument(device, p, memory, sizes, number) for p in launch.program.parameters]
+        launcher(launch.tile.grid, *arguments)
+    if not checked and prepared.check_after >= 0:
+        check(device, memory["error"])
+    return [memory[f"out{k}"] for k in range(len(prepared.graph.outputs))]
+
+
+def check(device: Device, error: Any) -> None:
+    flag = np.empty(1, np.int32)
+    device.download(error, flag)
+    if flag[0]:
+        raise BadIndex
+
+
+def argument(device: Device, parameter: Parameter, memory: dict[str, Any], sizes: dict[str, int], number: int) -> Any:
+    match parameter.role:
+        case "size":
+            return sizes[parameter.source]
+        case "scalar":
+            name, _, part = parameter.source.partition("_")
+            value = memory[name][()]
+            return value.real if part == "r" else value.imag if part == "i" else value
+        case "scratch":
+            return device.address(memory[f"{number} {parameter.source}"])
+        case "error":
+            return device.address(memory["error"])
+        case _:
+            return device.address(memory[parameter.source])
+
+
+def launchers_for(
+    prepared: Prepared, device: Device, work: Sequence[Launch], memory: dict[str, Any], sizes: dict[str, int], wide: bool
+) -> list[Any]:
+    """What launches each program, compiled together where they are new."""
+    keys, missing = [], {}
+    for launch in work:
+        tile = launch.tile
+        wide_here = wide or tile.grid * tile.block * tile.rows * tile.steps >= WIDE
+        divisible = tuple(k for k, p in enumerate(launch.program.parameters) if is_divisible(device, p, memory, sizes))
+        key = (launch.program, replace(tile, grid=0), wide_here, divisible)
+        keys.append(key)
+        if key not in prepared.launchers:
+            missing[key] = Request(
+                launch.program.name,
+                launch.program.with_tile(tile, wide_here),
+                signature(launch, wide_here),
+                divisible,
+                tile.warps,
+            )
+    if missing:
+        prepared.launchers.update(zip(missing, device.load(list(missing.values()))))
+    return [prepared.launchers[key] for key in keys]
+
+
+def signature(launch: Launch, wide: bool) -> tuple[tuple[str, str], ...]:
+    index = "i64" if wide else "i32"
+    return tuple((p.name, index if p.type == "INDEX" else p.type) for p in launch.program.parameters)
+
+
+def is_divisible(device: Device, parameter: Parameter, memory: dict[str, Any], sizes: dict[str, int]) -> bool:
+    """Is this address, or size, known to be a multiple of 16? Then memory is read in wide pieces."""
+    match parameter.role:
+        case "size":
+            return sizes[parameter.source] % 16 == 0
+        case "buffer":
+            return device.address(memory[parameter.source]) % 16 == 0
+        case "literal" | "scratch" | "error":
+            return True
+    return False

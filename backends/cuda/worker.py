@@ -1,0 +1,59 @@
+"""A process that compiles Triton: one JSON request a line on stdin, one answer a line on stdout.
+
+Run as a file by `compiler.py`. It imports Triton and never torch, and needs no GPU.
+"""
+
+import base64
+import json
+import linecache
+import os
+import re
+import sys
+import traceback
+from typing import Any
+
+
+def compile_one(request: dict[str, Any]) -> dict[str, Any]:
+    """The cubin of one Triton function, and what launching it takes."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    source, name = request["source"], request["name"]
+    filename = f"<npcompile {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    namespace: dict[str, Any] = {"__name__": filename}
+    exec(compile(source, filename, "exec"), namespace)
+    attributes = {(k,): [["tt.divisibility", 16]] for k in request["divisible"]}
+    made = triton.compile(
+        ASTSource(namespace[name], dict(request["signature"]), {}, attributes),
+        target=GPUTarget("cuda", request["architecture"], 32),
+        options={"num_warps": request["warps"], "enable_fp_fusion": False, "enable_reflect_ftz": False},
+    )
+    metadata = made.metadata
+    assert not getattr(metadata, "global_scratch_size", 0), "the kernel wants scratch memory"
+    entry = made.asm["ptx"].split(".entry", 1)[1].split("{", 1)[0]
+    return {
+        "cubin": base64.b64encode(made.asm["cubin"]).decode(),
+        "name": metadata.name,
+        "warps": metadata.num_warps,
+        "shared": metadata.shared,
+        "parameters": len(re.findall(r"\.param\s", entry)),
+    }
+
+
+def serve() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a compiler prints is no answer
+    sys.modules["torch"] = None  # type: ignore[assignment]  # Triton imports it where it finds it, which takes seconds
+    for line in sys.stdin:
+        try:
+            answer = compile_one(json.loads(line))
+        except Exception:  # noqa: BLE001  (raised again by whoever asked)
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve()

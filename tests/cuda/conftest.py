@@ -1,0 +1,19 @@
+"""Tests of the CUDA backend: Triton's interpreter here; those marked `gpu` need a device."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+collect_ignore: list[str] = []
+if importlib.util.find_spec("triton") is None:
+    collect_ignore += [f"test_{name}.py" for name in ("primitives", "random_graphs", "kernels", "programs", "compile")]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs a CUDA device, CuPy and Triton")
+
+
+def pytest_report_header() -> list[str]:
+    return ["tests/cuda: without Triton (extra cuda12 or cuda13) only what needs none runs"] if collect_ignore else []

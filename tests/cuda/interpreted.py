@@ -1,0 +1,162 @@
+"""A device without a GPU: memory is NumPy's, and Triton's interpreter runs the kernels.
+
+Import this before anything imports triton: the interpreter is chosen when functions are decorated.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import triton.language as tl
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+from npcompile.backends.cuda.compiler import Request
+
+
+def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
+    """Triton 3.6's own makes integers of booleans that it does not take for booleans afterwards."""
+    return TensorHandle(np.full(block.shape, np.ravel(value.data)[0], value.data.dtype), value.dtype.scalar)
+
+
+def get_all_ones_value(self: InterpreterBuilder, dtype: Any) -> TensorHandle:
+    """Its own asks NumPy for an unsigned -1."""
+    kind = np.dtype(
+        bool if dtype.scalar.is_int1() else NUMPY_NAMES[f"*{str(dtype.scalar).replace('int', 'i').replace('ui', 'u')}"]
+    )
+    return TensorHandle(np.invert(np.zeros(1, kind)), dtype.scalar)
+
+
+InterpreterBuilder.create_splat = create_splat
+InterpreterBuilder.get_all_ones_value = get_all_ones_value
+
+NAMES = {"pow": "power", "rint": "rint", "sqrt": "sqrt"}
+NAMES |= {f"a{f}": f"arc{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")} | {"atan2": "arctan2"}
+
+
+class Libdevice:
+    """NVIDIA's functions by NumPy's: the interpreter has none."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(np, NAMES.get(name, name))
+
+        def call(*tensors: Any) -> Any:
+            with np.errstate(all="ignore"):
+                data = function(*(t.handle.data for t in tensors))
+            shaped = max(tensors, key=lambda t: np.size(t.handle.data))
+            data = np.asarray(data, shaped.handle.data.dtype)
+            return tl.tensor(TensorHandle(data, tensors[0].handle.dtype), shaped.type)
+
+        return call
+
+
+class Memory:
+    """An address dressed as the tensor that the interpreter asks for."""
+
+    def __init__(self, address: int, dtype: str):
+        self.address, self.dtype, self.shape = address, dtype, (1,)
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def untyped_storage(self) -> Memory:
+        return self
+
+    cpu = untyped_storage
+
+    def copy_(self, other: Memory) -> None:
+        pass
+
+    def set_(self, *_: Any) -> Memory:
+        return self
+
+    def new_empty(self, *_: Any, **__: Any) -> Memory:
+        return self
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        return (1,)
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+
+NUMPY_NAMES = {"*fp16": "float16", "*fp32": "float32", "*fp64": "float64"}
+NUMPY_NAMES |= {f"*{k}{n}": f"{'u' if k == 'u' else ''}int{n}" for k in "iu" for n in (8, 16, 32, 64)}
+
+
+class InterpretedDevice:
+    """See npcompile.backends.cuda.device.Device."""
+
+    library = np
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []  # everything that was loaded
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, DeviceArray)
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> DeviceArray:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = np.full(size + 64, 0xA5, np.uint8)  # what is not written shows
+        aligned = memory[-memory.ctypes.data % 16 :]
+        return np.ndarray(tuple(shape), dtype, aligned, strides=tuple(strides)).view(DeviceArray)
+
+    def zeros(self, size: int, dtype: np.dtype) -> DeviceArray:
+        return np.zeros(size, dtype).view(DeviceArray)
+
+    def upload(self, host: np.ndarray) -> DeviceArray:
+        array = self.empty(host.shape, host.dtype, host.strides)
+        array[...] = host
+        return array
+
+    def download(self, array: DeviceArray, out: np.ndarray) -> None:
+        assert all(n == 1 or a == b for n, a, b in zip(out.shape, array.strides, out.strides)) or not out.size
+        out[...] = array
+
+    def address(self, array: DeviceArray) -> int:
+        return array.__array_interface__["data"][0]
+
+    def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
+        self.requests += requests
+        return [interpret(request) for request in requests]
+
+
+class DeviceArray(np.ndarray):
+    """Told from arrays of the host by its type alone."""
+
+
+def range_of(*limits: Any) -> range:
+    """The interpreter's own asks NumPy for the integer of an array of one element, which NumPy 2.5 refuses."""
+    return range(*(n.handle.data.item() if isinstance(n, tl.tensor) else n for n in limits))
+
+
+def interpret(request: Request) -> Callable[..., None]:
+    filename = f"<interpreted {request.name} {id(request)}>"
+    linecache.cache[filename] = (len(request.source), None, request.source.splitlines(True), filename)
+    namespace: dict[str, Any] = {"__name__": filename}
+    exec(compile(request.source, filename, "exec"), namespace)
+    namespace["libdevice"] = Libdevice()
+    namespace["range"] = range_of
+    types = [t for _, t in request.signature]
+
+    def launch(grid: int, *arguments: Any) -> None:
+        given = [
+            Memory(a, NUMPY_NAMES[t]) if t.startswith("*") else float(a) if t == "fp64" else int(a)
+            for a, t in zip(arguments, types, strict=True)
+        ]
+        for k, t in enumerate(types):
+            if t.startswith("*") and k in request.divisible:
+                assert arguments[k] % 16 == 0
+        with np.errstate(all="ignore"):
+            namespace[request.name][(grid,)](*given)
+
+    return launch
