@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     parts.append(table("", [*(s.name for s in sides), "target / got"], rows))
     if chosen.memory:
         peaks = [(p.title, [memory_cell(p, s) for s in sides]) for p in programs]
-        parts.append("MiB that five steps add to the most that the process had before them.")
+        parts.append("MiB: the most during five steps, the first among them, less what the process had before.")
         parts.append(table("", [s.name for s in sides], peaks))
     text = "\n\n".join(parts) + "\n"
     print(text)
