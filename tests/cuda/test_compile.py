@@ -1,0 +1,117 @@
+"""Generated texts compiled to machine code for an H100 or H200, by the workers and without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cuda import compiler
+from npcompile.backends.cuda.compiler import Binary, CompileFailed, Request, compile_all
+from npcompile.backends.cuda.primitives import is_native
+from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.op import OPS
+from tests.cuda.interpreted import InterpretedDevice
+from tests.cuda.test_kernels import array, softmax
+
+from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
+
+DOUBLE = """import triton
+import triton.language as tl
+
+@triton.jit
+def double(x):
+    tl.store(x, tl.load(x) * 2)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPCOMPILE_CACHE_DIR", str(tmp_path))
+    compiler.cubin_cache.cache_clear()
+
+
+class CompilingDevice(InterpretedDevice):
+    """Compiles what it loads, and launches nothing."""
+
+    def load(self, requests):  # type: ignore[no-untyped-def]
+        self.binaries: list[Binary] = compile_all(requests, 90)
+        return [lambda *_: None for _ in requests]
+
+
+def compiled(graph: Graph, *arrays: np.ndarray) -> list[Binary]:
+    device = CompilingDevice()
+    compile_for(graph, device)(*arrays)
+    return device.binaries
+
+
+def test_forms_of_kernels() -> None:
+    builder = Builder()
+    x = array(builder, 130, 1000, dtype=np.dtype(np.float32))
+    results = [softmax(builder, x), builder.apply("sin", builder.apply("permute", x, axes=(1, 0)))]
+    results += [builder.apply("reduce", x, reducer=r, axes=a) for r in ("add", "maximum") for a in ((0,), (1,), (0, 1))]
+    results += [builder.apply("arg_reduce", x, which="max", axis=a) for a in (0, 1)]
+    results += [builder.apply("scan", x, reducer="add", axis=a) for a in (0, 1)]
+    made = compiled(builder.finish(results), np.zeros((130, 1000), np.float32))
+    assert len(made) >= 8
+    assert all(b.cubin[:4] == b"\x7fELF" and b.hidden == 2 and b.shared < 48 * 1024 for b in made)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "?bhilBHILefdFD"], ids=lambda d: d.name)
+def test_every_primitive(dtype: np.dtype) -> None:
+    builder = Builder()
+    x, y = (builder.input(TensorMeta((64,), dtype)) for _ in range(2))
+    results = []
+    for name, op in OPS.items():
+        if op.kind == "elementwise" and name not in ("cast", "bitcast", "where", "ldexp", "complex"):
+            try:
+                node = builder.apply(name, *(x, y)[: op.numpy.nin if op.numpy else 1])
+            except (Decline, TypeError, AssertionError):
+                continue
+            results += [node] if is_native(node) else []
+    results += [builder.apply("cast", x, dtype=np.dtype(c)) for c in "?bhilBHILefdFD"]
+    zeros = np.zeros(64, dtype)
+    assert compiled(builder.finish(results), zeros, zeros)
+
+
+def test_second_time_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request("double", DOUBLE, (("x", "*fp32"),))
+    (first,) = compile_all([request], 90)
+    monkeypatch.setattr(compiler, "workers", lambda: pytest.fail("compiled again"))
+    assert compile_all([request], 90) == [first]
+
+
+def test_another_architecture_is_another_entry() -> None:
+    request = Request("double", DOUBLE, (("x", "*fp32"),))
+    assert compile_all([request], 80)[0].cubin != compile_all([request], 90)[0].cubin
+
+
+def test_errors_come_back_with_the_text() -> None:
+    wrong = DOUBLE.replace("tl.load(x)", "tl.no_such_function(x)")
+    with pytest.raises(CompileFailed, match="(?s)no_such_function.*def double"):
+        compile_all([Request("double", wrong, (("x", "*fp32"),))], 90)
+
+
+def test_a_worker_that_dies_is_replaced() -> None:
+    dies = "import os\nos._exit(3)\n" + DOUBLE
+    with pytest.raises(CompileFailed, match="died with status 3"):
+        compile_all([Request("double", dies, (("x", "*fp32"),))], 90)
+    assert compile_all([Request("double", DOUBLE, (("x", "*fp64"),))], 90)
+
+
+def test_triton_and_torch_stay_out_of_this_process(tmp_path: Path) -> None:
+    program = f"""
+import sys
+sys.modules["torch"] = None
+from npcompile.backends.cuda.compiler import Request, compile_all
+print(len(compile_all([Request("double", {DOUBLE!r}, (("x", "*fp32"),))], 90)), "triton" in sys.modules)
+"""
+    environment = os.environ | {"NPCOMPILE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["1", "False"], ran.stderr
