@@ -211,3 +211,10 @@ def test_python_integers_do_not_wrap(x, n):
 @check(np.arange(3.0), lambda round: 2**31 - 1 - round)
 def test_python_integers_beyond_int64_become_floats(x, n):
     return x * (n**3), n * n * 2 + n * n * 3
+
+
+@check(VECTOR, lambda round: round)
+def test_a_dict_that_a_call_makes_is_new_each_time(x, k):
+    seen = dict.fromkeys(())
+    opaque(seen)[k] = x.size
+    return len(seen)
