@@ -130,8 +130,20 @@ class InterpretedDevice:
         return [interpret(request) for request in requests]
 
 
+makers: list[Callable[[], Any]] = [InterpretedDevice]  # the last one makes the device of a test
+
+
+def make_device() -> Any:
+    return makers[-1]()
+
+
 class DeviceArray(np.ndarray):
     """Told from arrays of the host by its type alone."""
+
+
+def double(value: float) -> tl.tensor:
+    """A floating-point argument, which the interpreter leaves a Python number."""
+    return tl.tensor(TensorHandle(np.array([value], np.float64), tl.float64), tl.float64)
 
 
 def range_of(*limits: Any) -> range:
@@ -150,7 +162,7 @@ def interpret(request: Request) -> Callable[..., None]:
 
     def launch(grid: int, *arguments: Any) -> None:
         given = [
-            Memory(a, NUMPY_NAMES[t]) if t.startswith("*") else float(a) if t == "fp64" else int(a)
+            Memory(a, NUMPY_NAMES[t]) if t.startswith("*") else double(a) if t == "fp64" else int(a)
             for a, t in zip(arguments, types, strict=True)
         ]
         for k, t in enumerate(types):

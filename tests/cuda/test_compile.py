@@ -94,7 +94,7 @@ def test_another_architecture_is_another_entry() -> None:
 
 def test_errors_come_back_with_the_text() -> None:
     wrong = DOUBLE.replace("tl.load(x)", "tl.no_such_function(x)")
-    with pytest.raises(CompileFailed, match="(?s)no_such_function.*def double"):
+    with pytest.raises(CompileFailed, match=r"(?s)no_such_function.*def double"):
         compile_all([Request("double", wrong, (("x", "*fp32"),))], 90)
 
 

@@ -10,7 +10,7 @@ import pytest
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node
-from tests.cuda.interpreted import InterpretedDevice
+from tests.cuda.interpreted import make_device
 
 from npcompile.backends.cuda import plan  # isort: skip  # after the interpreter is chosen
 from npcompile.backends.cuda.backend import compile_for  # isort: skip
@@ -41,7 +41,7 @@ def by_softmax(x: np.ndarray) -> np.ndarray:
 
 
 def run(graph: Graph, *arrays: Any) -> tuple[tuple[Any, ...], list[str]]:
-    device = InterpretedDevice()
+    device = make_device()
     return compile_for(graph, device)(*arrays), [r.name for r in device.requests]
 
 
@@ -72,7 +72,7 @@ def test_one_program_for_all_lengths_of_rows(monkeypatch: pytest.MonkeyPatch) ->
     builder = Builder()
     m: Dim = builder.env.symbol("m", 10, at_least=2)
     graph = builder.finish([softmax(builder, array(builder, 4, m))])
-    device = InterpretedDevice()
+    device = make_device()
     compiled = compile_for(graph, device)
     for size in (10, 11, 64, 65, 150):
         x = np.random.default_rng(size).standard_normal((4, size))
@@ -167,7 +167,7 @@ def test_sums_of_nothing_and_of_negative_zeros(size: int) -> None:
     x = array(builder, 2, n)
     graph = builder.finish([builder.apply("reduce", x, reducer="add", axes=axes) for axes in ((1,), (0, 1))])
     data = np.full((2, size), -0.0)
-    rows, whole = compile_for(graph, InterpretedDevice())(data, size)
+    rows, whole = compile_for(graph, make_device())(data, size)
     np.testing.assert_array_equal(np.signbit(rows), [size > 0] * 2)
     assert np.signbit(whole) == (size > 0)
 
@@ -210,7 +210,7 @@ def test_transposed_operands_in_square_tiles() -> None:
 
 @pytest.mark.parametrize("view", [np.s_[::-1], np.s_[::2, 1::3], np.s_[:, ::-2]], ids=str)
 def test_arrays_of_the_device_are_read_where_they_are(view: Any) -> None:
-    device = InterpretedDevice()
+    device = make_device()
     x = device.upload(np.arange(80.0).reshape(8, 10))[view]
     builder = Builder()
     node = builder.input(TensorMeta(x.shape, x.dtype, x.strides))

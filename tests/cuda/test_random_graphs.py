@@ -8,7 +8,7 @@ import pytest
 
 from tests.cpu.random_graphs import RandomGraph
 from tests.cpu.test_random_graphs import COUNT, check
-from tests.cuda.interpreted import InterpretedDevice
+from tests.cuda.interpreted import make_device
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
 
@@ -18,13 +18,13 @@ SEEDS = range(100, 148)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fixed_sizes(seed: int) -> None:
     graph = replace(RandomGraph(seed, COUNT, is_dynamic=False).build(), checks=frozenset())
-    check(graph, {}, compile_for(graph, InterpretedDevice()), seed)
+    check(graph, {}, compile_for(graph, make_device()), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_symbolic_sizes(seed: int) -> None:
     graph = replace(RandomGraph(seed, COUNT, is_dynamic=True).build(), checks=frozenset())
-    compiled = compile_for(graph, InterpretedDevice())
+    compiled = compile_for(graph, make_device())
     for n, m in ((4, 3), (5, 7), (12, 40)):
         assert graph.env is not None
         if all(eval(guard, {}, {"n": n, "m": m}) for guard in graph.env.guards):
