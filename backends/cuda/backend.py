@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.tensor_core.graph import Graph, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
 
+MOST_RECIPES = 64  # sizes remembered for one program
 WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
 
 
@@ -141,6 +142,25 @@ def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int]) -
 # --- kernels
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch."""
+
+    launcher: Callable[..., None]
+    grid: int
+    arguments: tuple[tuple[str | None, str | None, Any], ...]
+    checks: bool  # is it the first that must not run after a bad index?
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A run for given sizes: what is allocated, and launched."""
+
+    allocated: list[tuple[str, tuple[int, ...], np.dtype, tuple[int, ...]]]
+    steps: list[Step]
+    checks_last: bool
+
+
 @dataclass(slots=True, eq=False)
 class Prepared:
     """A graph as kernels, for inputs that are dense or not, and 0-D inputs in memory or not."""
@@ -151,6 +171,7 @@ class Prepared:
     check_after: int  # the last kernel that can meet a bad index; -1 when none can
     launchers: dict[tuple, Any] = field(default_factory=dict)
     literals: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[tuple, Recipe] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, dense: frozenset[int], on_device: frozenset[int]) -> Prepared:
@@ -229,41 +250,82 @@ def has_strides(array: Any, strides: Sequence[int]) -> bool:
 
 def run_prepared(prepared: Prepared, device: Device, inputs: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
     """Launch every kernel on the current stream."""
-    memory: dict[str, Any] = {}
+    memory: dict[str, Any] = {f"x{k}": x for k, x in enumerate(inputs)}
+    aligned = tuple([device.is_array(x) and device.address(x) % 16 == 0 for x in inputs])
+    key = (tuple(sizes.values()), aligned)
+    recipe = prepared.recipes.get(key)
+    if recipe is None:
+        if len(prepared.recipes) >= MOST_RECIPES:
+            prepared.recipes.clear()
+        recipe = prepared.recipes[key] = recipe_for(prepared, device, memory, sizes)
+    memory |= prepared.literals
+    for name, shape, dtype, strides in recipe.allocated:
+        memory[name] = device.empty(shape, dtype, strides)
+    if prepared.check_after >= 0:
+        memory["error"] = device.zeros(1, np.dtype(np.int32))
+    for step in recipe.steps:
+        if step.checks:
+            check(device, memory["error"])
+        step.launcher(
+            step.grid, *[a if name is None else value_of(device, memory, name, part) for name, part, a in step.arguments]
+        )
+    if recipe.checks_last:
+        check(device, memory["error"])
+    return [memory[f"out{k}"] for k in range(len(prepared.graph.outputs))]
+
+
+def value_of(device: Device, memory: dict[str, Any], name: str, part: str | None) -> Any:
+    """An address, or the value of a 0-D input: all of it, or its real or imaginary part."""
+    if part is None:
+        return device.address(memory[name])
+    value = memory[name][()]
+    return value.real if part == "r" else value.imag if part == "i" else value
+
+
+def recipe_for(prepared: Prepared, device: Device, memory: dict[str, Any], sizes: dict[str, int]) -> Recipe:
+    """All that the sizes decide, computed once."""
+    allocated: list[tuple[str, tuple[int, ...], np.dtype, tuple[int, ...]]] = []
     wide = False
     for b in prepared.buffers:
         shape, strides = bind(b.shape, sizes), bind(b.strides, sizes)
         wide |= sum(abs(s) * max(n - 1, 0) for n, s in zip(shape, strides)) // b.dtype.itemsize >= WIDE
-        if b.kind == "input":
-            memory[b.name] = inputs[b.number]
-        elif b.kind == "output":  # the buffer may have the shape that the result had before it was reshaped
+        if b.kind == "output":  # the buffer may have the shape that the result had before it was reshaped
             meta = prepared.graph.metas[b.number]
-            memory[b.name] = device.empty(bind(meta.shape, sizes), b.dtype, bind(dense_strides(meta), sizes))
+            allocated.append((b.name, bind(meta.shape, sizes), b.dtype, bind(dense_strides(meta), sizes)))
         elif b.kind == "temporary":
-            memory[b.name] = device.empty(shape, b.dtype, strides)
-        elif b.kind == "literal":
-            if b.name not in prepared.literals:
-                data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
-                prepared.literals[b.name] = device.upload(data.copy())
-            memory[b.name] = prepared.literals[b.name]
-    for k, x in enumerate(inputs):
-        memory.setdefault(f"x{k}", x)
-    if prepared.check_after >= 0:
-        memory["error"] = device.zeros(1, np.dtype(np.int32))
-    work: list[tuple[int, Launch]] = [(n, launch) for n, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
+            allocated.append((b.name, shape, b.dtype, strides))
+        elif b.kind == "literal" and b.name not in prepared.literals:
+            data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
+            prepared.literals[b.name] = device.upload(data.copy())
+    work = [(number, launch) for number, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
     launchers = launchers_for(prepared, device, [launch for _, launch in work], memory, sizes, wide)
-    checked = False
+    steps: list[Step] = []
+    rooms: dict[str, int] = {}
+    is_checked = prepared.check_after < 0
     for (number, launch), launcher in zip(work, launchers):
-        if not checked and number > prepared.check_after >= 0:
-            check(device, memory["error"])
-            checked = True
-        for room in launch.scratch:
-            memory.setdefault(f"{number} {room.name}", device.empty((room.bytes,), np.dtype(np.uint8), (1,)))
-        arguments = [argument(device, p, memory, sizes, number) for p in launch.program.parameters]
-        launcher(launch.tile.grid, *arguments)
-    if not checked and prepared.check_after >= 0:
-        check(device, memory["error"])
-    return [memory[f"out{k}"] for k in range(len(prepared.graph.outputs))]
+        checks = not is_checked and number > prepared.check_after
+        is_checked |= checks
+        rooms |= {f"{number} {room.name}": room.bytes for room in launch.scratch}
+        arguments = tuple(argument(p, sizes, number) for p in launch.program.parameters)
+        steps.append(Step(launcher, launch.tile.grid, arguments, checks))
+    allocated += [(name, (size,), np.dtype(np.uint8), (1,)) for name, size in rooms.items()]
+    return Recipe(allocated, steps, not is_checked)
+
+
+def argument(parameter: Parameter, sizes: dict[str, int], number: int) -> tuple[str | None, str | None, Any]:
+    """(name in memory, part of a 0-D value, a number that is known)."""
+    match parameter.role:
+        case "size":
+            return None, None, sizes[parameter.source]
+        case "scalar":
+            name, _, part = parameter.source.partition("_")
+            return name, part, None
+        case "scratch":
+            return f"{number} {parameter.source}", None, None
+        case "error":
+            return "error", None, None
+        case _:
+            return parameter.source, None, None
 
 
 def check(device: Device, error: Any) -> None:
@@ -271,22 +333,6 @@ def check(device: Device, error: Any) -> None:
     device.download(error, flag)
     if flag[0]:
         raise BadIndex
-
-
-def argument(device: Device, parameter: Parameter, memory: dict[str, Any], sizes: dict[str, int], number: int) -> Any:
-    match parameter.role:
-        case "size":
-            return sizes[parameter.source]
-        case "scalar":
-            name, _, part = parameter.source.partition("_")
-            value = memory[name][()]
-            return value.real if part == "r" else value.imag if part == "i" else value
-        case "scratch":
-            return device.address(memory[f"{number} {parameter.source}"])
-        case "error":
-            return device.address(memory["error"])
-        case _:
-            return device.address(memory[parameter.source])
 
 
 def launchers_for(
@@ -323,8 +369,8 @@ def is_divisible(device: Device, parameter: Parameter, memory: dict[str, Any], s
     match parameter.role:
         case "size":
             return sizes[parameter.source] % 16 == 0
-        case "buffer":
-            return device.address(memory[parameter.source]) % 16 == 0
+        case "buffer":  # what is not an argument is allocated here
+            return parameter.source not in memory or device.address(memory[parameter.source]) % 16 == 0
         case "literal" | "scratch" | "error":
             return True
     return False

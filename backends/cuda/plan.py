@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from npcompile.backends.cpu.index import is_number, split_linear
-from npcompile.backends.cpu.kernel import Columns, Kernel, Load, Product, Reduce, Scan, ScratchRow, Store, walk
+from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Load, Product, Reduce, Scan, ScratchRow, Store, walk
+from npcompile.backends.cpu.primitives import EXPENSIVE
 from npcompile.backends.cuda.printer import (
     Context,
     Nest,
@@ -40,7 +41,9 @@ from npcompile.backends.cuda.program import (
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
 
-ELEMENTS = 1024  # of a tile of a map
+MAP_WARPS = 4
+EACH = 256  # elements of a map for one warp: enough loads at once to keep memory busy
+EACH_EXPENSIVE = {4: 128, 8: 64}  # by itemsize, where functions need the registers
 NARROW = 32  # columns: with fewer, all loops are counted as one
 ON_CHIP = 16384  # elements of a row that stay in registers
 PASS = 4096  # elements of a block of a longer row
@@ -68,44 +71,45 @@ def plan_kernel(kernel: Kernel, types: dict[str, np.dtype], symbols: Sequence[st
 def plan_map(context: Context) -> Plan:
     nest = nest_of(context.kernel.body)
     flat = print_map(context, is_flat=True)
+    each = each_of(context.kernel)
+
+    def launch_flat(values: Values) -> list[Launch]:
+        total = number_of(nest.count, values)
+        block = min(MAP_WARPS * each, power_of_two(total))
+        return [Launch(flat, Tile(ceil_divide(total, block), block, warps=warps_for(block, each)))] if total else []
+
     if len(nest.axes) < 2 or is_at_most(nest.axes[-1][1], NARROW):
-
-        def launch_flat(values: Values) -> list[Launch]:
-            total = number_of(nest.count, values)
-            block = min(ELEMENTS, power_of_two(total))
-            return [Launch(flat, Tile(ceil_divide(total, block), block, warps=warps_for(block)))] if total else []
-
         return Plan(context.kernel, launch_flat, [flat])
     tiled = print_map(context, is_flat=False)
     turns = reads_across(context.kernel, nest)
 
     def launches(values: Values) -> list[Launch]:
         columns, total = number_of(nest.axes[-1][1], values), number_of(nest.count, values)
-        if not total:
-            return []
         if columns <= NARROW:
-            return launch_map_flat(total)
-        tile = map_tile(total // columns, columns, turns)
-        return [Launch(tiled, tile)]
-
-    def launch_map_flat(total: int) -> list[Launch]:
-        block = min(ELEMENTS, power_of_two(total))
-        return [Launch(flat, Tile(ceil_divide(total, block), block, warps=warps_for(block)))]
+            return launch_flat(values)
+        return [Launch(tiled, map_tile(total // columns, columns, turns, each))] if total else []
 
     is_fixed = not isinstance(nest.axes[-1][1], Dim)
     return Plan(context.kernel, launches, [tiled] if is_fixed else [tiled, flat])
 
 
-def map_tile(rows: int, columns: int, turns: bool) -> Tile:
-    """About ELEMENTS elements with few columns outside of the array; square where memory is read along both."""
+def each_of(kernel: Kernel) -> int:
+    """How many elements of a map a warp takes."""
+    sizes = [s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Let) and s.op in EXPENSIVE]
+    return EACH_EXPENSIVE.get(min(max(sizes, default=0), 8), EACH if not sizes else 128)
+
+
+def map_tile(rows: int, columns: int, turns: bool, each: int) -> Tile:
+    """Few columns outside of the array; square where memory is read along both."""
     if turns:
         block = height = 32
     else:
-        block = min((256, 512, 1024), key=lambda b: (ceil_divide(columns, b) * b, -b))
+        elements = MAP_WARPS * each
+        block = min((elements // 4, elements // 2, elements), key=lambda b: (ceil_divide(columns, b) * b, -b))
         block = min(block, power_of_two(columns))
-        height = min(max(ELEMENTS // block, 1), power_of_two(rows))
+        height = min(max(elements // block, 1), power_of_two(rows))
     grid = ceil_divide(rows, height) * ceil_divide(columns, block)
-    return Tile(grid, block, height, warps=warps_for(block * height))
+    return Tile(grid, block, height, warps=warps_for(block * height, each))
 
 
 def is_at_most(size: Size, n: int) -> bool:
@@ -172,7 +176,7 @@ def has_loads(kernel: Kernel) -> bool:
 def near_tile(rows: int, count: int, itemsize: int) -> Tile:
     """Rows in registers: several short ones in a program."""
     block = power_of_two(count)
-    height = min(max(ELEMENTS // block, 1), power_of_two(rows))
+    height = min(max(1024 // block, 1), power_of_two(rows))
     return Tile(ceil_divide(rows, height), block, height, warps=warps_for(block * height, 128 if itemsize == 8 else 256))
 
 
