@@ -14,7 +14,7 @@ from npcompile.backends.cuda.combine import LOGIC
 from npcompile.backends.cuda.device import Device
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
-from npcompile.tensor_core.meta import TupleMeta, contiguous_strides
+from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
 # (device, arrays, symbols) -> arrays: a piece on arrays of the device; scalars may stand for 0-D inputs.
@@ -159,9 +159,9 @@ def to_host(device: Device, value: Any) -> np.ndarray:
     """A NumPy array of what may be on the device."""
     if not device.is_array(value):
         return np.asarray(value)
-    dense = device.empty(value.shape, np.dtype(value.dtype), contiguous_strides(value.shape, value.dtype.itemsize))
-    dense[...] = value
     out = np.empty(value.shape, value.dtype)
+    dense = device.empty(out.shape, out.dtype, out.strides)
+    dense[...] = value
     device.download(dense, out)
     return out
 

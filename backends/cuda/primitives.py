@@ -357,10 +357,8 @@ def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype)
 
 def fill(template: str, places: list[str], names: dict[str, str], dtype: str, bits: int) -> str:
     text = template.replace("{T}", dtype).replace("{bits}", str(bits))
-    for k, name in names.items():
-        text = text.replace(f"{{{k}}}", name)
-    for k, place in enumerate(places):
-        text = text.replace(f"{{{k}}}", place)
+    for key, name in [*names.items(), *((str(k), place) for k, place in enumerate(places))]:
+        text = text.replace(f"{{{key}}}", name)
     return text
 
 

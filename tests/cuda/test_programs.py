@@ -129,14 +129,3 @@ def test_errors_are_numpys(device: InterpretedDevice) -> None:
         with warnings.catch_warnings(), pytest.raises(RuntimeWarning, match="divide by zero"):
             warnings.simplefilter("error")
             divide(np.ones(3), np.zeros(3))
-
-
-def test_names_of_devices() -> None:
-    with pytest.raises(ValueError, match=r"unknown device \"?'?tpu"), npc.device("tpu"):
-        pass
-
-
-def test_no_device_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(RuntimeError, match=r"npcompile\[cuda12\]"), npc.device("cuda"):
-        pass

@@ -1,0 +1,31 @@
+"""What a machine without a GPU, or without the extras, is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import npcompile as npc
+
+
+def test_names_of_devices() -> None:
+    with pytest.raises(ValueError, match="unknown device 'tpu'"), npc.device("tpu"):
+        pass
+
+
+def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(RuntimeError, match=r'device "cuda" needs CuPy and Triton.*npcompile\[cuda12\]'), npc.device("cuda"):
+        pass
+
+
+def test_the_backend_is_known_and_not_imported() -> None:
+    program = (
+        "import sys, npcompile; "
+        "print('cuda' in npcompile.list_backends(), "
+        "[m for m in sys.modules if m.split('.')[0] in ('cupy', 'triton') or m.startswith('npcompile.backends.cuda.')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "[]"]
