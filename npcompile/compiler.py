@@ -102,7 +102,7 @@ def compile(
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
     function = getattr(function, "__npcompile_wrapped__", function)
-    if isinstance(function, Transform):
+    if isinstance(function, Transform) and callable(function):
         function = caller(function)
     elif callable(function) and not isinstance(function, type) and isinstance(function.__call__, types.MethodType):
         function = function.__call__

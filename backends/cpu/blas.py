@@ -1,4 +1,4 @@
-"""Addresses of BLAS routines: those of the library that NumPy itself calls, so that products are bitwise NumPy's."""
+"""Addresses of BLAS routines: those of the library that NumPy itself calls, so that products are as accurate as NumPy's."""
 
 from __future__ import annotations
 

@@ -135,6 +135,13 @@ def folds_text(kernels: str) -> str:
     return "\n".join(lines)
 
 
+def from_zero(a: Accumulator, total: str) -> str:
+    """NumPy's sums begin with 0.0, so that of -0.0 alone is 0.0."""
+    if a.reducer != "add" or a.dtype.kind not in "fc":
+        return total
+    return combine_text("add", total, constant_text(0, a.dtype), a.dtype)
+
+
 SIMD = re.compile(r"npc_simd_(\w+)_([a-z]\d+)\b")
 
 
@@ -427,7 +434,7 @@ class Printer:
     def result_text(self, a: Accumulator, count: Size) -> str:
         if is_position(a):
             return f"npc_max(0, {a.name}_at[0])"
-        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else self.place(a)
+        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else from_zero(a, self.place(a))
         if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
             total = f"(float)(_Float16)({total})"
         if a.reducer == "add" and a.dtype.kind in "fc":
@@ -494,6 +501,7 @@ class Printer:
             count = count * n
         for a in s.accumulators:
             total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else f"{a.name}[lane]"
+            total = from_zero(a, total)
             if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
                 total = f"(float)(_Float16)({total})"
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.tensor_core.ops.reduction import REDUCERS
 from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, SHAPE, apply_all, check_meta, numbers, thin
 from tests.shim.harness import same_values
@@ -124,3 +126,14 @@ def test_scan(backend: str, reducer: str) -> None:
             np.testing.assert_allclose(result, expected, rtol=16 * np.finfo(x.dtype).eps)
         else:
             same_values(result, expected, ulp=0)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "c8", "c16"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 2), 0), ((2, 3), 1), ((40, 3), 0), ((1000, 5), 0), ((2, 3, 4), (0, 2)), ((5,), 0)]
+)
+def test_sums_of_negative_zeros(dtype: str, shape: tuple[int, ...], axis: Any) -> None:
+    x = np.full(shape, -0.0, dtype)
+    given, expected = npc.compile(lambda x: np.sum(x, axis=axis))(x), np.sum(x, axis=axis)
+    np.testing.assert_array_equal(np.signbit(np.real(given)), np.signbit(np.real(expected)))
+    np.testing.assert_array_equal(np.signbit(np.imag(given)), np.signbit(np.imag(expected)))
