@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from npcompile.backends.cpu.backend import lower
 from npcompile.backends.cpu.contraction import factor, run_factored
 from npcompile.backends.cpu.memory import build_schedule
 from npcompile.backends.cpu.schedule import Buffer, dense_strides, estimate
-from npcompile.backends.cuda.compiler import Request
+from npcompile.backends.cuda.compiler import CompileFailed, Request
 from npcompile.backends.cuda.device import Device, current_device
 from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.plan import plan_kernel
@@ -210,6 +211,7 @@ class Kernels:
 
     graph: Graph
     prepared: dict[tuple[frozenset[int], frozenset[int]], Prepared] = field(default_factory=dict)
+    by_numpy: Runner | None = None  # where Triton refused a kernel
 
     def prepare(self, strided: frozenset[int] = frozenset(), scalars: frozenset[int] = frozenset()) -> Prepared:
         """For inputs that are dense but `strided`, and 0-D ones passed by value but `scalars`, which are in memory."""
@@ -220,6 +222,8 @@ class Kernels:
         return self.prepared[key]
 
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        if self.by_numpy is not None:
+            return self.by_numpy(device, inputs, symbols)
         graph = self.graph
         sizes = dict(zip(graph.symbols, symbols))
         strided, scalars, copies = set(), set(), {}
@@ -237,8 +241,13 @@ class Kernels:
                 else:  # not as the program was promised: through a copy
                     given[k] = copies[k] = device.empty(x.shape, node.dtype, bind(dense_strides(node.meta), sizes))
                     given[k][...] = x
-        prepared = self.prepare(frozenset(strided), frozenset(scalars))
-        results = run_prepared(prepared, device, given, sizes)
+        try:
+            prepared = self.prepare(frozenset(strided), frozenset(scalars))
+            results = run_prepared(prepared, device, given, sizes)
+        except CompileFailed as error:  # before anything is launched
+            warnings.warn(f"a part of this program runs with NumPy: Triton refused a kernel. {error}", stacklevel=2)
+            self.by_numpy = numpy_runner(graph)
+            return self.by_numpy(device, inputs, symbols)
         for k in written & copies.keys():
             inputs[k][...] = given[k]
         return results

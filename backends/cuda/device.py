@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -9,6 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.cuda.compiler import Binary, Request, compile_all
+
+MISSING = (
+    'device "cuda" needs CuPy and Triton, and {} not installed: '
+    "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]', for the CUDA version of the driver"
+)
 
 
 class NoDevice(RuntimeError):
@@ -34,6 +40,8 @@ class CupyDevice:
 
     def __init__(self) -> None:
         self.library = import_cupy()
+        if importlib.util.find_spec("triton") is None:
+            raise NoDevice(MISSING.format("Triton is"))
         try:
             count = self.library.cuda.runtime.getDeviceCount()
         except self.library.cuda.runtime.CUDARuntimeError as error:
@@ -104,10 +112,7 @@ def import_cupy() -> Any:
     try:
         import cupy
     except ImportError as error:
-        raise NoDevice(
-            f'device "cuda" needs CuPy and Triton, which are not installed ({error}): '
-            "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]', for the CUDA version of the driver"
-        ) from None
+        raise NoDevice(f"{MISSING.format('CuPy is')} ({error})") from None
     return cupy
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 import types
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -299,6 +300,7 @@ def main() -> int:
     except NoDevice as error:
         print(error)
         return 1
+    warnings.simplefilter("error", UserWarning)  # a kernel that Triton refuses is an error here
     cp = device.library
     triton = importlib.metadata.version("triton")
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()

@@ -14,6 +14,7 @@ import npcompile as npc
 from npcompile import devices
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import device as cuda_device
+from npcompile.backends.cuda.compiler import CompileFailed
 from npcompile.tensor_core.graph import Graph
 from tests.cuda.interpreted import InterpretedDevice
 
@@ -129,3 +130,17 @@ def test_errors_are_numpys(device: InterpretedDevice) -> None:
         with warnings.catch_warnings(), pytest.raises(RuntimeWarning, match="divide by zero"):
             warnings.simplefilter("error")
             divide(np.ones(3), np.zeros(3))
+
+
+def test_a_kernel_that_triton_refuses(device: InterpretedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(requests: Sequence[Any]) -> Any:
+        raise CompileFailed("no such function")
+
+    monkeypatch.setattr(device, "load", load)
+    compiled = npc.compile(lambda x: np.multiply(x, 2, out=x))
+    data = X.copy()
+    with npc.device("cuda"):
+        with pytest.warns(UserWarning, match="runs with NumPy: Triton refused"):
+            compiled(data)
+        compiled(data)
+    np.testing.assert_array_equal(data, X * 4)
