@@ -105,7 +105,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "sign": {"u": "({0} != 0)", "i": "(({0} > 0).to({T}) - ({0} < 0).to({T}))"}
     | {"f": "tl.where({0} != {0}, {0}, ({0} > 0).to({T}) - ({0} < 0).to({T}))"},
     "square": kinds("iuf", "({0} * {0})") | {"c": "tl.fma({0r}, {0r}, {0i} * {0i} * -1.0); tl.fma({0r}, {0i}, {0i} * {0r})"},
-    "sqrt": {"f": "libdevice.sqrt({0})"},
+    "sqrt": {"f": "npc_sqrt({0})"},
     "reciprocal": {"f": f"npc_divide({number(1.0)}, {{0}})"},
     "conjugate": kinds("iuf", "{0}") | {"c": "{0r}; {0i} * -1.0"},
     "heaviside": {"f": "tl.where({0} != {0}, {0}, tl.where({0} == 0, {1}, ({0} > 0).to({T})))"},
@@ -167,6 +167,14 @@ def npc_divide(a, b):
         return tl.div_rn(a, b)
     else:
         return a / b
+""",
+    "npc_sqrt": """
+def npc_sqrt(a):
+    # libdevice's of float32 is approximate
+    if a.dtype == tl.float32:
+        return tl.sqrt_rn(a)
+    else:
+        return libdevice.sqrt(a)
 """,
     "npc_complex_divide": """
 def npc_complex_divide(a, b, c, d):

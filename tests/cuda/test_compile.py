@@ -115,3 +115,30 @@ print(len(compile_all([Request("double", {DOUBLE!r}, (("x", "*fp32"),))], 90)), 
     environment = os.environ | {"NPCOMPILE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["1", "False"], ran.stderr
+
+
+def machine_code(binary: Binary, folder: Path) -> str:
+    """The disassembly, by the tool that Triton brings."""
+    import triton
+
+    path = folder / "kernel.cubin"
+    path.write_bytes(binary.cubin)
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    return subprocess.run([tool, "-sass", path], capture_output=True, text=True, check=True).stdout
+
+
+def test_products_and_sums_are_rounded_apart_and_read_in_wide_pieces(tmp_path: Path) -> None:
+    builder = Builder()
+    x, y = (array(builder, 4096, dtype=np.dtype(np.float32)) for _ in range(2))
+    graph = builder.finish([builder.apply("add", builder.apply("multiply", x, y), x)])
+    (binary,) = compiled(graph, *np.zeros((2, 4096), np.float32))
+    text = machine_code(binary, tmp_path)
+    assert "FMUL" in text and "FADD" in text and "FFMA" not in text and ".FTZ" not in text
+    assert "LDG.E.128" in text and "STG.E.128" in text
+
+
+def test_roots_are_exact(tmp_path: Path) -> None:
+    builder = Builder()
+    x = array(builder, 4096, dtype=np.dtype(np.float32))
+    (binary,) = compiled(builder.finish([builder.apply("sqrt", x)]), np.zeros(4096, np.float32))
+    assert "MUFU.SQRT" not in machine_code(binary, tmp_path)  # the approximate root
