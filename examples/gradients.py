@@ -5,6 +5,8 @@ Run it: python examples/gradients.py
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import npcompile as npc
@@ -51,7 +53,7 @@ def main() -> None:
     x = rng.uniform(-3, 3, (256, 1))
     y = np.sin(x)
     sizes = (1, 32, 32, 1)
-    start = [(rng.normal(size=(m, n)) / np.sqrt(m), np.zeros(n)) for m, n in zip(sizes, sizes[1:])]
+    start = [(rng.normal(size=(m, n)) / np.sqrt(m), np.zeros(n)) for m, n in itertools.pairwise(sizes)]
 
     arrays = [(w.copy(), b.copy()) for w, b in start]
     tensors = [(npc.tensor(w, requires_grad=True), npc.tensor(b, requires_grad=True)) for w, b in start]

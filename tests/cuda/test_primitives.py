@@ -13,6 +13,7 @@ from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.op import OPS
 from tests.cuda.interpreted import make_device
+from tests.ops.test_elementwise import CANCELLING, same_to_larger_term
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
 
@@ -84,7 +85,7 @@ def compare(graph: Graph, arrays: list[np.ndarray], expected: np.ndarray, ulp: i
             np.testing.assert_array_equal(np.signbit(a[finite]), np.signbit(b[finite]))
 
 
-BY_PIECES = {"logaddexp": 4, "logaddexp2": 4, "divide": 4, "absolute": 2, "degrees": 1, "rad2deg": 1, "radians": 1, "deg2rad": 1}
+BY_PIECES = {"divide": 4, "absolute": 2, "degrees": 1, "rad2deg": 1, "radians": 1, "deg2rad": 1}
 BY_PIECES |= {"floor_divide": 1, "float_power": 1, "arctan2": 1}  # whole quotients near 2**53; NumPy's own vary by place
 
 
@@ -103,6 +104,9 @@ def test_op(name: str, dtype: np.dtype) -> None:
     arrays = [x[keep] for x in arrays]
     graph = graph_of(name, arrays, {})
     assert graph is not None
+    if name in CANCELLING:
+        (got,) = compile_for(graph, make_device())(*arrays)
+        return same_to_larger_term(got, expected[keep], arrays)
     compare(graph, arrays, expected[keep], BY_PIECES.get(name, 0))
 
 
