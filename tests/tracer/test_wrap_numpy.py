@@ -276,3 +276,18 @@ def test_backward_natively_after_a_break() -> None:
     ours, theirs = pair()[0], pair()[0]
     same(compiled(ours), program(theirs))
     same(ours, theirs)
+
+
+def mean_of_sums(x, y):
+    return np.mean(np.sum(x[:, :, None] * y[:, None, :], axis=(-2, -1)))
+
+
+def test_mean_of_sums() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((16, 8)), rng.random((16, 8))
+    for call in (npc.wrap_numpy(mean_of_sums), npc.compile(npc.wrap_numpy(mean_of_sums), fullgraph=True)):
+        leaf = npc.tensor(x, requires_grad=True)
+        result = call(leaf, npc.from_numpy(y))
+        np.testing.assert_allclose(result.item(), mean_of_sums(x, y), rtol=1e-12)
+        result.backward()
+        np.testing.assert_allclose(leaf.grad.numpy(), np.broadcast_to(y.sum(1, keepdims=True) / 16, (16, 8)), rtol=1e-12)
