@@ -259,13 +259,17 @@ static void run_chunks(struct loop* loop, int thread) {
 
 /* Waits for an offer and joins it. The number of this thread in the loop. */
 static int join_loop(void) {
+  unsigned looked = 0;
   for (int64_t asleep_from = now() + SPIN;;) {
     uint64_t offer = __atomic_load_n(&workers.offer, __ATOMIC_SEQ_CST);
     if (joined(offer) < wanted(offer)) {
       if (__atomic_compare_exchange_n(&workers.offer, &offer, offer + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         return joined(offer) + 1;
     } else if (now() < asleep_from) {
-      pause_briefly();
+      if (++looked % 64)
+        pause_briefly();
+      else
+        sched_yield(); /* to the caller, when the system has put both on one processor */
     } else {
       pthread_mutex_lock(&workers.mutex);
       __atomic_fetch_add(&workers.sleeping, 1, __ATOMIC_SEQ_CST);
