@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core import python_operators
 from npcompile.tensor_core.tensors import activations, backward
 from npcompile.tensor_core.tensors.dispatch import SURFACE, Call, out_position, perform, plain
 from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, require_numbers
@@ -295,31 +296,15 @@ def method_call(name: str) -> Call:
 
 @lru_cache(maxsize=256)
 def operator_call(symbol: str, native: Callable[..., Any]) -> Call:
-    in_place = 0 if symbol.endswith("=") and symbol not in COMPARISONS else None
+    in_place = 0 if symbol.endswith("=") and symbol not in python_operators.COMPARE else None
     return Call(symbol, native, SURFACE.operators.get(symbol), in_place, ufunc=UFUNCS.get(symbol))
 
 
 # Methods of ndarray that Tensors do not have: they are about bytes and files.
 LEFT_OUT = ("byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "to_device", "tofile")
 CHANGING = ("fill", "partition", "put", "sort")  # methods that change the array itself
-COMPARISONS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 UNARY: dict[str, Callable[..., Any]] = {"-x": operator.neg, "+x": operator.pos, "~x": operator.invert, "absx": operator.abs}
-BINARY = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "divmod": divmod,
-}
+BINARY = python_operators.BINARY | {"divmod": divmod}
 
 
 # Operators that are a ufunc for all operands. (`x ** 2` is np.square, lists and `*` are special.)
@@ -375,7 +360,7 @@ def define_operators() -> None:
             setattr(Tensor, name, method(name))
     for symbol, native in UNARY.items():
         setattr(Tensor, dunder(native), unary(symbol, native))
-    for symbol, native in (BINARY | COMPARISONS).items():
+    for symbol, native in (BINARY | python_operators.COMPARE).items():
         setattr(Tensor, dunder(native), binary(symbol, native))
     for symbol, native in BINARY.items():
         name = dunder(native).strip("_")

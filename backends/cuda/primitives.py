@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from npcompile.backends.cpu.primitives import constant_value
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
 
@@ -402,13 +403,6 @@ def is_native(node: Node) -> bool:
         exponent = constant_value(node.inputs[1])
         return exponent is not None and exponent >= 0
     return True
-
-
-def constant_value(node: Node):  # type: ignore[no-untyped-def]
-    """The number that a node is everywhere, if it is a broadcast constant."""
-    while node.op in ("broadcast_to", "cast", "reshape"):
-        (node,) = node.inputs
-    return node.params["value"] if node.op == "constant" else None
 
 
 def constant_texts(value, dtype: np.dtype) -> list[str]:  # type: ignore[no-untyped-def]

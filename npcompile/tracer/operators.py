@@ -17,6 +17,7 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Call, Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
 from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
@@ -39,29 +40,6 @@ from npcompile.tracer.values import (
     is_number,
 )
 
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.

@@ -20,7 +20,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,25 +116,41 @@ def check_functions() -> list[str]:
 # --- times
 
 
-def milliseconds(call: Callable[[], Any], library: Any) -> float:
+@dataclass(frozen=True)
+class Clock:
+    """Events of a library's own stream: those of another's would not wait for its work."""
+
+    synchronize: Callable[[], None]
+    event: Callable[[], Any]
+    elapsed: Callable[[Any, Any], float]  # milliseconds
+
+
+def cupy_clock(cp: Any) -> Clock:
+    return Clock(cp.cuda.get_current_stream().synchronize, cp.cuda.Event, cp.cuda.get_elapsed_time)
+
+
+def torch_clock(torch: Any) -> Clock:
+    return Clock(torch.cuda.synchronize, lambda: torch.cuda.Event(enable_timing=True), lambda a, b: a.elapsed_time(b))
+
+
+def milliseconds(call: Callable[[], Any], clock: Clock) -> float:
     """The median time of one call, by events of the device around runs long enough to hide the launches."""
-    stream = library.cuda.get_current_stream()
     for _ in range(3):
         call()
-    stream.synchronize()
+    clock.synchronize()
     started = time.perf_counter()
     call()
-    stream.synchronize()
+    clock.synchronize()
     count = max(3, min(100, int(0.02 / max(time.perf_counter() - started, 1e-6))))
     times = []
     for _ in range(9):
-        first, last = library.cuda.Event(), library.cuda.Event()
+        first, last = clock.event(), clock.event()
         first.record()
         for _ in range(count):
             call()
         last.record()
         last.synchronize()
-        times.append(library.cuda.get_elapsed_time(first, last) / count)
+        times.append(clock.elapsed(first, last) / count)
     return statistics.median(times)
 
 
@@ -224,6 +240,7 @@ def times(case: tuple[Any, ...], cp: Any, torch: Any) -> dict[str, float | str]:
     graph = builder.finish([program(builder, *(builder.input(TensorMeta(shape, dtype)) for _ in range(count)))])
     compiled = compile_cuda(graph)
     found: dict[str, float | str] = {}
+    clock = cupy_clock(cp)
     started = time.perf_counter()
     (got,) = compiled(*arrays)
     cp.cuda.get_current_stream().synchronize()
@@ -232,19 +249,19 @@ def times(case: tuple[Any, ...], cp: Any, torch: Any) -> dict[str, float | str]:
     scale = float(cp.abs(expected).max())
     if not float(cp.abs(got - expected).max()) <= (2e-5 if dtype == F4 else 1e-13) * max(scale, 1):
         found["wrong"] = f"{float(cp.abs(got - expected).max())}"
-    found["npcompile"] = milliseconds(lambda: compiled(*arrays), cp)
+    found["npcompile"] = milliseconds(lambda: compiled(*arrays), clock)
     spare = cp.empty_like(arrays[0])
-    found["copy"] = milliseconds(lambda: cp.copyto(spare, arrays[0]), cp)
-    found["CuPy"] = milliseconds(lambda: by_cupy(cp, *arrays), cp)
+    found["copy"] = milliseconds(lambda: cp.copyto(spare, arrays[0]), clock)
+    found["CuPy"] = milliseconds(lambda: by_cupy(cp, *arrays), clock)
     if is_fusible:
         fused = cp.fuse()(lambda *xs: by_cupy(cp, *xs))
-        found["CuPy fuse"] = measured(lambda: milliseconds(lambda: fused(*arrays), cp))
+        found["CuPy fuse"] = measured(lambda: milliseconds(lambda: fused(*arrays), clock))
     if torch is not None:
         tensors = [torch.as_tensor(h, device="cuda") for h in host]
-        with torch.cuda.stream(torch.cuda.ExternalStream(cp.cuda.get_current_stream().ptr)):
-            found["torch"] = measured(lambda: milliseconds(lambda: by_torch(torch, *tensors), cp))
-            made = torch.compile(lambda *xs: by_torch(torch, *xs))
-            found["torch.compile"] = measured(lambda: milliseconds(lambda: made(*tensors), cp))
+        peer = torch_clock(torch)
+        found["torch"] = measured(lambda: milliseconds(lambda: by_torch(torch, *tensors), peer))
+        made = torch.compile(lambda *xs: by_torch(torch, *xs))
+        found["torch.compile"] = measured(lambda: milliseconds(lambda: made(*tensors), peer))
     return found
 
 
