@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import npcompile
-from npcompile.backends.cpu.cache import open_cache
+from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import NoCompiler, find_compiler
 from npcompile.backends.cpu.threads import thread_limit
 

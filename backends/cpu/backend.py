@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +22,18 @@ from npcompile.backends.cpu.c_printer import (
     sliced_columns,
     symbol_text,
 )
-from npcompile.backends.cpu.contraction import factor, run_factored
-from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Product, Reduce, Scan, walk
 from npcompile.backends.cpu.loader import load, loader
-from npcompile.backends.cpu.lower import copy_kernel, lower_group
-from npcompile.backends.cpu.memory import build_schedule
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
-from npcompile.backends.cpu.primitives import c_type, kind, short
+from npcompile.backends.cpu.primitives import c_type, kind
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.row_programs import by_rows
-from npcompile.backends.cpu.schedule import Buffer, Schedule, dense_strides
 from npcompile.backends.cpu.undo import Undo, with_undo
+from npcompile.backends.kernels.contraction import factor, run_factored
+from npcompile.backends.kernels.kernel import Kernel, Product, walk
+from npcompile.backends.kernels.lower import lower
+from npcompile.backends.kernels.memory import build_schedule
+from npcompile.backends.kernels.operations import short
+from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -61,37 +61,6 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     loaded = load(source, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     return CompiledGraph(loaded.call, source, tuple(k.name for k in kernels), seconds)
-
-
-def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
-    """The kernels, in order, numbered from `first`; those of `schedule.copies` come last."""
-    kernels: list[Kernel] = []
-    for group in schedule.groups:
-        for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
-            kernels.append(kernel)
-    for node, source, target in schedule.copies:
-        kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
-    for number, kernel in enumerate(kernels, first):
-        kernel.name = kernel_name(kernel, number)
-    return kernels
-
-
-def kernel_name(kernel: Kernel, number: int) -> str:
-    """What it does, its dtype and a digest: `npc_multiply_sin_add_f8_3a9c`."""
-    operations: dict[str, None] = {}
-    dtype = "copy"
-    for s in walk(kernel.body):
-        if isinstance(s, Let) and s.op not in ("constant", "cast"):
-            operations[s.op] = None
-            dtype = short(s.target.dtype)
-        if isinstance(s, Product):
-            operations["product"] = None
-            dtype = short(s.dtype)
-        for a in [s.accumulator] if isinstance(s, Scan) else s.accumulators if isinstance(s, (Reduce, Columns)) else []:
-            operations[{"add": "sum"}.get(a.reducer, a.reducer)] = None
-            dtype = short(a.result.dtype)
-    digest = hashlib.sha256(f"{number} {kernel}".encode()).hexdigest()[:4]
-    return "_".join(["npc", *list(operations)[:5], dtype, f"{number}{digest}"])
 
 
 def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str:

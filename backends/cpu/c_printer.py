@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.blas import is_openblas
-from npcompile.backends.cpu.index import symbols_in
-from npcompile.backends.cpu.kernel import (
+from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text
+from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
+from npcompile.backends.kernels.index import symbols_in
+from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
     CheckIndex,
@@ -29,8 +31,7 @@ from npcompile.backends.cpu.kernel import (
     children,
     walk,
 )
-from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, short
-from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
+from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, c_call, hint_of, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation

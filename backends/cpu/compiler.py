@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from npcompile.backends.cpu.cache import Cache, key_of
+from npcompile.backends.cache import Cache, key_of
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
-from npcompile.backends.cpu.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES

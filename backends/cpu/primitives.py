@@ -12,12 +12,9 @@ import math
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, SUFFIX
+from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
-
-
-def short(dtype: np.dtype) -> str:
-    return dtype.str[1:]
 
 
 def kind(dtype: np.dtype) -> str:
@@ -177,24 +174,6 @@ PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
-EXPENSIVE = {
-    "sin",
-    "cos",
-    "tan",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "cbrt",
-    "hypot",
-    "power",
-    "float_power",
-}
-EXPENSIVE |= {"sinh", "cosh", "tanh", "logaddexp", "logaddexp2", "arctan2", "fmod", "remainder", "floor_divide", "gcd", "lcm"}
-EXPENSIVE |= {name for name in NUMPY_LIBM if name.startswith("arc")}
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 
 
@@ -262,13 +241,6 @@ def is_native(node: Node) -> bool:
         exponent = constant_value(node.inputs[1])
         return exponent is not None and exponent >= 0
     return True
-
-
-def constant_value(node: Node):  # type: ignore[no-untyped-def]
-    """The number that a node is everywhere, if it is a broadcast constant."""
-    while node.op in ("broadcast_to", "cast", "reshape"):
-        (node,) = node.inputs
-    return node.params["value"] if node.op == "constant" else None
 
 
 def constant_text(value, dtype: np.dtype) -> str:  # type: ignore[no-untyped-def]

@@ -13,11 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from npcompile.backends.cpu.blas import is_openblas
-from npcompile.backends.cpu.index import is_one
-from npcompile.tensor_core.graph import Node
 
 ROUTINES = {"f4": "sgemm", "f8": "dgemm", "c8": "cgemm", "c16": "zgemm"}
 SYMMETRIC = {"f4": "ssyrk", "f8": "dsyrk"}
@@ -184,26 +180,3 @@ def filled(text: str, names: dict[str, str]) -> str:
     for name, value in names.items():
         text = text.replace(name, value)
     return text
-
-
-def is_product(node: Node) -> bool:
-    """Is it an einsum for BLAS, in canonical form?"""
-    if node.op != "einsum" or len(node.inputs) != 2 or node.dtype.str[1:] not in ROUTINES:
-        return False
-    if not node.dtype.isnative or len(node.params["output"]) < 2:
-        return False
-    (*stack, m, n), (a, b) = node.params["output"], node.params["inputs"]
-    summed = [axis for axis in a if axis not in node.params["output"]]
-    if len(summed) != 1 or a != (*stack, m, *summed) or b != (*stack, *summed, n):
-        return False
-    (rows, inner), columns = node.inputs[0].shape[-2:], node.inputs[1].shape[-1]
-    return not any(map(is_one, (rows, columns, inner))) and not is_tiny(rows, columns, inner)
-
-
-def is_tiny(*sizes: object) -> bool:
-    """Are products of fixed sizes so few that a loop around them is better?"""
-    return all(isinstance(n, int) and n <= 8 for n in sizes)
-
-
-def tag_of(dtype: np.dtype) -> str:
-    return dtype.str[1:]

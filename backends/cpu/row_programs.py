@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from npcompile.backends.cpu.index import is_one
+from npcompile.backends.kernels.index import is_one
 from npcompile.tensor_core.dim import ShapeEnv, Size, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
 from npcompile.tensor_core.op import OPS

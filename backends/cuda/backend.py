@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.backend import lower
-from npcompile.backends.cpu.contraction import factor, run_factored
-from npcompile.backends.cpu.memory import build_schedule
-from npcompile.backends.cpu.schedule import Buffer, dense_strides, estimate
 from npcompile.backends.cuda.compiler import CompileFailed, Request
 from npcompile.backends.cuda.device import Device, current_device
 from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.plan import plan_kernel
 from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.kernels.contraction import factor, run_factored
+from npcompile.backends.kernels.lower import lower
+from npcompile.backends.kernels.memory import build_schedule
+from npcompile.backends.kernels.schedule import Buffer, dense_strides, estimate
 from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.tensor_core.graph import Graph, Node, bind
 from npcompile.tensor_core.meta import TensorMeta

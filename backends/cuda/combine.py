@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npcompile.backends.cpu.kernel import Accumulator
-from npcompile.backends.cuda.primitives import expressions, literal, part_of, short, triton_type
+from npcompile.backends.cuda.primitives import expressions, literal, part_of, triton_type
+from npcompile.backends.kernels.kernel import Accumulator
+from npcompile.backends.kernels.operations import short
 
 NO_POSITION = 2**31 - 1
 LOGIC = {"add": "|", "multiply": "&", "maximum": "|", "minimum": "&", "fmax": "|", "fmin": "&"}

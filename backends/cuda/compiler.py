@@ -19,7 +19,7 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any
 
-from npcompile.backends.cpu.cache import Cache, key_of, open_cache
+from npcompile.backends.cache import Cache, key_of, open_cache
 
 MOST_WORKERS = 8
 SUFFIX = ".cubin.json"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.partition import LEAVES, MOVES
-from npcompile.backends.cpu.product import is_product
 from npcompile.backends.cuda.combine import LOGIC
 from npcompile.backends.cuda.device import Device
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
-from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
+from npcompile.backends.kernels.pieces import LEAVES, MOVES, Piece, cut, stages_of
+from npcompile.backends.kernels.product import is_product
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
@@ -50,16 +50,6 @@ def is_native_graph(graph: Graph) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Nodes of one stage that are compiled together: they need `inputs` and give `outputs`."""
-
-    graph: Graph
-    inputs: tuple[Node, ...]
-    outputs: tuple[Node, ...]
-    symbols: tuple[int, ...]  # which of the whole graph's
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """Nodes that run one by one, then a piece."""
 
@@ -68,49 +58,10 @@ class Stage:
 
 
 def stages(graph: Graph) -> list[Stage]:
-    number: dict[Node, int] = {}
-    for node in graph.nodes:
-        before = max((number[i] for i in node.inputs), default=0)
-        number[node] = before if is_native_node(node) else before + 1
+    number = stages_of(graph, is_native_node)
     foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
     last = max(number.values(), default=0)
-    return [Stage(tuple(n for n in foreign if number[n] == s), cut(graph, number, s)) for s in range(last + 1)]
-
-
-def cut(graph: Graph, stage: dict[Node, int], number: int) -> Piece | None:
-    """The piece of one stage, or None when nobody outside needs anything of it."""
-
-    def is_inside(n: Node) -> bool:
-        return stage[n] == number and is_native_node(n) and n.op != "input"
-
-    needed = set(graph.results)
-    needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
-    outputs = [n for n in graph.nodes if is_inside(n) and n in needed and n.op not in LEAVES]
-    outputs += [n for n in needed if n.op in LEAVES and is_native_node(n) and number == 0 and n not in outputs]
-    if not outputs:
-        return None
-    inputs: dict[Node, Node] = {}
-    made: dict[Node, Node] = {}
-
-    def rebuild(n: Node) -> Node:
-        if n not in made:
-            if is_inside(n) or n.op in LEAVES:
-                made[n] = replace(n, inputs=tuple(rebuild(i) for i in n.inputs))
-            else:
-                meta = n.meta.with_(weak=False) if n.op == "input" else n.meta.with_(strides=(), weak=False)
-                inputs[n] = made[n] = Node("input", (), {"index": len(inputs)}, meta)
-        return made[n]
-
-    for n in graph.nodes:  # in order, so that the recursion stays shallow
-        if is_inside(n):
-            rebuild(n)
-    results = tuple(rebuild(n) for n in outputs)
-    metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
-    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name)
-    found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
-    symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
-    sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))
-    return Piece(sub, tuple(inputs), tuple(outputs), symbols)
+    return [Stage(tuple(n for n in foreign if number[n] == s), cut(graph, number, s, is_native_node)) for s in range(last + 1)]
 
 
 def run_in_pieces(graph: Graph, compile_piece: Callable[[Graph], Runner], compile_graph: Callable[[Graph], Any]) -> Runner:

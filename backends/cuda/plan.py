@@ -6,9 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.index import is_number, split_linear
-from npcompile.backends.cpu.kernel import Columns, Kernel, Let, Load, Product, Reduce, Scan, ScratchRow, Store, walk
-from npcompile.backends.cpu.primitives import EXPENSIVE
 from npcompile.backends.cuda.printer import (
     Context,
     Nest,
@@ -38,6 +35,9 @@ from npcompile.backends.cuda.program import (
     power_of_two,
     warps_for,
 )
+from npcompile.backends.kernels.index import is_number, split_linear
+from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Product, Reduce, Scan, ScratchRow, Store, walk
+from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
 

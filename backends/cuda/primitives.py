@@ -12,16 +12,12 @@ import math
 
 import numpy as np
 
-from npcompile.backends.cpu.primitives import constant_value
+from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
 
 TRITON_TYPES = {"b1": "tl.int1", "f2": "tl.float16", "f4": "tl.float32", "f8": "tl.float64"}
 TRITON_TYPES |= {f"i{n}": f"tl.int{8 * n}" for n in (1, 2, 4, 8)} | {f"u{n}": f"tl.uint{8 * n}" for n in (1, 2, 4, 8)}
-
-
-def short(dtype: np.dtype) -> str:
-    return dtype.str[1:]
 
 
 def part_of(dtype: np.dtype) -> np.dtype:

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npcompile.backends.cpu.index import is_number, split_linear
-from npcompile.backends.cpu.kernel import (
+from npcompile.backends.cuda.combine import TWO_SUMS, Combine
+from npcompile.backends.cuda.primitives import constant_texts, full, functions_text, part_of, triton_type
+from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
+from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Writer
+from npcompile.backends.kernels.index import is_number, split_linear
+from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
     Columns,
@@ -22,10 +26,6 @@ from npcompile.backends.cpu.kernel import (
     children,
     walk,
 )
-from npcompile.backends.cuda.combine import TWO_SUMS, Combine
-from npcompile.backends.cuda.primitives import constant_texts, full, functions_text, part_of, triton_type
-from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
-from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Writer
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 

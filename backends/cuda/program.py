@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.kernel import Kernel
+from npcompile.backends.kernels.kernel import Kernel
 from npcompile.tensor_core.dim import Dim, Size, evaluate
 
 Values = Mapping[str, int]  # of the graph's symbols

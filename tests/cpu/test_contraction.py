@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.contraction import factor
+from npcompile.backends.kernels.contraction import factor
 from npcompile.backends.registry import find_backend
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.dim import ShapeEnv

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.cpu.memory import build_schedule
+from npcompile.backends.kernels.memory import build_schedule
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.graph import Node
 

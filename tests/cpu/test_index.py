@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.index import axis_variable, divide_index
+from npcompile.backends.kernels.index import axis_variable, divide_index
 from npcompile.tensor_core.dim import Size, evaluate
 
 

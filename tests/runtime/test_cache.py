@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from npcompile.backends import cpu
-from npcompile.backends.cpu.cache import TEMPORARY, Cache, key_of, open_cache, seal, store, trim, wait_for_lock
+from npcompile.backends.cache import TEMPORARY, Cache, key_of, open_cache, seal, store, trim, wait_for_lock
 from tests.runtime.units import INT64, constant, make_loader
 
 FORK = multiprocessing.get_context("fork")
@@ -90,7 +90,7 @@ HOMELESS = """
 import pwd
 def nobody(*_): raise KeyError("no such user")
 pwd.getpwuid = pwd.getpwnam = nobody
-from npcompile.backends.cpu.cache import open_cache
+from npcompile.backends.cache import open_cache
 cache = open_cache()
 path = cache.write("key", ".so", b"payload")
 assert cache.folder is None and path.is_absolute() and cache.read("key", ".so") == b"payload"

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npcompile.backends.cache import Cache
 from npcompile.backends.cpu import compiler as compiler_module
-from npcompile.backends.cpu.cache import Cache
 from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.loader import Loader
@@ -190,7 +190,7 @@ def test_loading_leaves_subnormals_on(loader):
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from npcompile.backends.cpu.cache import Cache
+from npcompile.backends.cache import Cache
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.loader import Loader
 from tests.runtime.units import INT64, constant, make_loader, mark_items

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npcompile.backends.cpu.cache import open_cache
+from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import find_compiler
 from npcompile.backends.cpu.errors import NoCompiler
 from npcompile.backends.cpu.loader import Loader

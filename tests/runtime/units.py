@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.cache import Cache
+from npcompile.backends.cache import Cache
 from npcompile.backends.cpu.compiler import find_compiler
 from npcompile.backends.cpu.loader import Loader
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.index import is_one
-from npcompile.backends.cpu.product import ROUTINES, is_tiny, tag_of
+from npcompile.backends.kernels.index import is_one
+from npcompile.backends.kernels.operations import short
+from npcompile.backends.kernels.product import DTYPES, is_tiny
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
@@ -208,7 +209,7 @@ class Factoring:
         if set(k) != {x for x in in_b if x not in output}:
             return None
         rows, columns, inner = (product([sizes[x] for x in axes]) for axes in (m, n, k))
-        if tag_of(a.dtype) not in ROUTINES or any(map(is_one, (rows, columns, inner))) or is_tiny(rows, columns, inner):
+        if short(a.dtype) not in DTYPES or any(map(is_one, (rows, columns, inner))) or is_tiny(rows, columns, inner):
             return None
         shape = tuple(sizes[x] for x in stack)
         a = self.reshaped(self.permuted(a, tuple(in_a.index(x) for x in (*stack, *m, *k))), (*shape, rows, inner))

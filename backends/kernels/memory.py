@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.backends.cpu.index import Index
-from npcompile.backends.cpu.schedule import (
+from npcompile.backends.kernels.index import Index
+from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
     UPDATES,
     Buffer,

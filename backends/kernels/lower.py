@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.index import Index, axis_variable, is_one, rejoin, source_index, split_linear, symbols_in
-from npcompile.backends.cpu.kernel import (
+from npcompile.backends.kernels.index import Index, axis_variable, is_one, rejoin, source_index, split_linear, symbols_in
+from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
     CheckIndex,
@@ -33,8 +33,8 @@ from npcompile.backends.cpu.kernel import (
     map_indices,
     walk,
 )
-from npcompile.backends.cpu.primitives import EXPENSIVE
-from npcompile.backends.cpu.schedule import (
+from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.backends.kernels.schedule import (
     MOVEMENT,
     REDUCTIONS,
     Buffer,
@@ -242,6 +242,37 @@ class Lowering:
 
 
 # --- one function for each mode
+
+
+def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
+    """The kernels, in order, numbered from `first`; those of `schedule.copies` come last."""
+    kernels: list[Kernel] = []
+    for group in schedule.groups:
+        for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
+            kernels.append(kernel)
+    for node, source, target in schedule.copies:
+        kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
+    for number, kernel in enumerate(kernels, first):
+        kernel.name = kernel_name(kernel, number)
+    return kernels
+
+
+def kernel_name(kernel: Kernel, number: int) -> str:
+    """What it does, its dtype and a digest: `npc_multiply_sin_add_f8_3a9c`."""
+    operations: dict[str, None] = {}
+    dtype = "copy"
+    for s in walk(kernel.body):
+        if isinstance(s, Let) and s.op not in ("constant", "cast"):
+            operations[s.op] = None
+            dtype = short(s.target.dtype)
+        if isinstance(s, Product):
+            operations["product"] = None
+            dtype = short(s.dtype)
+        for a in [s.accumulator] if isinstance(s, Scan) else s.accumulators if isinstance(s, (Reduce, Columns)) else []:
+            operations[{"add": "sum"}.get(a.reducer, a.reducer)] = None
+            dtype = short(a.result.dtype)
+    digest = hashlib.sha256(f"{number} {kernel}".encode()).hexdigest()[:4]
+    return "_".join(["npc", *list(operations)[:5], dtype, f"{number}{digest}"])
 
 
 def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:

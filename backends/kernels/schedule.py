@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.index import (
+from npcompile.backends.kernels.index import (
     AXES,
     Index,
     axis_variable,
@@ -22,9 +22,9 @@ from npcompile.backends.cpu.index import (
     split_linear,
     symbols_in,
 )
-from npcompile.backends.cpu.partition import LEAVES
-from npcompile.backends.cpu.primitives import EXPENSIVE
-from npcompile.backends.cpu.product import is_product
+from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.backends.kernels.pieces import LEAVES
+from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product

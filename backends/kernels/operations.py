@@ -1,0 +1,24 @@
+"""What every backend knows of single operations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npcompile.tensor_core.graph import Node
+
+# Operations that take longer than reading their operands from memory.
+EXPENSIVE = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot"}
+EXPENSIVE |= {"sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"}
+EXPENSIVE |= {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "cbrt", "power", "float_power"}
+EXPENSIVE |= {"fmod", "remainder", "floor_divide", "gcd", "lcm"}
+
+
+def short(dtype: np.dtype) -> str:
+    return dtype.str[1:]
+
+
+def constant_value(node: Node):  # type: ignore[no-untyped-def]
+    """The number that a node is everywhere, if it is a broadcast constant."""
+    while node.op in ("broadcast_to", "cast", "reshape"):
+        (node,) = node.inputs
+    return node.params["value"] if node.op == "constant" else None

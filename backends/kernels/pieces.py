@@ -1,0 +1,67 @@
+"""Graphs cut in pieces around the nodes that no kernel computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from npcompile.tensor_core.graph import Graph, Node, symbols_of
+
+LEAVES = ("constant", "size", "index", "literal")
+VIEWS = ("permute", "reshape", "broadcast_to", "slice")
+MOVES = (*VIEWS, "concatenate", "slice_update", "gather")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Nodes of one stage that are compiled together: they need `inputs` and give `outputs`."""
+
+    graph: Graph
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    symbols: tuple[int, ...]  # which of the whole graph's
+
+
+def stages_of(graph: Graph, is_native: Callable[[Node], bool]) -> dict[Node, int]:
+    """Every node's stage: in each, nodes that are not native run first, one by one, then the others as one piece."""
+    stage: dict[Node, int] = {}
+    for node in graph.nodes:
+        before = max((stage[i] for i in node.inputs), default=0)
+        stage[node] = before if is_native(node) else before + 1
+    return stage
+
+
+def cut(graph: Graph, stage: dict[Node, int], number: int, is_native: Callable[[Node], bool]) -> Piece | None:
+    """The piece of one stage, or None when nobody outside needs anything of it."""
+
+    def is_inside(n: Node) -> bool:
+        return stage[n] == number and is_native(n) and n.op != "input"
+
+    needed = set(graph.results)
+    needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
+    outputs = [n for n in graph.nodes if is_inside(n) and n in needed and n.op not in LEAVES]
+    outputs += [n for n in graph.results if n.op in LEAVES and number == 0 and n not in outputs]
+    if not outputs:
+        return None
+    inputs: dict[Node, Node] = {}
+    made: dict[Node, Node] = {}
+
+    def rebuild(n: Node) -> Node:
+        if n not in made:
+            if is_inside(n) or n.op in LEAVES:
+                made[n] = replace(n, inputs=tuple(rebuild(i) for i in n.inputs))
+            else:
+                meta = n.meta if n.op == "input" else n.meta.with_(strides=())
+                inputs[n] = made[n] = Node("input", (), {"index": len(inputs)}, meta.with_(weak=False, strides=meta.strides))
+        return made[n]
+
+    for n in graph.nodes:  # in order, so that the recursion stays shallow
+        if is_inside(n):
+            rebuild(n)
+    results = tuple(rebuild(n) for n in outputs)
+    metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
+    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks)
+    found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
+    symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
+    sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))
+    return Piece(sub, tuple(inputs), tuple(outputs), symbols)

@@ -1,0 +1,28 @@
+"""Which sums of products are products of matrices, in the form that BLAS takes."""
+
+from __future__ import annotations
+
+from npcompile.backends.kernels.index import is_one
+from npcompile.backends.kernels.operations import short
+from npcompile.tensor_core.graph import Node
+
+DTYPES = ("f4", "f8", "c8", "c16")
+
+
+def is_product(node: Node) -> bool:
+    """Is it an einsum for BLAS, in canonical form?"""
+    if node.op != "einsum" or len(node.inputs) != 2 or short(node.dtype) not in DTYPES:
+        return False
+    if not node.dtype.isnative or len(node.params["output"]) < 2:
+        return False
+    (*stack, m, n), (a, b) = node.params["output"], node.params["inputs"]
+    summed = [axis for axis in a if axis not in node.params["output"]]
+    if len(summed) != 1 or a != (*stack, m, *summed) or b != (*stack, *summed, n):
+        return False
+    (rows, inner), columns = node.inputs[0].shape[-2:], node.inputs[1].shape[-1]
+    return not any(map(is_one, (rows, columns, inner))) and not is_tiny(rows, columns, inner)
+
+
+def is_tiny(*sizes: object) -> bool:
+    """Are products of fixed sizes so few that a loop around them is better?"""
+    return all(isinstance(n, int) and n <= 8 for n in sizes)
