@@ -61,12 +61,12 @@ def npcompile_arrays(program: Program, parameters: Parameters, data: Data) -> St
     return Step(lambda: found.update(gradients(parameters, *data)[1]), lambda: found)
 
 
-def npcompile_tensors(program: Program, parameters: Parameters, data: Data) -> Step:
+def npcompile_tensors(program: Program, parameters: Parameters, data: Data, device: str = "cpu") -> Step:
     import npcompile as npc
 
     loss, rate = program.loss, program.rate
-    leaves = {name: npc.tensor(x, requires_grad=True) for name, x in parameters.items()}
-    given = tuple(map(npc.from_numpy, data))
+    leaves = {name: npc.tensor(x, device=device, requires_grad=True) for name, x in parameters.items()}
+    given = tuple(npc.from_numpy(x).to(device) for x in data)
 
     @npc.compile
     def gradients(leaves, *data):
@@ -94,22 +94,22 @@ def npcompile_tensors(program: Program, parameters: Parameters, data: Data) -> S
     return Step(run_gradients, lambda: {k: p.grad.numpy() for k, p in leaves.items()})
 
 
-def torch_eager(program: Program, parameters: Parameters, data: Data) -> Step:
-    return torch_step(program, parameters, data, lambda f: f)
+def torch_eager(program: Program, parameters: Parameters, data: Data, device: str = "cpu") -> Step:
+    return torch_step(program, parameters, data, lambda f: f, device)
 
 
-def torch_compiled(program: Program, parameters: Parameters, data: Data) -> Step:
+def torch_compiled(program: Program, parameters: Parameters, data: Data, device: str = "cpu") -> Step:
     """The loss, its backward pass and the optimizer's step, each compiled: the form that torch's documentation gives."""
     import torch
 
-    return torch_step(program, parameters, data, torch.compile)
+    return torch_step(program, parameters, data, torch.compile, device)
 
 
-def torch_step(program: Program, parameters: Parameters, data: Data, compiled: Callable[..., Any]) -> Step:
+def torch_step(program: Program, parameters: Parameters, data: Data, compiled: Callable[..., Any], device: str) -> Step:
     import torch
 
-    leaves = {name: torch.tensor(x, requires_grad=True) for name, x in parameters.items()}
-    given = tuple(map(torch.tensor, data))
+    leaves = {name: torch.tensor(x, device=device, requires_grad=True) for name, x in parameters.items()}
+    given = tuple(torch.tensor(x, device=device) for x in data)
     loss = compiled(program.torch_loss)
     optimizer = None if program.rate is None else torch.optim.SGD(leaves.values(), lr=program.rate, foreach=True)
     update = None if optimizer is None else compiled(lambda: optimizer.step())
@@ -122,16 +122,16 @@ def torch_step(program: Program, parameters: Parameters, data: Data, compiled: C
             update()
 
     if optimizer is None:
-        return Step(run, lambda: {k: p.grad.numpy() for k, p in leaves.items()})
-    return Step(run, lambda: {k: p.detach().numpy() for k, p in leaves.items()})
+        return Step(run, lambda: {k: p.grad.cpu().numpy() for k, p in leaves.items()})
+    return Step(run, lambda: {k: p.detach().cpu().numpy() for k, p in leaves.items()})
 
 
-def torch_function(program: Program, parameters: Parameters, data: Data) -> Step:
+def torch_function(program: Program, parameters: Parameters, data: Data, device: str = "cpu") -> Step:
     """The whole step as one compiled function, by torch.func."""
     import torch
 
-    leaves, rate = {name: torch.tensor(x) for name, x in parameters.items()}, program.rate
-    given = tuple(map(torch.tensor, data))
+    leaves, rate = {name: torch.tensor(x, device=device) for name, x in parameters.items()}, program.rate
+    given = tuple(torch.tensor(x, device=device) for x in data)
     grad_and_value = torch.func.grad_and_value(program.torch_loss)
 
     @torch.compile
@@ -150,7 +150,7 @@ def torch_function(program: Program, parameters: Parameters, data: Data) -> Step
             gradient, _ = step(leaves, *given)
         found.update(gradient or {})
 
-    return Step(run, lambda: {k: x.numpy() for k, x in (leaves if rate is not None else found).items()})
+    return Step(run, lambda: {k: x.cpu().numpy() for k, x in (leaves if rate is not None else found).items()})
 
 
 def jax_step(program: Program, parameters: Parameters, data: Data) -> Step:
