@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.device import CupyDevice, NoDevice, current_device
+from npcompile.backends.cuda.device import CupyDevice, current_device
+from tests.backends import NO_DEVICE, gpu
 
-try:
-    reason = ""
-    current_device()
-except NoDevice as error:
-    reason = str(error)
+pytestmark = gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason), reason=reason or "there is a device")]
-
-if not reason:
+if not NO_DEVICE:
     from tests.cuda import interpreted, test_kernels, test_primitives, test_random_graphs
 
     class RecordingDevice(CupyDevice):

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from tests.backends import BACKENDS
 from tests.fuzz import programs
 from tests.fuzz.generate import draw_program
 from tests.fuzz.programs import Program, define
 from tests.shim.harness import compare_aliasing, flatten
-from tests.tracer.harness import BACKENDS, Outcome, compare_any, run
+from tests.tracer.harness import Outcome, compare_any, run
 
 EXAMPLES = int(os.environ.get("NPCOMPILE_FUZZ_EXAMPLES", "0"))
 SEED = os.environ.get("NPCOMPILE_FUZZ_SEED")

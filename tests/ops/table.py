@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
-from npcompile.backends.registry import find_backend, list_backends
+from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.graph import Node
 
-BACKENDS = [name for name in ("eager", "cpu") if name in list_backends()]
 DTYPES = [np.dtype(c) for c in "?bBhHiIlLefdFD"]
 SHAPE = (2, 3, 4)
 

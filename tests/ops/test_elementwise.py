@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from npcompile.tensor_core import OPS
-from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, apply_all, check_meta, numbers
+from tests.backends import BACKENDS
+from tests.ops.table import DTYPES, LAYOUTS, apply_all, check_meta, numbers
 from tests.shim.harness import same_values
 
 UFUNC_ROWS = [name for name, op in OPS.items() if isinstance(op.numpy, np.ufunc)]

@@ -14,7 +14,7 @@ from npcompile.tensor_core.graph import Node, run
 from npcompile.tensor_core.ops.linalg_gradients import adjoint, conj, matmul
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
-from tests.ops.table import BACKENDS
+from tests.backends import BACKENDS
 
 Function = Callable[..., Sequence[Value]]  # of Values
 RNG_SEED = 5

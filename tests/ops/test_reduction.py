@@ -10,7 +10,8 @@ import pytest
 
 import npcompile as npc
 from npcompile.tensor_core.ops.reduction import REDUCERS
-from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, SHAPE, apply_all, check_meta, numbers, thin
+from tests.backends import BACKENDS
+from tests.ops.table import DTYPES, LAYOUTS, SHAPE, apply_all, check_meta, numbers, thin
 from tests.shim.harness import same_values
 
 AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]

@@ -9,7 +9,8 @@ import pytest
 
 from npcompile.tensor_core import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
-from tests.ops.table import BACKENDS, DTYPES, LAYOUTS, apply_all, check_meta, numbers
+from tests.backends import BACKENDS
+from tests.ops.table import DTYPES, LAYOUTS, apply_all, check_meta, numbers
 from tests.shim.harness import same_values
 
 Case = tuple[str, list[np.ndarray], dict[str, Any], np.ndarray]

@@ -11,8 +11,8 @@ import pytest
 import npcompile as npc
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core import Decline
+from tests.backends import BACKENDS
 from tests.shim.harness import Capture, check, compare, compare_aliasing
-from tests.tracer.harness import BACKENDS
 from tests.tracer.harness import check as check_program
 
 DTYPES = ["f", "d", "F", "D"]

@@ -15,10 +15,9 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from tests.backends import BACKENDS
 from tests.shim.harness import compare, compare_aliasing, flatten
 from tests.shim.harness import copy as copy_arrays
-
-BACKENDS = [name for name in ("eager", "cpu") if name in npc.list_backends()]
 
 
 @dataclass

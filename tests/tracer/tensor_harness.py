@@ -13,7 +13,8 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.tensor import Tensor
-from tests.tracer.harness import BACKENDS, compare_any, default_input, describe
+from tests.backends import BACKENDS
+from tests.tracer.harness import compare_any, default_input, describe
 
 
 def leaf(x: Any, dtype: Any = None) -> Tensor:

@@ -11,7 +11,8 @@ import scipy.fft
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from tests.tracer.harness import BACKENDS, check
+from tests.backends import BACKENDS
+from tests.tracer.harness import check
 
 printed = []
 

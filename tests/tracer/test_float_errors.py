@@ -9,7 +9,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.simplify import SILENT, SILENT_IF_REAL
-from tests.tracer.harness import BACKENDS
+from tests.backends import BACKENDS
 
 
 def divide(x, y):

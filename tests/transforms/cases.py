@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
-from npcompile.backends.registry import find_backend, list_backends
+from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import OPS, Builder, TensorMeta
 from npcompile.tensor_core.graph import Graph, Node, run
 from npcompile.tensor_core.meta import TupleMeta
@@ -18,7 +17,6 @@ from npcompile.tensor_core.ops.reduction import REDUCERS
 from tests.ops.test_elementwise import UFUNC_ROWS, loops
 
 Maker = Callable[[np.random.Generator], np.ndarray]
-BACKENDS = [name for name in ("eager", "cpu") if name in list_backends()]
 
 
 @dataclass(frozen=True)

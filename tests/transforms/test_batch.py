@@ -15,9 +15,10 @@ from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.op import Op
 from npcompile.tensor_core.transforms.batch import batch
+from tests.backends import BACKENDS
 from tests.cpu.random_graphs import RandomGraph, arrays_for
 from tests.ops.table import thin
-from tests.transforms.cases import BACKENDS, CASES, Case, apply_numpy, close, execute, meta_of, results_of, stacked
+from tests.transforms.cases import CASES, Case, apply_numpy, close, execute, meta_of, results_of, stacked
 
 # How the examples lie in memory: from an array with the batch axis outermost to the same numbers in another order.
 LAYOUTS = {
@@ -158,7 +159,8 @@ def run_each(graph: Graph, sizes: dict[str, int], examples: Sequence[Sequence[An
 
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize(
-    ("backend", "seed"), [(name, seed) for name in BACKENDS for seed in range(40 if name == "eager" else 10)]
+    ("backend", "seed"),
+    [pytest.param(*b.values, seed, marks=b.marks) for b in BACKENDS for seed in range(40 if b is BACKENDS[0] else 10)],
 )
 def test_random_program(backend: str, seed: int, is_dynamic: bool) -> None:
     program = RandomGraph(seed, 12, is_dynamic)

@@ -14,7 +14,8 @@ from npcompile.tensor_core.transforms.batch import batch
 from npcompile.tensor_core.transforms.forward import derivatives
 from npcompile.tensor_core.transforms.reverse import gradients, is_differentiable
 from npcompile.tensor_core.transforms.value import Value
-from tests.transforms.cases import BACKENDS, CASES, Case, apply_numpy, close, execute, has_derivative, meta_of, results_of
+from tests.backends import BACKENDS
+from tests.transforms.cases import CASES, Case, apply_numpy, close, execute, has_derivative, meta_of, results_of
 
 FLOAT64 = np.dtype(float)
 # The derivative of custom_gradient is what its user says.

@@ -1,0 +1,31 @@
+"""The backends that tests run programs with: those of every machine, and CUDA's where there is a device.
+
+    python -m pytest -m gpu tests
+
+runs what needs a device, and nothing else.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from npcompile.backends import cpu, cuda, eager  # noqa: F401  (registers the backends)
+from npcompile.backends.registry import list_backends
+
+
+def why_no_device() -> str:
+    """Why CUDA cannot be used here; empty where it can."""
+    try:
+        cuda.require_device()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+NO_DEVICE = why_no_device()
+gpu = [pytest.mark.gpu, pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")]
+
+# Without a device its tests are not made at all: thousands of skips would hide the others.
+BACKENDS = [pytest.param(name) for name in ("eager", "cpu") if name in list_backends()]
+if not NO_DEVICE:
+    BACKENDS.append(pytest.param("cuda", marks=pytest.mark.gpu))
