@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from npcompile.backends.cuda import memory
 from npcompile.backends.cuda.compiler import Binary, Request, compile_all
+
+T = TypeVar("T")
 
 MISSING = (
     'device "cuda" needs CuPy and Triton, and {} not installed: '
     "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]', for the CUDA version of the driver"
+)
+FORKED = (
+    "CUDA cannot be used here: this process was forked from one that had used it. Start processes with "
+    'multiprocessing.get_context("spawn"), or use CUDA only after the fork'
 )
 
 
@@ -26,6 +36,8 @@ class Device(Protocol):
 
     library: Any  # NumPy's functions for its arrays
 
+    def use(self) -> AbstractContextManager[Any]: ...  # the device that calls in the block are for
+    def attempt(self, call: Callable[[], T]) -> T: ...  # again with more memory free; then MemoryError
     def is_array(self, value: Any) -> bool: ...
     def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Any: ...
     def zeros(self, size: int, dtype: np.dtype) -> Any: ...
@@ -36,31 +48,62 @@ class Device(Protocol):
 
 
 class CupyDevice:
-    """The current CUDA device, its current stream and CuPy's memory pool."""
+    """A CUDA device, its current stream and CuPy's memory pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self.library = import_cupy()
         if importlib.util.find_spec("triton") is None:
             raise NoDevice(MISSING.format("Triton is"))
-        try:
-            count = self.library.cuda.runtime.getDeviceCount()
-        except self.library.cuda.runtime.CUDARuntimeError as error:
-            raise NoDevice(f'device "cuda" cannot be used: {error}') from None
+        count = device_count()
         if not count:
             raise NoDevice('device "cuda" cannot be used: this machine has no CUDA device')
-        self.architecture = int(self.library.cuda.Device().compute_capability)
-        self.functions: dict[str, Any] = {}
+        if number >= count:
+            there = "one CUDA device" if count == 1 else f"{count} CUDA devices"
+            raise NoDevice(f'there is no device "cuda:{number}": this machine has {there}, the last is "cuda:{count - 1}"')
+        self.number = number
+        self.architecture = int(self.library.cuda.Device(number).compute_capability)
+
+    @property
+    def name(self) -> str:
+        return f"cuda:{self.number}"
+
+    def use(self) -> AbstractContextManager[Any]:
+        """The current device of this thread, and so CuPy's, in a `with` block."""
+        if self.library.cuda.runtime.getDevice() == self.number:
+            return nullcontext()
+        return self.library.cuda.Device(self.number)
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, self.library.ndarray)
 
+    def attempt(self, call: Callable[[], T]) -> T:
+        """`call()`, and once more with caches and CuPy's pools freed when memory is short.
+
+        Raises MemoryError, which says how much was asked for, is used and is there, when that does not help.
+        """
+
+        def free_pools() -> None:
+            self.library.get_default_memory_pool().free_all_blocks()
+            self.library.get_default_pinned_memory_pool().free_all_blocks()
+
+        return memory.retried(call, free_pools, self.memory_report)
+
+    def memory_report(self) -> str:
+        free, total = self.library.cuda.runtime.memGetInfo()
+        used = self.library.get_default_memory_pool().used_bytes()
+        return f'On "{self.name}" arrays of this process use {used:,} bytes, and {free:,} of {total:,} are free'
+
     def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Any:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        memory = self.library.cuda.alloc(max(size, 1))
-        return self.library.ndarray(tuple(shape), dtype, memory, strides=tuple(strides))
+        alloc = self.library.cuda.alloc
+        try:
+            room = alloc(max(size, 1))
+        except MemoryError:
+            room = self.attempt(lambda: alloc(max(size, 1)))
+        return self.library.ndarray(tuple(shape), dtype, room, strides=tuple(strides))
 
     def zeros(self, size: int, dtype: np.dtype) -> Any:
-        return self.library.zeros(size, dtype)
+        return self.attempt(lambda: self.library.zeros(size, dtype))
 
     def upload(self, host: np.ndarray) -> Any:
         array = self.empty(host.shape, host.dtype, host.strides)
@@ -78,7 +121,9 @@ class CupyDevice:
         return array.data.ptr
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
-        return [self.launcher(binary) for binary in compile_all(requests, self.architecture)]
+        binaries = compile_all(requests, self.architecture)
+        with self.use():
+            return [self.launcher(binary) for binary in binaries]
 
     def launcher(self, binary: Binary) -> Callable[..., None]:
         """`(grid, *arguments)`: addresses and numbers in the order of the parameters."""
@@ -108,6 +153,15 @@ ARGUMENTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class ForkedDevice(CupyDevice):
+    """A device of the process that this one was forked from: the driver would fail without saying why, or hang."""
+
+    def refuse(self, *_: Any, **__: Any) -> Any:
+        raise NoDevice(FORKED)
+
+    use = attempt = empty = zeros = upload = download = address = load = refuse
+
+
 def import_cupy() -> Any:
     try:
         import cupy
@@ -120,14 +174,83 @@ _lock = threading.Lock()
 _devices: dict[int, CupyDevice] = {}
 
 
+def forget_after_fork() -> None:
+    """In a forked child: CUDA does not work there, so devices refuse, those in compiled programs too."""
+    global _lock
+    _lock = threading.Lock()
+    for device in _devices.values():
+        device.__class__ = ForkedDevice
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_after_fork)
+
+
+def device_count() -> int:
+    """How many CUDA devices there are. Raises NoDevice, which names what is missing."""
+    cupy = import_cupy()
+    try:
+        return cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise NoDevice(f'device "cuda" cannot be used: {error}') from None
+
+
 def current_device() -> CupyDevice:
     """The current CUDA device. Raises NoDevice, which names what is missing."""
     cupy = import_cupy()
     try:
         number = cupy.cuda.runtime.getDevice()
     except cupy.cuda.runtime.CUDARuntimeError as error:
+        if any(isinstance(d, ForkedDevice) for d in _devices.values()):
+            raise NoDevice(FORKED) from None
         raise NoDevice(f'device "cuda" cannot be used: {error}') from None
+    return numbered_device(number)
+
+
+def numbered_device(number: int) -> CupyDevice:
+    """The CUDA device of this number. Raises NoDevice, which says how many there are."""
     with _lock:
         if number not in _devices:
-            _devices[number] = CupyDevice()
-        return _devices[number]
+            _devices[number] = CupyDevice(number)
+        found = _devices[number]
+    if isinstance(found, ForkedDevice):
+        raise NoDevice(FORKED)
+    return found
+
+
+def device_number(name: str) -> int | None:
+    """1 of "cuda:1"; None of "cuda", which is the current device. Raises ValueError for another name."""
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if match is None:
+        raise ValueError(f'unknown device {name!r}: a CUDA device is "cuda", the current one, or "cuda:1", by its number')
+    return None if match[1] is None else int(match[1])
+
+
+def named_device(name: str) -> CupyDevice:
+    """The device "cuda", which is the current one, or "cuda:1". Raises ValueError for another name, and NoDevice."""
+    number = device_number(name)
+    return current_device() if number is None else numbered_device(number)
+
+
+def device_of(array: Any) -> CupyDevice:
+    """The device that has the memory of a CuPy array."""
+    return numbered_device(array.device.id)
+
+
+def copy_to(array: Any, device: CupyDevice) -> Any:
+    """A copy of a CuPy array on a device, another or its own, in the same memory order. Does not wait for the copy."""
+    source = device_of(array)
+    with source.use():
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            array = device.library.ascontiguousarray(array)
+        there = device.library.cuda.get_current_stream()
+        ready = there.record(device.library.cuda.Event(disable_timing=True))
+    with device.use():
+        copy = device.empty(array.shape, array.dtype, array.strides)
+        here = device.library.cuda.get_current_stream()
+        here.wait_event(ready)
+        copy.data.copy_from_device_async(array.data, array.nbytes, here)
+        copied = here.record(device.library.cuda.Event(disable_timing=True))
+    with source.use():
+        there.wait_event(copied)  # else the memory of `array` could be given to others before it is read
+    return copy

@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,12 @@ class InterpretedDevice:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []  # everything that was loaded
+
+    def use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def attempt(self, call: Callable[[], Any]) -> Any:
+        return call()
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, DeviceArray)
