@@ -2,9 +2,11 @@
 
 Called outside of compiled code they run their functions as Python would, on whatever these are given: NumPy arrays give
 NumPy's results, Tensors record their gradients. In a compiled function they become one node of the graph, so that a loop
-is compiled once however often it runs, and a branch on data does not end the graph. The functions should be pure: in
-compiled code each is read once, not called for every iteration. There results are new arrays; elsewhere they are what the
-functions return, which may be an argument itself.
+is compiled once however often it runs, and a branch on data does not end the graph. In compiled code each function is read
+once, not called for every iteration, so it should have no effects, but for writes to its own arguments: a loop copies its
+first carry, so that a body may write to what it is given (`c[0] += 1; return c`) and `init_val` stays as it was; a branch
+that writes to an operand writes to the caller's. In compiled code results are new arrays; elsewhere they are what the
+functions return.
 
 Carries, operands and results may be trees: tuples, lists, dicts and dataclasses of arrays and numbers (`trees.flatten`).
 """
@@ -21,6 +23,7 @@ import numpy as np
 from npcompile import trees
 from npcompile.tensor_core.control import agree, described, is_same_shape
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.tensor import Tensor
 
 T = TypeVar("T")
 NUMBERS = (int, float, complex)
@@ -61,7 +64,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         Returns a tree like its argument: its leaves keep their shapes and dtypes. A Python number takes the dtype that
         the first iteration gives it, as NumPy's promotion has it.
     init_val
-        The first carry. It is the result, itself, if `cond_fun` is false for it.
+        The first carry. Its arrays are copied: the body may write to its argument.
 
     Raises
     ------
@@ -196,6 +199,10 @@ def meta_of(leaf: Any, name: str) -> TensorMeta:
     )
 
 
+def copied(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf
+
+
 @dataclass(slots=True)
 class Carry:
     """What goes from iteration to iteration, and what its leaves must be."""
@@ -207,8 +214,10 @@ class Carry:
 
     @classmethod
     def of(cls, loop: str, tree: Any) -> Carry:
+        """The first one, in memory of its own."""
         leaves, treedef = trees.flatten(tree)
-        return cls(loop, tree, treedef, [meta_of(x, f"{loop}: carry{p}") for x, p in zip(leaves, treedef.paths)])
+        metas = [meta_of(x, f"{loop}: carry{p}") for x, p in zip(leaves, treedef.paths)]
+        return cls(loop, treedef.unflatten([copied(x) for x in leaves]), treedef, metas)
 
     def step(self, tree: Any) -> None:
         """`tree` is the next carry. TypeError if it is not like the one before."""

@@ -123,6 +123,19 @@ def is_same_shape(a: TensorMeta, b: TensorMeta) -> bool:
     return len(a.shape) == len(b.shape) and all(same(n, m) or n == m for n, m in zip(a.shape, b.shape))
 
 
+# --- checkpoint
+
+
+def make_checkpoint(builder: Builder, function: Body, operands: Sequence[Result]) -> list[Node]:
+    """What `function(inner, operands)` gives, and of what it computes nothing that gradients keep: they compute it again."""
+    made = trace(builder, function, [x.meta for x in operands])
+    if not made.outputs:
+        return []
+    used = read_outside(made)
+    graph = made.graph([*made.inputs, *used], "checkpointed", made.metas)
+    return items(builder, builder.apply("checkpoint", *map(node_of, operands), *used, body_graph=graph))
+
+
 # --- loops
 
 

@@ -27,7 +27,8 @@ def test_cond_runs_one_branch() -> None:
 def test_while_loop() -> None:
     assert while_loop(lambda c: c[0] > 1, lambda c: (c[0] // 2, c[1] + 1), (1000, 0)) == (1, 9)
     start = np.ones(2)
-    assert while_loop(lambda x: x.sum() < 0, lambda x: x - 1, start) is start
+    found = while_loop(lambda x: x.sum() < 0, lambda x: x - 1, start)
+    assert found is not start and found.tolist() == [1.0, 1.0]
 
 
 def test_while_loop_of_a_dataclass() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +136,18 @@ class Capture:
     def goes_through_gradients(self) -> bool:
         """May what is captured here be differentiated? Then long loops are nodes; else they run as compiled functions."""
         return self.transforming > 0 or bool(self.leaves())
+
+    @contextmanager
+    def within(self, inner: Builder) -> Iterator[None]:
+        """Capture into `inner`, the builder of a graph that a node of this one will hold."""
+        outer, enabled = self.builder, self.grad_enabled
+        self.builder, outer.is_closed, inner.outer, inner.records = inner, True, outer, enabled
+        self.bodies += 1
+        try:
+            yield
+        finally:
+            self.builder, outer.is_closed, self.grad_enabled = outer, False, enabled
+            self.bodies -= 1
 
     def require_no_body(self, what: str) -> None:
         if self.bodies:

@@ -7,7 +7,7 @@ from typing import Any
 
 from npcompile import control
 from npcompile.tensor_core.array import Array, Storage, fresh
-from npcompile.tensor_core.control import make_cond, make_for_loop, make_fori_loop, make_while_loop
+from npcompile.tensor_core.control import make_checkpoint, make_cond, make_for_loop, make_fori_loop, make_while_loop
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
@@ -15,8 +15,8 @@ from npcompile.tensor_core.number import Number
 from npcompile.tracer import calls
 from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.transformed import Static, Tree, alike, array_of
-from npcompile.tracer.values import Constant, Mapping, Record, Truth
+from npcompile.tracer.transformed import Static, Tree, alike, array_of, captures_transform
+from npcompile.tracer.values import Constant, Mapping, Record, TensorValue, Transform, Truth
 from npcompile.tracer.values import Sequence as SequenceValue
 
 
@@ -63,17 +63,11 @@ class Body:
     def __init__(self, frame: Frame, function: Any):
         self.frame, self.function = frame, function
 
-    def __call__(self, inner: Builder, *arguments: Any) -> Any:
+    def __call__(self, inner: Builder, *arguments: Any, **keywords: Any) -> Any:
         """Its result; what it makes, it makes in `inner`."""
         capture = self.frame.capture
-        outer, enabled = capture.builder, capture.grad_enabled
-        capture.builder, outer.is_closed, inner.outer, inner.records = inner, True, outer, enabled
-        capture.bodies += 1
-        try:
-            return capture.realize(calls.call(self.frame, self.function, list(arguments), {}))
-        finally:
-            capture.builder, outer.is_closed, capture.grad_enabled = outer, False, enabled
-            capture.bodies -= 1
+        with capture.within(inner):
+            return capture.realize(calls.call(self.frame, self.function, list(arguments), keywords))
 
 
 def leaves_like(frame: Frame, tree: Tree, value: Any, what: str) -> list[Array]:
@@ -109,16 +103,19 @@ def capture_cond(frame: Frame, predicate: Any, true: Any, false: Any, *operands:
         return calls.call(frame, true if decided.value else false, list(operands), {})
     trees = [Tree.of(frame, o) for o in operands]
     found: list[Tree] = []
+    written: set[int] = set()  # operands that a branch writes to
 
     def branch(function: Any) -> Callable[[Builder, list[Node]], list[Array]]:
         def trace(inner: Builder, nodes: list[Node]) -> list[Array]:
-            body, rest = Body(frame, function), iter(arrays_of(inner, nodes))
-            value = body(inner, *(rebuilt(t, [next(rest) for _ in t.leaves]) for t in trees))
+            arrays = arrays_of(inner, nodes)
+            rest = iter(arrays)
+            value = Body(frame, function)(inner, *(rebuilt(t, [next(rest) for _ in t.leaves]) for t in trees))
             made = Tree.of(frame, value)
             if found and not same_form(made.form, found[0].form):
                 raise Decline("the branches of cond return different trees")
             found.append(made)
-            return [leaf_array(frame, leaf) for leaf in made.leaves]
+            written.update(k for k, x in enumerate(arrays) if x.storage.is_written)
+            return [*arrays, *(leaf_array(frame, leaf) for leaf in made.leaves)]
 
         return trace
 
@@ -127,7 +124,50 @@ def capture_cond(frame: Frame, predicate: Any, true: Any, false: Any, *operands:
         raise Decline("a negated condition of cond")
     given = [leaf_array(frame, leaf) for t in trees for leaf in t.leaves]
     nodes = make_cond(builder, asked, branch(true), branch(false), given)
-    return rebuilt(found[0], arrays_of(builder, nodes))
+    write_back(frame, {k: (given[k], nodes[k]) for k in written})
+    return rebuilt(found[0], arrays_of(builder, nodes[len(given) :]))
+
+
+def write_back(frame: Frame, written: dict[int, tuple[Array, Node]]) -> None:
+    """Contents that a function has given to its operands."""
+    for x, contents in written.values():
+        if not x.meta.boxed:
+            raise Decline("a write to a number")
+        x.write(contents)
+    if written:
+        frame.capture.require_no_overlap()
+
+
+def require_unwritten(arrays: Sequence[Array], what: str) -> None:
+    if any(x.storage.is_written for x in arrays):
+        raise Decline(f"{what} writes to what it is given", "Let it write to a copy.")
+
+
+@captures_transform("checkpoint")
+def capture_checkpoint(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
+    """Arrays among the arguments are operands; all else is what it is, in the function and in its result."""
+    named = dict(zip(keywords, map(frame.capture.realize, keywords.values())))
+    trees = [Tree.of(frame, value) for value in (*positional, *named.values())]
+    operands = [leaf for tree in trees for leaf in tree.leaves if isinstance(leaf, (Array, TensorValue))]
+    found: list[Tree] = []
+    written: list[int] = []
+
+    def trace(inner: Builder, nodes: list[Node]) -> list[Array]:
+        arrays = arrays_of(inner, nodes)
+        given = {id(leaf): alike(leaf, x) for leaf, x in zip(operands, arrays)}
+        values = [tree.build([given.get(id(leaf), leaf) for leaf in tree.leaves]) for tree in trees]
+        function = Body(frame, transform.function)
+        made = function(inner, *values[: len(positional)], **dict(zip(named, values[len(positional) :])))
+        found.append(Tree.of(frame, made))
+        written.extend(k for k, x in enumerate(arrays) if x.storage.is_written)
+        results = [array_of(frame, leaf, "a result") for leaf in found[0].leaves if isinstance(leaf, (Array, TensorValue))]
+        return [*(arrays[k] for k in written), *results]
+
+    given = [array_of(frame, x, "an argument") for x in operands]
+    nodes = make_checkpoint(frame.capture.builder, trace, given)
+    write_back(frame, {k: (given[k], node) for k, node in zip(written, nodes)})
+    made = iter(arrays_of(frame.capture.builder, nodes[len(written) :]))
+    return found[0].build([alike(x, next(made)) if isinstance(x, (Array, TensorValue)) else x for x in found[0].leaves])
 
 
 @captures_control(control.while_loop, "cond_fun", "body_fun", "init_val")
@@ -135,7 +175,9 @@ def capture_while_loop(frame: Frame, condition: Any, body: Any, init: Any) -> An
     builder, tree = frame.capture.builder, Tree.of(frame, init)
 
     def test(inner: Builder, nodes: list[Node]) -> Array:
-        value = Body(frame, condition)(inner, rebuilt(tree, arrays_of(inner, nodes)))
+        arrays = arrays_of(inner, nodes)
+        value = Body(frame, condition)(inner, rebuilt(tree, arrays))
+        require_unwritten(arrays, "the condition of while_loop")
         return array_of(frame, value, "the condition of while_loop")
 
     def step(inner: Builder, nodes: list[Node]) -> list[Array]:
@@ -174,8 +216,9 @@ def capture_scan(frame: Frame, function: Any, init: Any, xs: Any, length: Any, r
     outputs: list[Tree] = []
 
     def step(inner: Builder, carries: list[Node], items: list[Node]) -> tuple[list[Array], list[Array]]:
-        carry, item = rebuilt(tree, arrays_of(inner, carries)), rebuilt(elements, arrays_of(inner, items))
-        value = Body(frame, function)(inner, carry, item)
+        rows = arrays_of(inner, items)
+        value = Body(frame, function)(inner, rebuilt(tree, arrays_of(inner, carries)), rebuilt(elements, rows))
+        require_unwritten(rows, "f of scan")
         if not isinstance(value, SequenceValue) or len(value.items) != 2:
             raise Decline("f of scan must return a pair (carry, y)")
         outputs.append(Tree.of(frame, value.items[1]))

@@ -12,12 +12,14 @@ import numpy as np
 
 from npcompile.numpy_shim.registry import as_array
 from npcompile.tensor_core.array import Array, Storage, fresh, full
+from npcompile.tensor_core.control import read_outside, trace
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.transforms.batch import batch
 from npcompile.tensor_core.transforms.forward import derivatives
+from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
@@ -30,6 +32,7 @@ from npcompile.trees import is_static
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Parts = list[Value | None]  # gradients, one for each argument; None for zero
 
 
 def captures_transform(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -333,19 +336,45 @@ def capture_custom_gradient(frame: Frame, transform: Transform, positional: Argu
     out, pullback = (capture.realize(v) for v in pair.items)
     made = array_of(frame, out, "the result of a function with a custom gradient")
 
-    def rule(g: Value) -> list[Value | None]:
+    def rule(g: Value) -> Parts:
         found = capture.realize(calls.call(frame, pullback, [alike(out, fresh(g.builder, g.node))], {}))
         parts = calls.operators.iterate(capture, found) if isinstance(found, Sequence) else [found]
         if len(parts) != len(before):
             raise Decline(f"a pullback gave {len(parts)} gradients for {len(before)} arguments")
-        values: list[Value | None] = []
+        values: Parts = []
         for x, part in zip(before, map(capture.realize, parts)):
             is_none = isinstance(part, Constant) and part.value is None
             values.append(None if is_none else Value(g.builder, array_of(frame, part, "a gradient").node).cast(x.dtype))
         return values
 
-    node = capture.builder.apply("custom_gradient", made.node, *(x.node for x in before), rule=rule)
+    nodes, read = [x.node for x in before], list[Node]()
+    use: Callable[..., Parts] = rule
+    if capture.bodies:  # the graph that is being made will be made again elsewhere, where the pullback's values are not
+        use, read = pullback_graph(frame, rule, made)
+    node = capture.builder.apply("custom_gradient", made.node, *nodes, *read, rule=use, read=len(read))
     return alike(out, fresh(capture.builder, node, made.meta, boxed=made.meta.boxed))
+
+
+def pullback_graph(frame: Frame, rule: Callable[..., Parts], out: Array) -> tuple[Callable[..., Parts], list[Node]]:
+    """The rule of a custom gradient as a graph of the cotangent and what it reads beside this, and what that is."""
+    has_part: list[bool] = []
+
+    def body(inner: Builder, nodes: list[Node]) -> list[Node]:
+        with frame.capture.within(inner):
+            parts = rule(Value(inner, nodes[0]))
+        has_part[:] = [part is not None for part in parts]
+        return [part.node for part in parts if part is not None]
+
+    made = trace(out.builder, body, [out.meta])
+    read = read_outside(made)
+    graph = made.graph([*made.inputs, *read], "pullback")
+
+    def replayed(*given: Value) -> Parts:
+        builder = given[0].builder
+        found = iter(replay(builder, graph.outputs, dict(zip(graph.inputs, [x.node for x in given]))))
+        return [Value(builder, next(found)) if has else None for has in has_part]
+
+    return replayed, read
 
 
 @captures_transform("plain")

@@ -15,7 +15,13 @@ from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Bound, Graph, bind
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
-from npcompile.tensor_core.transforms.control_reverse import vjp_cond, vjp_for_loop, vjp_while_loop, vjp_while_vjp
+from npcompile.tensor_core.transforms.control_reverse import (
+    vjp_checkpoint,
+    vjp_cond,
+    vjp_for_loop,
+    vjp_while_loop,
+    vjp_while_vjp,
+)
 
 FAILURES = (IndexError,)  # of what the graphs hold
 Arrays = Sequence[Any]
@@ -59,6 +65,23 @@ def cond(predicate: TensorMeta, *operands: TensorMeta, true_graph, false_graph):
         require_alike("operand", operands, inputs_of(graph))
     require_alike("result", false_graph.metas, true_graph.metas)
     return TupleMeta.of(*fresh_metas(true_graph.metas))
+
+
+# --- checkpoint
+
+
+def eager_checkpoint(*operands: Any, body_graph: Callable[..., Arrays], again: Any = None) -> Any:
+    return tuple(body_graph(*operands))
+
+
+@row("control", eager=eager_checkpoint, vjp=vjp_checkpoint, raises=FAILURES)
+def checkpoint(*operands: TensorMeta, body_graph, again=None):  # type: ignore[no-untyped-def]
+    """The outputs of a graph of the operands, which keeps nothing: its derivative is such a node that runs it again.
+
+    Of a derivative, `again` names the part of its graph that was computed before, a graph of the last operands.
+    """
+    require_alike("operand", operands, inputs_of(body_graph))
+    return TupleMeta.of(*fresh_metas(body_graph.metas))
 
 
 # --- while_loop

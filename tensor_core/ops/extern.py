@@ -6,12 +6,13 @@ from npcompile.tensor_core.op import row
 
 @row(
     "movement",
-    eager=lambda out, *args, rule: out,
-    vjp=lambda g, out, result, *args, rule: (None, *rule(g)),
+    eager=lambda out, *args, rule, read=0: out,
+    vjp=lambda g, out, result, *args, rule, read=0: (None, *rule(g, *args[len(args) - read :]), *[None] * read),
 )
-def custom_gradient(out: TensorMeta, *args: TensorMeta, rule):
+def custom_gradient(out: TensorMeta, *args: TensorMeta, rule, read=0):
     """`out`, which was computed from `args`; its derivatives with respect to these are `rule(g)`, not those of what
-    computed it. `rule` is a function of the cotangent that gives a Value, or None, for each of `args`."""
+    computed it. `rule` is a function of the cotangent that gives a Value, or None, for each of `args`. The last `read` of
+    these are what it reads: it is given them too, and nothing for them."""
     return out
 
 

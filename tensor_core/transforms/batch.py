@@ -126,16 +126,20 @@ def batch_same(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
 @rule("custom_gradient")
 def batch_custom_gradient(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
     """The user's rule is of one example, so what it gives is batched in its turn."""
-    builder, rule_of_one = batcher.builder, node.params["rule"]
+    rule_of_one, read = node.params["rule"], node.params.get("read", 0)
+    like = [node, *node.inputs[len(node.inputs) - read :]]
 
-    def rule_of_all(g: Value) -> list[Value | None]:
-        cotangent = stand_in(builder, node.shape, node.dtype)
-        parts: Sequence[Value | None] = rule_of_one(Value(builder, cotangent))
+    def rule_of_all(*given: Value) -> list[Value | None]:
+        builder = given[0].builder
+        ones = [stand_in(builder, n.shape, n.dtype) for n in like]
+        parts: Sequence[Value | None] = rule_of_one(*(Value(builder, n) for n in ones))
         found = [None if part is None else part.node for part in parts]
-        made = iter(batch(builder, [n for n in found if n is not None], {**batcher.batched, cotangent: g.node}, batcher.size))
-        return [None if n is None else Value(builder, batcher.with_axis(next(made))) for n in found]
+        batched = {**batcher.batched, **{n: x.node for n, x in zip(ones, given)}}
+        made = iter(batch(builder, [n for n in found if n is not None], batched, batcher.size))
+        with_axis = Batcher(builder, batcher.size).with_axis
+        return [None if n is None else Value(builder, with_axis(next(made))) for n in found]
 
-    return batcher.apply("custom_gradient", *map(batcher.with_axis, inputs), rule=rule_of_all)
+    return batcher.apply("custom_gradient", *map(batcher.with_axis, inputs), rule=rule_of_all, read=read)
 
 
 @rule("concatenate")

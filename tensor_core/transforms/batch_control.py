@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
@@ -72,6 +73,17 @@ def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[
     true, false = (inlined(batcher, graph, operands) for graph in arms)
     batcher.builder.ignored = ignored
     return [(chosen(batcher, predicate, x, y), True) for x, y in zip(true, false)]
+
+
+@rule("checkpoint")
+def batch_checkpoint(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
+    flags = [flag for _, flag in inputs]
+    lanes, again = Lanes(batcher, node.params["body_graph"], flags), node.params.get("again")
+    params: dict[str, Any] = {"body_graph": lanes.graph("checkpointed", lanes.flags)}
+    if again is not None:
+        part = Lanes(batcher, again.graph, flags[len(flags) - len(again.graph.inputs) :])
+        params["again"] = Name(part.graph("again", part.flags))
+    return items(batcher, batcher.apply("checkpoint", *(x for x, _ in inputs), **params), lanes.flags)
 
 
 def settled(batcher: Batcher, body: Graph, flags: list[bool], carried: int) -> tuple[Lanes, list[bool]]:

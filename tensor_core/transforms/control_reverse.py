@@ -14,7 +14,8 @@ from typing import Any
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dim import ShapeEnv, Size
-from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node, topological
+from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.transforms.forward import derivatives
 from npcompile.tensor_core.transforms.partition import Split, split
 from npcompile.tensor_core.transforms.replay import replay
@@ -73,6 +74,7 @@ class PulledBack:
 
     builder: Builder
     inputs: list[Node]
+    outputs: list[Node]
     cotangents: list[Node]
     found: dict[int, Node | None]  # by input
 
@@ -81,7 +83,37 @@ def pulled_back(graph: Graph, outputs: Sequence[int], wrt: Sequence[int]) -> Pul
     builder, inputs, made = scratch(graph)
     cotangents = [builder.input(made[k].meta) for k in outputs]
     found = gradients(builder, [made[k] for k in outputs], cotangents, [inputs[k] for k in wrt])
-    return PulledBack(builder, inputs, cotangents, dict(zip(wrt, found)))
+    return PulledBack(builder, inputs, made, cotangents, dict(zip(wrt, found)))
+
+
+# --- checkpoint
+
+
+def vjp_checkpoint(
+    g: Sequence[Value | None],
+    out: Sequence[Value],
+    *operands: Value,
+    body_graph: Graph,
+    again: Name | None = None,
+    wanted: Sequence[bool],
+) -> list[Part]:
+    """One node that computes the body again and pulls it back: it needs nothing but the operands and the cotangents."""
+    known = {k: x for k, x in enumerate(g) if x is not None}
+    wrt = [k for k, x in enumerate(operands) if wanted[k] and is_differentiable(x.node.meta)]
+    arm = pulled_back(body_graph, list(known), wrt)
+    found = {k: x for k, x in arm.found.items() if x is not None}
+    if not found:
+        return [None] * len(operands)
+    graph = graph_of(arm.builder.env, [*arm.cotangents, *arm.inputs], list(found.values()), name="checkpoint_vjp")
+    program = set(topological(arm.outputs))
+    order = topological(found.values())
+    read = [*found.values(), *(i for n in order if n not in program for i in n.inputs)]
+    computed = [n for n in dict.fromkeys(read) if n in program and n.inputs and not isinstance(n.meta, TupleMeta)]
+    name = Name(graph_of(arm.builder.env, arm.inputs, computed, name="again"))
+    inputs = [x.node for x in (*known.values(), *operands)]
+    node = operands[0].builder.apply("checkpoint", *inputs, body_graph=graph, again=name)
+    parts = dict(zip(found, results(operands[0].builder, node)))
+    return [parts.get(k) for k in range(len(operands))]
 
 
 # --- loops

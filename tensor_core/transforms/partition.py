@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.dim import hint_of
-from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of, topological, verify
+from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, symbols_of, topological, verify
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import may_report
@@ -67,14 +67,15 @@ def split(graph: Graph, primals: int, results: int) -> Split:
     read = {*cut.gradients, *(i for node in walked for i in node.inputs)}
     kept = tuple(k for k, node in enumerate(graph.inputs[:primals]) if node in read and cut.is_kept(node))
     saved = tuple(node for node in given if node in read and node not in cut.cotangents and not cut.is_kept(node))
-    again = [n for n in walked if n in cut.program and OPS[n.op].kind == "elementwise"]
+    again = sum(map(bytes_again, (n for n in walked if n.op == "checkpoint")))
+    again += sum(bytes_of(n) for n in walked if n in cut.program and OPS[n.op].kind == "elementwise")
     return Split(
         forward_graph(graph, primals, results, saved),
         backward_graph(graph, primals, results, kept, saved),
         kept,
         saved,
         sum(map(bytes_of, saved)),
-        sum(map(bytes_of, again)),
+        again,
     )
 
 
@@ -106,6 +107,19 @@ def saved_meta(node: Node) -> TensorMeta:
 def bytes_of(node: Node) -> int:
     """At the sizes seen at capture."""
     return hint_of(node.meta.size) * node.dtype.itemsize
+
+
+def bytes_again(node: Node) -> int:
+    """Of a checkpoint's derivative, at the sizes seen at capture: what the checkpointed function had computed before."""
+    inside = sum(bytes_again(n) for n in node.params["body_graph"].nodes if n.op == "checkpoint")
+    again = node.params.get("again")
+    return inside + (0 if again is None else bytes_computed(again.graph))
+
+
+def bytes_computed(graph: Graph) -> int:
+    nodes = graph.nodes
+    found = sum(bytes_computed(n.params["body_graph"]) for n in nodes if n.op == "checkpoint")
+    return found + sum(bytes_of(n) for n in nodes if OPS[n.op].kind in ARITHMETIC_KINDS and not isinstance(n.meta, TupleMeta))
 
 
 # --- what saving and computing again cost, in parts of a byte

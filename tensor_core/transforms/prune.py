@@ -13,7 +13,7 @@ from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node, freeze, topological
 from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 
-PRUNED = ("cond", "while_loop", "for_loop")
+PRUNED = ("cond", "checkpoint", "while_loop", "for_loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def loop_key(node: Node, body: Name) -> Any:
 
 
 def plan_for(node: Node, used: set[int]) -> Plan:
-    return {"cond": plan_cond, "while_loop": plan_while_loop, "for_loop": plan_for_loop}[node.op](node, used)
+    return PLANS[node.op](node, used)
 
 
 def read_by(graph: Graph, outputs: Iterable[int]) -> set[int]:
@@ -128,6 +128,16 @@ def plan_cond(node: Node, used: set[int]) -> Plan:
     inputs = sorted({k for graph in graphs.values() for k in read_by(graph, outputs)})
     params = {name: part_of(graph, inputs, outputs) for name, graph in graphs.items()}
     return Plan((0, *(1 + k for k in inputs)), params, {k: number for number, k in enumerate(outputs)})
+
+
+def plan_checkpoint(node: Node, used: set[int]) -> Plan:
+    body, again = node.params["body_graph"], node.params.get("again")
+    outputs = sorted(used)
+    inputs = sorted(read_by(body, outputs))
+    params = {"body_graph": part_of(body, inputs, outputs)}
+    if again is not None and len(inputs) == len(body.inputs):
+        params["again"] = again
+    return Plan(tuple(inputs), params, {k: number for number, k in enumerate(outputs)})
 
 
 def needed(body: Graph, carried: int, outputs: set[int], inputs: set[int]) -> tuple[list[int], list[int]]:
@@ -161,3 +171,6 @@ def plan_for_loop(node: Node, used: set[int]) -> Plan:
         "extends": None,
     }
     return Plan(tuple(inputs), params, {k: number for number, k in enumerate(outputs)})
+
+
+PLANS = {"cond": plan_cond, "checkpoint": plan_checkpoint, "while_loop": plan_while_loop, "for_loop": plan_for_loop}

@@ -356,16 +356,6 @@ def test_views_are_differentiated_as_arrays() -> None:
     assert_alike(npc.grad(lambda x: np.sum(x**3))(x), 3 * x**2)
 
 
-def test_checkpoint_and_custom_gradient() -> None:
-    @npc.custom_gradient
-    def halved(x: Any) -> Any:
-        return x * 1.0, lambda g: g / 2
-
-    function = npc.checkpoint(lambda x: np.sum(np.sin(halved(x))))
-    assert_alike(npc.grad(function)(X), np.cos(X) / 2)
-    assert_alike(npc.vmap(npc.grad(function))(X), np.cos(X) / 2)
-
-
 # --- sizes and dtypes
 
 
