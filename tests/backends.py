@@ -26,6 +26,5 @@ NO_DEVICE = why_no_device()
 gpu = [pytest.mark.gpu, pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")]
 
 # Without a device its tests are not made at all: thousands of skips would hide the others.
-BACKENDS = [pytest.param(name) for name in ("eager", "cpu") if name in list_backends()]
-if not NO_DEVICE:
-    BACKENDS.append(pytest.param("cuda", marks=pytest.mark.gpu))
+HOST_BACKENDS = [pytest.param(name) for name in ("eager", "cpu") if name in list_backends()]
+BACKENDS = [*HOST_BACKENDS, *([] if NO_DEVICE else [pytest.param("cuda", marks=pytest.mark.gpu)])]

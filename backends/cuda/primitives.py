@@ -376,7 +376,7 @@ def cast_expressions(x: str, old: np.dtype, new: np.dtype) -> list[str]:
         return [cast_text(f"{x}_r", part_of(old), new)]
     if new.kind == "c":
         real = cast_text(x, old, part_of(new))
-        return [real, f"({real}) * 0" if old.kind != "f" else f"tl.where({x} == {x}, 0, 0).to({triton_type(new)})"]
+        return [real, f"tl.where({x} == {x}, 0, 0).to({triton_type(new)})"]
     return [cast_text(x, old, new)]
 
 

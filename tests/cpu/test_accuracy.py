@@ -53,6 +53,19 @@ def test_two_operands(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_logarithms_of_sums(dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    grid = np.meshgrid(SPECIAL, SPECIAL)
+    x, y = (np.concatenate([rng.uniform(-9, 9, 2000), g.ravel()]).astype(dtype) for g in grid)
+    for name, result in zip(names := ["logaddexp", "logaddexp2"], compiled(names, x, y)):
+        expected = getattr(np, name)(x, y)
+        np.testing.assert_array_equal(result[~np.isfinite(expected)], expected[~np.isfinite(expected)], strict=True)
+        unit = np.spacing(np.max(np.abs([x, y, expected]), axis=0))  # the two terms of the result may cancel
+        assert np.all((np.abs(result - expected) <= 2 * unit)[np.isfinite(expected)]), name
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
 def test_equal_numbers_have_equal_results_at_every_position(dtype: str) -> None:
     for seed in range(3):
         x = np.full(37, np.random.default_rng(seed).uniform(0.1, 0.9), dtype)
@@ -86,3 +99,17 @@ def test_errors_are_reported(name: str, bad: float) -> None:
         run(x)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run(x)[0][3], getattr(np, name)(x)[3])
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_errors_in_what_a_choice_drops_are_reported(dtype: str) -> None:
+    for n in (5, 1000):  # alone, and in vectors
+        x = np.full(n, -1, dtype)
+        builder = Builder()
+        given = builder.input(TensorMeta(x.shape, x.dtype))
+        zero = builder.apply("broadcast_to", builder.constant(0, x.dtype), shape=x.shape)
+        positive = builder.apply("greater", given, zero)
+        chosen = builder.apply("where", positive, builder.apply("log", given), zero)
+        graph = replace(builder.finish([chosen]), checks=frozenset({"invalid"}))
+        with pytest.raises(FloatingPointSignal):
+            compile_cpu(graph)(x)

@@ -117,6 +117,9 @@ class InterpretedDevice:
         aligned = memory[-memory.ctypes.data % 16 :]
         return np.ndarray(tuple(shape), dtype, aligned, strides=tuple(strides)).view(DeviceArray)
 
+    def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], DeviceArray]:
+        return lambda: self.empty(shape, dtype, strides)
+
     def zeros(self, size: int, dtype: np.dtype) -> DeviceArray:
         return np.zeros(size, dtype).view(DeviceArray)
 
@@ -131,6 +134,9 @@ class InterpretedDevice:
 
     def address(self, array: DeviceArray) -> int:
         return array.__array_interface__["data"][0]
+
+    def addresses(self, values: Sequence[Any]) -> list[int | None]:
+        return [self.address(x) if self.is_array(x) else None for x in values]
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         self.requests += requests

@@ -57,7 +57,8 @@ def test_softmax_is_one_kernel(shape: tuple[int, ...]) -> None:
 
 def test_rows_that_do_not_fit_on_the_chip_go_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "ON_CHIP", 64)
-    monkeypatch.setattr(plan, "PASS", 32)
+    monkeypatch.setattr(plan, "PROCESSORS", 1)
+    monkeypatch.setattr(plan, "pass_tile", lambda *_: (32, 2))
     builder = Builder()
     graph = builder.finish([softmax(builder, array(builder, 3, 150))])
     x = np.random.default_rng(0).standard_normal((3, 150))
@@ -66,9 +67,23 @@ def test_rows_that_do_not_fit_on_the_chip_go_in_passes(monkeypatch: pytest.Monke
     assert len(kernels) == 1
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_long_rows_are_cut_in_parts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "ON_CHIP", 64)
+    monkeypatch.setattr(plan, "PART", 128)
+    monkeypatch.setattr(plan, "pass_tile", lambda *_: (32, 2))
+    builder = Builder()
+    graph = builder.finish([softmax(builder, array(builder, rows, 1000))])
+    x = np.random.default_rng(0).standard_normal((rows, 1000))
+    (got,), kernels = run(graph, x)
+    np.testing.assert_allclose(got, by_softmax(x), rtol=1e-14)
+    assert len(kernels) == 3  # the largest, the sum, the quotients
+
+
 def test_one_program_for_all_lengths_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "ON_CHIP", 64)
-    monkeypatch.setattr(plan, "PASS", 32)
+    monkeypatch.setattr(plan, "PROCESSORS", 1)
+    monkeypatch.setattr(plan, "pass_tile", lambda *_: (32, 2))
     builder = Builder()
     m: Dim = builder.env.symbol("m", 10, at_least=2)
     graph = builder.finish([softmax(builder, array(builder, 4, m))])
@@ -136,7 +151,7 @@ def test_reductions(reducer: str, dtype: str, axes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
 def test_reductions_in_two_stages(reducer: str, axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "PART", 256)
-    monkeypatch.setattr(plan, "PART_BLOCK", 64)
+    monkeypatch.setattr(plan, "pass_tile", lambda *_: (64, 4))
     shape = {(1,): (3, 600), (0,): (600, 7), (0, 1): (60, 101)}[axes]
     x = np.random.default_rng(0).uniform(0.99, 1.01, shape)
     builder = Builder()
@@ -145,11 +160,11 @@ def test_reductions_in_two_stages(reducer: str, axes: tuple[int, ...], monkeypat
     (got,), kernels = run(graph, x)
     expected = getattr(np, reducer).reduce(x, axis=axes)
     np.testing.assert_allclose(got, 2 * expected if axes == (0, 1) else expected, rtol=1e-13)
-    assert any(name.endswith("_parts") for name in kernels)
+    assert any(name.endswith("_part0") for name in kernels)
 
 
 def test_sums_in_parts_are_as_good_as_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "PART_BLOCK", 64)
+    monkeypatch.setattr(plan, "pass_tile", lambda *_: (64, 4))
     x = np.random.default_rng(0).standard_normal(40_000).astype(F4)
     builder = Builder()
     graph = builder.finish([builder.apply("reduce", array(builder, x.size, dtype=F4), reducer="add", axes=(0,))])

@@ -23,7 +23,7 @@ from tests.tracer.harness import Outcome, compare_any, run
 
 EXAMPLES = int(os.environ.get("NPCOMPILE_FUZZ_EXAMPLES", "0"))
 SEED = os.environ.get("NPCOMPILE_FUZZ_SEED")
-DEFAULT_EXAMPLES = {"eager": 800, "cpu": 60}
+DEFAULT_EXAMPLES = {"eager": 800, "cpu": 60, "cuda": 40}
 LOOSE = {2: 2e-2, 4: 1e-4, 8: 1e-9}  # of inexact programs: error of each float size, against the largest value
 
 

@@ -126,7 +126,7 @@ def test_scan(backend: str, reducer: str) -> None:
         if reducer == "multiply" and x.dtype.kind == "c":
             np.testing.assert_allclose(result, expected, rtol=16 * np.finfo(x.dtype).eps)
         else:
-            same_values(result, expected, ulp=0)
+            same_values(result, expected, ulp=4 if backend == "cuda" else 0)  # a device adds in another order
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "c8", "c16"])

@@ -6,7 +6,7 @@ import copy
 import inspect
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,13 @@ def default_input(name: str, round: int) -> np.ndarray:
 
 
 def check(
-    *inputs: Any, graphs: int | None = None, breaks: int | None = None, ulp: int = 64, rounds: int = 2, **options: Any
+    *inputs: Any,
+    graphs: int | None = None,
+    breaks: int | None = None,
+    ulp: int = 64,
+    rounds: int = 2,
+    backends: Sequence[Any] = BACKENDS,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[[str], None]]:
     """Turn a user function into a test.
 
@@ -57,7 +63,7 @@ def check(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[[str], None]:
-        @pytest.mark.parametrize("backend", BACKENDS)
+        @pytest.mark.parametrize("backend", backends)
         def test(backend: str) -> None:
             compiled = npc.compile(function, backend=backend, **options)
             for round in range(rounds):
