@@ -11,6 +11,8 @@ import numpy as np
 
 from npcompile.backends.cuda.compiler import CompileFailed, Request
 from npcompile.backends.cuda.device import Device
+from npcompile.backends.cuda.launch import Argument, Run, Step, make_run
+from npcompile.backends.cuda.memory import Lifetime, plan_memory
 from npcompile.backends.cuda.partition import Runner, on_device, to_host
 from npcompile.backends.cuda.plan import plan_kernel
 from npcompile.backends.cuda.program import Launch, Parameter, Plan
@@ -19,6 +21,7 @@ from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.schedule import Buffer, dense_strides
 from npcompile.tensor_core.graph import Graph, Node, bind
+from npcompile.tensor_core.meta import product
 
 MOST_RECIPES = 64  # sizes remembered for one program
 WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
@@ -43,22 +46,43 @@ def numpy_runner(graph: Graph) -> Runner:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One launch."""
-
-    launcher: Callable[..., None]
-    grid: int
-    arguments: tuple[tuple[str | None, str | None, Any], ...]
-    checks: bool  # is it the first that must not run after a bad index?
-
-
-@dataclass(frozen=True, slots=True)
 class Recipe:
-    """A run for given sizes: what is allocated, and launched."""
+    """A run for given sizes and layouts, with all that they decide: what is allocated and launched, in which order.
 
-    allocated: list[tuple[str, tuple[int, ...], np.dtype, tuple[int, ...]]]
-    steps: list[Step]
-    checks_last: bool
+    Launches take their arguments from one list of values: addresses of the inputs, 0-D inputs given by value, addresses of
+    the outputs, of the arena and of the error flag.
+    """
+
+    scalars: list[tuple[int, str]]  # inputs by value, or the "r" or "i" part of one
+    outputs: list[Callable[[], Any]]
+    arena: Callable[[], Any] | None  # every temporary
+    phases: list[tuple[Run, bool]]  # launches; is the error flag read after them?
+
+    def run(self, device: Device, inputs: Sequence[Any], addresses: Sequence[int | None]) -> list[Any]:
+        """Launch every kernel on the current stream. Raises BadIndex before anything is written."""
+        outputs = [make() for make in self.outputs]
+        values: list[Any] = [*addresses]
+        if self.scalars:
+            values += [part_of(inputs[k], part) for k, part in self.scalars]
+        values += device.addresses(outputs)
+        held = []  # until all is launched: from then on the order of the stream protects it
+        if self.arena is not None:
+            held.append(self.arena())
+        checks = self.phases and self.phases[0][1]
+        if checks:
+            held.append(device.zeros(1, np.dtype(np.int32)))
+        values += device.addresses(held)
+        for launch, checked in self.phases:
+            launch(values)
+            if checked:
+                check(device, held[-1])
+        return outputs
+
+
+def part_of(value: Any, part: str) -> Any:
+    """The Python number of a 0-D input: all of it, or its real or imaginary part."""
+    number = value.item()
+    return number.real if part == "r" else number.imag if part == "i" else number
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +95,6 @@ class Prepared:
     check_after: int  # the last kernel that can meet a bad index; -1 when none can
     launchers: dict[tuple, Any] = field(default_factory=dict)
     literals: dict[str, Any] = field(default_factory=dict)
-    recipes: dict[tuple, Recipe] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph, dense: frozenset[int], on_device: frozenset[int]) -> Prepared:
@@ -110,6 +133,7 @@ class Kernels:
 
     graph: Graph
     prepared: dict[tuple[frozenset[int], frozenset[int]], Prepared] = field(default_factory=dict)
+    recipes: dict[tuple, Recipe] = field(default_factory=dict)
     by_numpy: Runner | None = None  # where Triton refused a kernel
 
     def prepare(self, strided: frozenset[int] = frozenset(), scalars: frozenset[int] = frozenset()) -> Prepared:
@@ -121,119 +145,121 @@ class Kernels:
         return self.prepared[key]
 
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        addresses = device.addresses(inputs)
+        layouts = tuple([x.strides for x in inputs])
+        key = (tuple(symbols), layouts, tuple([None if a is None else a & 15 for a in addresses]))
+        recipe = self.recipes.get(key)
+        if recipe is not None:
+            return recipe.run(device, inputs, addresses)
+        return self.run_first(device, inputs, symbols, key)
+
+    def run_first(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int], key: tuple) -> list[Any]:
+        """Inputs that come as they never did, or not as the program was promised: those go through copies each time."""
         if self.by_numpy is not None:
             return self.by_numpy(device, inputs, symbols)
         graph = self.graph
         sizes = dict(zip(graph.symbols, symbols))
         strided, scalars, copies = set(), set(), {}
-        given = list(inputs)
         written = {index for index, _ in graph.writes}
         for k, (x, node) in enumerate(zip(inputs, graph.inputs)):
             if not node.meta.ndim and k not in written:
                 if device.is_array(x):
                     scalars.add(k)
             elif not device.is_array(x):
-                given[k] = copies[k] = on_device(device, x)
+                copies[k] = on_device(device, x)
             elif not has_strides(x, bind(dense_strides(node.meta), sizes)):
                 if has_strides(x, bind(node.meta.strides, sizes)) and not any(s % x.itemsize for s in x.strides):
                     strided.add(k)
-                else:  # not as the program was promised: through a copy
-                    given[k] = copies[k] = device.empty(x.shape, node.dtype, bind(dense_strides(node.meta), sizes))
-                    given[k][...] = x
+                else:
+                    copies[k] = device.empty(x.shape, node.dtype, bind(dense_strides(node.meta), sizes))
+                    copies[k][...] = x
+        if copies:
+            given = [copies.get(k, x) for k, x in enumerate(inputs)]
+            results = self.run(device, given, symbols)
+            for k in written & copies.keys():
+                inputs[k][...] = given[k]
+            return results
+        addresses = device.addresses(inputs)
         try:
-            prepared = self.prepare(frozenset(strided), frozenset(scalars))
-            results = run_prepared(prepared, device, given, sizes)
-        except CompileFailed as error:  # before anything is launched
+            recipe = recipe_for(self.prepare(frozenset(strided), frozenset(scalars)), device, addresses, sizes)
+        except CompileFailed as error:
             warnings.warn(f"a part of this program runs with NumPy: Triton refused a kernel. {error}", stacklevel=2)
             self.by_numpy = numpy_runner(graph)
+            self.recipes.clear()
             return self.by_numpy(device, inputs, symbols)
-        for k in written & copies.keys():
-            inputs[k][...] = given[k]
-        return results
+        if len(self.recipes) >= MOST_RECIPES:
+            self.recipes.clear()
+        self.recipes[key] = recipe
+        return recipe.run(device, inputs, addresses)
 
 
 def has_strides(array: Any, strides: Sequence[int]) -> bool:
     return not array.size or all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, strides))
 
 
-def run_prepared(prepared: Prepared, device: Device, inputs: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
-    """Launch every kernel on the current stream."""
-    memory: dict[str, Any] = {f"x{k}": x for k, x in enumerate(inputs)}
-    aligned = tuple([device.is_array(x) and device.address(x) % 16 == 0 for x in inputs])
-    key = (tuple(sizes.values()), aligned)
-    recipe = prepared.recipes.get(key)
-    if recipe is None:
-        if len(prepared.recipes) >= MOST_RECIPES:
-            prepared.recipes.clear()
-        recipe = prepared.recipes[key] = recipe_for(prepared, device, memory, sizes)
-    memory |= prepared.literals
-    for name, shape, dtype, strides in recipe.allocated:
-        memory[name] = device.empty(shape, dtype, strides)
-    if prepared.check_after >= 0:
-        memory["error"] = device.zeros(1, np.dtype(np.int32))
-    for step in recipe.steps:
-        if step.checks:
-            check(device, memory["error"])
-        step.launcher(
-            step.grid, *[a if name is None else value_of(device, memory, name, part) for name, part, a in step.arguments]
-        )
-    if recipe.checks_last:
-        check(device, memory["error"])
-    return [memory[f"out{k}"] for k in range(len(prepared.graph.outputs))]
-
-
-def value_of(device: Device, memory: dict[str, Any], name: str, part: str | None) -> Any:
-    """An address, or the value of a 0-D input: all of it, or its real or imaginary part."""
-    if part is None:
-        return device.address(memory[name])
-    value = memory[name][()]
-    return value.real if part == "r" else value.imag if part == "i" else value
-
-
-def recipe_for(prepared: Prepared, device: Device, memory: dict[str, Any], sizes: dict[str, int]) -> Recipe:
-    """All that the sizes decide, computed once."""
-    allocated: list[tuple[str, tuple[int, ...], np.dtype, tuple[int, ...]]] = []
+def recipe_for(prepared: Prepared, device: Device, addresses: Sequence[int | None], sizes: dict[str, int]) -> Recipe:
+    """All that sizes and layouts decide, computed once. Raises CompileFailed."""
+    outputs: dict[int, Callable[[], Any]] = {}
+    rooms: dict[str, int] = {}  # bytes of each temporary
     wide = False
     for b in prepared.buffers:
         shape, strides = bind(b.shape, sizes), bind(b.strides, sizes)
         wide |= sum(abs(s) * max(n - 1, 0) for n, s in zip(shape, strides)) // b.dtype.itemsize >= WIDE
         if b.kind == "output":  # the buffer may have the shape that the result had before it was reshaped
             meta = prepared.graph.metas[b.number]
-            allocated.append((b.name, bind(meta.shape, sizes), b.dtype, bind(dense_strides(meta), sizes)))
+            outputs[b.number] = device.maker(bind(meta.shape, sizes), b.dtype, bind(dense_strides(meta), sizes))
         elif b.kind == "temporary":
-            allocated.append((b.name, shape, b.dtype, strides))
+            rooms[b.name] = product(shape) * b.dtype.itemsize
         elif b.kind == "literal" and b.name not in prepared.literals:
             data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
             prepared.literals[b.name] = device.upload(data.copy())
     work = [(number, launch) for number, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
-    launchers = launchers_for(prepared, device, [launch for _, launch in work], memory, sizes, wide)
-    steps: list[Step] = []
-    rooms: dict[str, int] = {}
-    is_checked = prepared.check_after < 0
-    for (number, launch), launcher in zip(work, launchers):
-        checks = not is_checked and number > prepared.check_after
-        is_checked |= checks
-        rooms |= {f"{number} {room.name}": room.bytes for room in launch.scratch}
-        arguments = tuple(argument(p, sizes, number) for p in launch.program.parameters)
-        steps.append(Step(launcher, launch.tile.grid, arguments, checks))
-    allocated += [(name, (size,), np.dtype(np.uint8), (1,)) for name, size in rooms.items()]
-    return Recipe(allocated, steps, not is_checked)
+    rooms |= {f"{number} {room.name}": room.bytes for number, launch in work for room in launch.scratch}
+    scalars = list(dict.fromkeys(p.source for _, launch in work for p in launch.program.parameters if p.role == "scalar"))
+
+    places = {f"x{k}": Argument(k) for k in range(len(addresses))}
+    places |= {source: Argument(len(addresses) + j) for j, source in enumerate(scalars)}
+    first = len(addresses) + len(scalars)
+    places |= {f"out{k}": Argument(first + k) for k in outputs}
+    places |= {name: Argument(None, device.addresses([x])[0] or 0) for name, x in prepared.literals.items()}
+    offsets, size = plan_memory(lifetimes(work, rooms))
+    end = first + len(outputs)
+    places |= {name: Argument(end, offset) for name, offset in zip(rooms, offsets)}
+    places["error"] = Argument(end + bool(rooms))
+    arguments = [[argument(p, number, places, sizes) for p in launch.program.parameters] for number, launch in work]
+
+    launchers = launchers_for(prepared, device, [launch for _, launch in work], addresses, sizes, wide)
+    steps = [Step(f, launch.tile.grid, tuple(a)) for f, (_, launch), a in zip(launchers, work, arguments)]
+    safe = next((k for k, (number, _) in enumerate(work) if number > prepared.check_after), len(work))  # then writes begin
+    if prepared.check_after < 0:
+        safe = 0
+    phases = [(make_run(part), checked) for part, checked in ((steps[:safe], True), (steps[safe:], False)) if part]
+    arena = device.maker((size,), np.dtype(np.uint8), (1,)) if rooms else None
+    parts = [(int(name), part) for name, _, part in (s.removeprefix("x").partition("_") for s in scalars)]
+    return Recipe(parts, [outputs[k] for k in sorted(outputs)], arena, phases)
 
 
-def argument(parameter: Parameter, sizes: dict[str, int], number: int) -> tuple[str | None, str | None, Any]:
-    """(name in memory, part of a 0-D value, a number that is known)."""
+def lifetimes(work: Sequence[tuple[int, Launch]], rooms: dict[str, int]) -> list[Lifetime]:
+    """From the first launch that a temporary is an argument of to the last."""
+    users: dict[str, list[int]] = {name: [] for name in rooms}
+    for k, (number, launch) in enumerate(work):
+        for p in launch.program.parameters:
+            name = f"{number} {p.source}" if p.role == "scratch" else p.source
+            if name in users:
+                users[name].append(k)
+    return [Lifetime(rooms[name], min(at, default=0), max(at, default=0)) for name, at in users.items()]
+
+
+def argument(parameter: Parameter, number: int, places: dict[str, Argument], sizes: dict[str, int]) -> Argument:
+    """Where a launch of the kernel `number` finds a parameter."""
     match parameter.role:
         case "size":
-            return None, None, sizes[parameter.source]
-        case "scalar":
-            name, _, part = parameter.source.partition("_")
-            return name, part, None
+            return Argument(None, sizes[parameter.source])
         case "scratch":
-            return f"{number} {parameter.source}", None, None
+            return places[f"{number} {parameter.source}"]
         case "error":
-            return "error", None, None
-        case _:
-            return parameter.source, None, None
+            return places["error"]
+    return places[parameter.source]
 
 
 def check(device: Device, error: Any) -> None:
@@ -244,14 +270,19 @@ def check(device: Device, error: Any) -> None:
 
 
 def launchers_for(
-    prepared: Prepared, device: Device, work: Sequence[Launch], memory: dict[str, Any], sizes: dict[str, int], wide: bool
-) -> list[Any]:
+    prepared: Prepared,
+    device: Device,
+    work: Sequence[Launch],
+    addresses: Sequence[int | None],
+    sizes: dict[str, int],
+    wide: bool,
+) -> list[Callable[..., None]]:
     """What launches each program, compiled together where they are new."""
     keys, missing = [], {}
     for launch in work:
         tile = launch.tile
         wide_here = wide or tile.grid * tile.block * tile.rows * tile.steps >= WIDE
-        divisible = tuple(k for k, p in enumerate(launch.program.parameters) if is_divisible(device, p, memory, sizes))
+        divisible = tuple(k for k, p in enumerate(launch.program.parameters) if is_divisible(p, addresses, sizes))
         key = (launch.program, replace(tile, grid=0), wide_here, divisible)
         keys.append(key)
         if key not in prepared.launchers:
@@ -272,13 +303,13 @@ def signature(launch: Launch, wide: bool) -> tuple[tuple[str, str], ...]:
     return tuple((p.name, index if p.type == "INDEX" else p.type) for p in launch.program.parameters)
 
 
-def is_divisible(device: Device, parameter: Parameter, memory: dict[str, Any], sizes: dict[str, int]) -> bool:
+def is_divisible(parameter: Parameter, addresses: Sequence[int | None], sizes: dict[str, int]) -> bool:
     """Is this address, or size, known to be a multiple of 16? Then memory is read in wide pieces."""
     match parameter.role:
         case "size":
             return sizes[parameter.source] % 16 == 0
-        case "buffer":  # what is not an argument is allocated here
-            return parameter.source not in memory or device.address(memory[parameter.source]) % 16 == 0
-        case "literal" | "scratch" | "error":
+        case "buffer" if parameter.source.startswith("x"):
+            return not (addresses[int(parameter.source[1:])] or 0) % 16
+        case "buffer" | "literal" | "scratch" | "error":  # allocated here
             return True
     return False

@@ -94,7 +94,7 @@ def bits(number: float) -> int:
 def test_what_the_driver_gets(driver: Driver) -> None:
     types = ("*fp32", "i32", "i64", "u64", "fp64", "*i8")
     arguments = (Argument(0, 512), Argument(None, 77), Argument(1), Argument(2), Argument(3), Argument(None, 1 << 40))
-    steps = [Step(driver.function(1, types), 9, arguments), Step(driver.function(2, ("*fp64",)), 10, (Argument(0),))]
+    steps = [Step(driver.function(1, types), 9, arguments), Step(driver.function(2, types[:4], 4), 10, arguments[:4])]
     run = make_run(steps)
     assert isinstance(run, Batch)
     driver.set(parameters=8)
@@ -104,7 +104,8 @@ def test_what_the_driver_gets(driver: Driver) -> None:
     assert (list(first.grid), list(first.block)) == ([9, 1, 1], [128, 1, 1])
     expected = [(1 << 44) + 512, 77, 2**64 - 5, 2**64 - 1, bits(-0.0), 1 << 40, 0, 0]
     assert list(first.parameters[:8]) == expected
-    assert (second.function, second.parameters[0], list(second.grid)) == (2, 1 << 44, [10, 1, 1])
+    assert (second.function, list(second.grid)) == (2, [10, 1, 1])
+    assert list(second.parameters[:8]) == [*expected[:4], 0, 0, 0, 0]
 
 
 def test_many_launches_go_in_several_plans(driver: Driver) -> None:
@@ -144,7 +145,7 @@ def test_wrong_values_are_errors_before_anything_is_launched(driver: Driver) -> 
 
 def calls() -> tuple[list[Any], Callable[..., None]]:
     made: list[Any] = []
-    return made, lambda *given: made.append(given)
+    return made, lambda *given, **options: made.append((*given, *options.values()))
 
 
 def test_without_a_compiler_launchers_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,10 +156,10 @@ def test_without_a_compiler_launchers_are_called(monkeypatch: pytest.MonkeyPatch
     given, function = calls()
     monkeypatch.setattr(launch, "native_launcher", lambda: None)
     types = ("*fp32", "i32", "fp64")
-    through_cupy = Function(None, None, function, 64, 0, types, 2)
+    through_cupy = Function(None, None, function, 64, 99, types, 2)
     make_run([Step(through_cupy, 5, (Argument(0), Argument(None, 7), Argument(1)))])([4096, 1.5])
-    ((grid, block, arguments),) = given
-    assert (grid, block) == ((5,), (64,))
+    ((grid, block, arguments, shared),) = given
+    assert (grid, block, shared) == ((5,), (64,), 99)
     assert [type(a) for a in arguments] == [np.uint64, np.int32, np.float64, np.uint64, np.uint64]
     assert [*arguments] == [4096, 7, 1.5, 0, 0]
 
