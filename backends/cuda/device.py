@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 import threading
@@ -13,7 +14,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from npcompile.backends.cuda import memory
-from npcompile.backends.cuda.compiler import Binary, Request, compile_all
+from npcompile.backends.cuda.compiler import Request, compile_all
+from npcompile.backends.cuda.launch import Function
+from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")
 
@@ -40,10 +43,12 @@ class Device(Protocol):
     def attempt(self, call: Callable[[], T]) -> T: ...  # again with more memory free; then MemoryError
     def is_array(self, value: Any) -> bool: ...
     def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Any: ...
+    def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], Any]: ...  # of empty arrays
     def zeros(self, size: int, dtype: np.dtype) -> Any: ...
     def upload(self, host: np.ndarray) -> Any: ...  # dense, strides kept
     def download(self, array: Any, out: np.ndarray) -> None: ...  # dense, of equal strides
     def address(self, array: Any) -> int: ...
+    def addresses(self, values: Sequence[Any]) -> list[int | None]: ...  # None: not on the device
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
 
 
@@ -102,6 +107,22 @@ class CupyDevice:
             room = self.attempt(lambda: alloc(max(size, 1)))
         return self.library.ndarray(tuple(shape), dtype, room, strides=tuple(strides))
 
+    def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], Any]:
+        """What makes arrays as `empty` does, with nothing left to compute."""
+        shape, strides = tuple(shape), tuple(strides)
+        size = max(math.prod(shape) * dtype.itemsize, 1)
+        more = () if strides == contiguous_strides(shape, dtype.itemsize) else (strides,)  # C order is made faster
+        alloc, make = self.library.cuda.alloc, self.library.ndarray
+
+        def new() -> Any:
+            try:
+                room = alloc(size)
+            except MemoryError:
+                room = self.attempt(lambda: alloc(size))
+            return make(shape, dtype, room, *more)
+
+        return new
+
     def zeros(self, size: int, dtype: np.dtype) -> Any:
         return self.attempt(lambda: self.library.zeros(size, dtype))
 
@@ -120,37 +141,14 @@ class CupyDevice:
     def address(self, array: Any) -> int:
         return array.data.ptr
 
+    def addresses(self, values: Sequence[Any]) -> list[int | None]:
+        array = self.library.ndarray
+        return [x.data.ptr if isinstance(x, array) else None for x in values]
+
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)
         with self.use():
-            return [self.launcher(binary) for binary in binaries]
-
-    def launcher(self, binary: Binary) -> Callable[..., None]:
-        """`(grid, *arguments)`: addresses and numbers in the order of the parameters."""
-        module = self.library.cuda.function.Module()
-        module.load(binary.cubin)
-        function = module.get_function(binary.name)
-        if binary.shared > 48 * 1024:
-            driver = self.library.cuda.driver
-            driver.funcSetAttribute(function.ptr, 8, binary.shared)  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        block, shared = (32 * binary.warps,), binary.shared
-        convert = [ARGUMENTS.get(t, np.uint64) for t in binary.types]
-        hidden = (np.uint64(0),) * binary.hidden  # scratch of Triton's own, which these kernels have none of
-
-        def launch(grid: int, *arguments: Any) -> None:
-            given = [c(a) for c, a in zip(convert, arguments)]
-            function((grid,), block, (*given, *hidden), shared_mem=shared)
-
-        launch.module = module  # type: ignore[attr-defined]  # it is unloaded with its last reference
-        return launch
-
-
-ARGUMENTS: dict[str, Callable[[Any], Any]] = {
-    "i32": np.int32,
-    "i64": np.int64,
-    "u64": np.uint64,
-    "fp64": np.float64,
-}
+            return [Function.of(self.library, binary) for binary in binaries]
 
 
 class ForkedDevice(CupyDevice):
@@ -159,7 +157,7 @@ class ForkedDevice(CupyDevice):
     def refuse(self, *_: Any, **__: Any) -> Any:
         raise NoDevice(FORKED)
 
-    use = attempt = empty = zeros = upload = download = address = load = refuse
+    use = attempt = empty = maker = zeros = upload = download = address = addresses = load = refuse
 
 
 def import_cupy() -> Any:
