@@ -10,7 +10,7 @@ from npcompile.backends.cuda.primitives import expressions, literal, part_of, tr
 from npcompile.backends.kernels.kernel import Accumulator
 from npcompile.backends.kernels.operations import short
 
-NO_POSITION = 2**31 - 1
+NO_POSITION = "NOWHERE"  # larger than any position
 LOGIC = {"add": "|", "multiply": "&", "maximum": "|", "minimum": "&", "fmax": "|", "fmin": "&"}
 LOGIC |= {"logical_or": "|", "logical_and": "&", "logical_xor": "^"}
 LOGIC |= {"bitwise_or": "|", "bitwise_and": "&", "bitwise_xor": "^"}
@@ -62,11 +62,11 @@ class Combine:
         reducer, dtype = self.accumulator.reducer, self.dtype
         if self.accumulator.dtype.kind == "b":
             of_all = reducer in ("multiply", "minimum", "fmin", "logical_and", "bitwise_and")
-            return {"arg_max": ["0", str(NO_POSITION)], "arg_min": ["1", str(NO_POSITION)]}.get(reducer, [str(int(of_all))])
+            return {"arg_max": ["0", NO_POSITION], "arg_min": ["1", NO_POSITION]}.get(reducer, [str(int(of_all))])
         if dtype.kind == "c":
             return ["-0.0", "-0.0"] if reducer == "add" else ["1.0", "0.0"]
         if self.is_position:
-            return [extreme(dtype, lowest=reducer == "arg_max"), str(NO_POSITION)]
+            return [extreme(dtype, lowest=reducer == "arg_max"), NO_POSITION]
         if reducer == "add":
             return ["-0.0" if dtype.kind == "f" else "0"]
         if reducer in ("fmax", "fmin") and dtype.kind == "f":

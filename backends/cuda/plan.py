@@ -6,23 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cuda.printer import (
-    Context,
-    Nest,
-    can_split,
-    columns_of,
-    is_along_memory,
-    nest_of,
-    partial_names,
-    print_column_parts,
-    print_columns,
-    print_map,
-    print_row_parts,
-    print_rows,
-    print_scan,
-    reduce_of,
-    scan_of,
-)
+from npcompile.backends.cuda.primitives import part_of
+from npcompile.backends.cuda.printer import Context, Nest, nest_of, print_map, print_turned_map
 from npcompile.backends.cuda.program import (
     Launch,
     NotPrintable,
@@ -35,8 +20,19 @@ from npcompile.backends.cuda.program import (
     power_of_two,
     warps_for,
 )
+from npcompile.backends.cuda.reductions import (
+    can_split,
+    columns_of,
+    partial_names,
+    print_column_parts,
+    print_columns,
+    print_rows,
+    print_split_rows,
+    rows_of,
+)
+from npcompile.backends.cuda.scans import is_along_memory, print_scan, scan_of
 from npcompile.backends.kernels.index import is_number, split_linear
-from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Product, Reduce, Scan, ScratchRow, Store, walk
+from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
@@ -45,12 +41,15 @@ MAP_WARPS = 4
 EACH = 256  # elements of a map for one warp: enough loads at once to keep memory busy
 EACH_EXPENSIVE = {4: 128, 8: 64}  # by itemsize, where functions need the registers
 NARROW = 32  # columns: with fewer, all loops are counted as one
+SQUARE = 256  # bytes of a side of a tile that is read along both axes
 ON_CHIP = 16384  # elements of a row that stay in registers
-PASS = 4096  # elements of a block of a longer row
-PART_BLOCK = 2048  # elements of a block of a part of a row
-PROGRAMS = 1056  # enough to fill the device: eight for each of 132 multiprocessors
-NOTHING: frozenset[str] = frozenset()
+PASS_BYTES = 32768  # of a block of a longer row, or of a part of one: enough loads at once for a whole multiprocessor
+MOST_EACH = 32  # elements of a block that a thread takes
 PART = 16384  # elements: the least that a part of a row is worth
+PROCESSORS = 132  # of an H100 or H200; others have about as many
+PROGRAMS = 8 * PROCESSORS  # enough to fill the device with short programs
+PARTS = 4 * PROCESSORS  # as many programs of eight warps run at once
+NOTHING: frozenset[str] = frozenset()
 
 
 def plan_kernel(kernel: Kernel, types: dict[str, np.dtype], symbols: Sequence[str], on_device: frozenset[str] = NOTHING) -> Plan:
@@ -80,17 +79,36 @@ def plan_map(context: Context) -> Plan:
 
     if len(nest.axes) < 2 or is_at_most(nest.axes[-1][1], NARROW):
         return Plan(context.kernel, launch_flat, [flat])
+    across = read_across(context.kernel, nest)
+    if across is not None:
+        return plan_turned_map(context, nest, *across)
     tiled = print_map(context, is_flat=False)
-    turns = reads_across(context.kernel, nest)
 
     def launches(values: Values) -> list[Launch]:
         columns, total = number_of(nest.axes[-1][1], values), number_of(nest.count, values)
         if columns <= NARROW:
             return launch_flat(values)
-        return [Launch(tiled, map_tile(total // columns, columns, turns, each))] if total else []
+        return [Launch(tiled, map_tile(total // columns, columns, each))] if total else []
 
     is_fixed = not isinstance(nest.axes[-1][1], Dim)
     return Plan(context.kernel, launches, [tiled] if is_fixed else [tiled, flat])
+
+
+def plan_turned_map(context: Context, nest: Nest, across: str, itemsize: int) -> Plan:
+    """Square tiles, so that memory is read in whole lines along both axes."""
+    turned = print_turned_map(context, across)
+    sizes = dict(nest.axes)
+    inner = nest.axes[-1][1]
+
+    def launches(values: Values) -> list[Launch]:
+        total, columns, rows = (number_of(n, values) for n in (nest.count, inner, sizes[across]))
+        if not total:
+            return []
+        block, height = (min(max(SQUARE // itemsize, 16), power_of_two(n)) for n in (columns, rows))
+        grid = total // (columns * rows) * ceil_divide(columns, block) * ceil_divide(rows, height)
+        return [Launch(turned, Tile(grid, block, height, warps=min(warps_for(block * height, 512), 8)))]
+
+    return Plan(context.kernel, launches, [turned])
 
 
 def each_of(kernel: Kernel) -> int:
@@ -99,15 +117,12 @@ def each_of(kernel: Kernel) -> int:
     return EACH_EXPENSIVE.get(min(max(sizes, default=0), 8), EACH if not sizes else 128)
 
 
-def map_tile(rows: int, columns: int, turns: bool, each: int) -> Tile:
-    """Few columns outside of the array; square where memory is read along both."""
-    if turns:
-        block = height = 32
-    else:
-        elements = MAP_WARPS * each
-        block = min((elements // 4, elements // 2, elements), key=lambda b: (ceil_divide(columns, b) * b, -b))
-        block = min(block, power_of_two(columns))
-        height = min(max(elements // block, 1), power_of_two(rows))
+def map_tile(rows: int, columns: int, each: int) -> Tile:
+    """As few columns outside of the array as possible."""
+    elements = MAP_WARPS * each
+    block = min((elements // 4, elements // 2, elements), key=lambda b: (ceil_divide(columns, b) * b, -b))
+    block = min(block, power_of_two(columns))
+    height = min(max(elements // block, 1), power_of_two(rows))
     grid = ceil_divide(rows, height) * ceil_divide(columns, block)
     return Tile(grid, block, height, warps=warps_for(block * height, each))
 
@@ -116,61 +131,73 @@ def is_at_most(size: Size, n: int) -> bool:
     return not isinstance(size, Dim) and size <= n
 
 
-def reads_across(kernel: Kernel, nest: Nest) -> bool:
-    """Is something side by side along another loop than the innermost?"""
+def read_across(kernel: Kernel, nest: Nest) -> tuple[str, int] | None:
+    """Another loop than the innermost along which elements are side by side somewhere, and their size."""
     inner = nest.axes[-1][0]
     for s in walk(kernel.body):
         if isinstance(s, (Load, Store)):
             itemsize = (s.target if isinstance(s, Load) else s.value).dtype.itemsize
-            for axis, _ in nest.axes[:-1]:
+            for axis, size in nest.axes[:-1]:
                 found, own = split_linear(s.offset, axis), split_linear(s.offset, inner)
-                if found and own and is_number(found[0], itemsize) and not is_at_most(own[0], itemsize):
-                    return True
-    return False
+                if is_at_most(size, 3) or not found or not own:
+                    continue
+                if is_number(found[0], itemsize) and not is_at_most(own[0], itemsize):
+                    return axis, itemsize
+    return None
+
+
+def least_itemsize(kernel: Kernel) -> int:
+    return min((part_of(s.target.dtype).itemsize for s in walk(kernel.body) if isinstance(s, Load)), default=8)
+
+
+def pass_tile(itemsize: int, warps: int) -> tuple[int, int]:
+    """(elements of a block, how many of them are folded): each thread reads whole 16 bytes some times at once."""
+    lanes = 32 * warps * (16 // itemsize)
+    block = max(min(PASS_BYTES // itemsize, 32 * warps * MOST_EACH), lanes)
+    return block, block // lanes
 
 
 def plan_rows(context: Context) -> Plan:
     kernel = context.kernel
-    outer = nest_of(kernel.body, is_parallel=False)
-    counts = [s.count for s in walk(kernel.body) if isinstance(s, Reduce)]
-    fixed = counts[0] if not isinstance(counts[0], Dim) else None
+    outer, body = rows_of(kernel)
+    reduces = [s for s in body if isinstance(s, Reduce)]
+    if not reduces:
+        raise NotPrintable(kernel.name)
+    fixed = None if isinstance(reduces[0].count, Dim) else reduces[0].count
     near = print_rows(context, is_on_chip=True) if fixed is None or fixed <= ON_CHIP else None
     far = print_rows(context, is_on_chip=False) if fixed is None or fixed > ON_CHIP else None
-    parts = print_row_parts(context) if can_split(kernel) and (fixed is None or fixed > PART) else None
-    itemsize = (
-        max(np.dtype(s.target.dtype).itemsize for s in walk(kernel.body) if isinstance(s, Load)) if has_loads(kernel) else 8
-    )
+    split_programs = print_split_rows(context) if can_split(kernel) and (fixed is None or fixed > PART) else []
+    widest = max((s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Load)), default=8)
+    itemsize = least_itemsize(kernel)
     scratch = [s for s in walk(kernel.body) if isinstance(s, ScratchRow)]
+    passes = sum(isinstance(s, (Reduce, Loop)) for s in body)
 
     def launches(values: Values) -> list[Launch]:
-        rows, count = number_of(outer.count, values), number_of(counts[0], values)
+        rows, count = number_of(outer.count, values), number_of(reduces[0].count, values)
         if not rows:
             return []
-        split = min(ceil_divide(count, PART), ceil_divide(PROGRAMS, rows), PROGRAMS)
-        if parts is not None and split > 1:
-            return split_rows(rows, count, split)
-        if near is not None and count <= ON_CHIP:
-            return [Launch(near, near_tile(rows, count, itemsize))]
-        assert far is not None, (kernel.name, count)
         room = tuple(Scratch(s.buffer, rows * number_of(s.bytes, values)) for s in scratch)
-        return [Launch(far, Tile(rows, PASS, warps=16), room)]
+        split = min(ceil_divide(count, PART), ceil_divide(PARTS, rows))
+        if split_programs and split > 1 and (passes == 1 or (count > ON_CHIP and rows < PROCESSORS)):
+            return split_rows(rows, count, split, room)
+        if near is not None and count <= ON_CHIP:
+            return [Launch(near, near_tile(rows, count, widest))]
+        assert far is not None, (kernel.name, count)
+        block, fold = pass_tile(itemsize, 16)
+        return [Launch(far, Tile(rows, block, warps=16, fold=fold), room)]
 
-    def split_rows(rows: int, count: int, split: int) -> list[Launch]:
-        assert parts is not None
-        block = PART_BLOCK
+    def split_rows(rows: int, count: int, split: int, room: tuple[Scratch, ...]) -> list[Launch]:
+        block, fold = pass_tile(itemsize, 8)
         steps = ceil_divide(ceil_divide(count, split), block)
         split = ceil_divide(count, steps * block)
-        _, reduce, _ = reduce_of(outer.body)
-        room = tuple(Scratch(p.name, rows * split * 8) for a in reduce.accumulators for p in partial_names(a))
-        first = Tile(rows * split, block, split=split, steps=steps, warps=8)
-        second = Tile(rows, power_of_two(split), split=split, warps=warps_for(power_of_two(split)))
-        return [Launch(parts[0], first, room), Launch(parts[1], second, room)]
+        room += tuple(Scratch(p.name, rows * split * 8) for s in reduces for a in s.accumulators for p in partial_names(a))
+        tile = Tile(rows * split, block, split=split, steps=steps, warps=8, fold=fold)
+        tiles = [tile] * len(split_programs)
+        if len(split_programs) > passes:  # the last one combines
+            tiles[-1] = Tile(rows, 1, split=split, warps=warps_for(power_of_two(split)))
+        return [Launch(program, t, room) for program, t in zip(split_programs, tiles)]
 
-    return Plan(kernel, launches, [p for p in (near, far, *(parts or ())) if p is not None])
-
-
-def has_loads(kernel: Kernel) -> bool:
-    return any(isinstance(s, Load) for s in walk(kernel.body))
+    return Plan(kernel, launches, [p for p in (near, far, *split_programs) if p is not None])
 
 
 def near_tile(rows: int, count: int, itemsize: int) -> Tile:
@@ -185,26 +212,28 @@ def plan_columns(context: Context) -> Plan:
     outer, _, columns = columns_of(kernel)
     whole, (first, second) = print_columns(context), print_column_parts(context)
     count = product([n for _, n in columns.loops])
+    itemsize = least_itemsize(kernel)
 
     def launches(values: Values) -> list[Launch]:
         outers, size, n = (number_of(s, values) for s in (outer.count, columns.size, count))
         if not outers or not size:
             return []
-        block = min(64, power_of_two(size))
-        height = min(max(2048 // block, 1), power_of_two(n), 64)
+        elements, fold = pass_tile(itemsize, 8)
+        block = min(max(256 // itemsize, elements // power_of_two(n)), elements // fold, power_of_two(size))
+        height = min(max(elements // block, 1), power_of_two(n))
+        fold = max(height // max(elements // fold // block, 1), 1)
+        warps = warps_for(block * height, 32 * MOST_EACH)
         blocks = ceil_divide(size, block)
-        split = min(ceil_divide(n, 4 * height), ceil_divide(PROGRAMS, outers * blocks), 256)
+        split = min(ceil_divide(n, 2 * height), ceil_divide(PARTS, outers * blocks))
         if split <= 1:
-            return [Launch(whole, Tile(outers * blocks, block, height, warps=warps_for(block * height)))]
+            return [Launch(whole, Tile(outers * blocks, block, height, warps=warps, fold=fold))]
         steps = ceil_divide(ceil_divide(n, split), height)
         split = ceil_divide(n, steps * height)
         room = tuple(Scratch(p.name, outers * split * size * 8) for a in columns.accumulators for p in partial_names(a))
-        tile = Tile(outers * split * blocks, block, height, split, steps, warps_for(block * height))
-        parts = power_of_two(split)
-        return [
-            Launch(first, tile, room),
-            Launch(second, Tile(outers * blocks, block, parts, split, warps=warps_for(block * parts)), room),
-        ]
+        tile = Tile(outers * split * blocks, block, height, split, steps, warps, fold)
+        narrow = min(block, max(2048 // power_of_two(split), 16), power_of_two(size))
+        parts = Tile(outers * ceil_divide(size, narrow), narrow, split=split, warps=warps_for(narrow * power_of_two(split)))
+        return [Launch(first, tile, room), Launch(second, parts, room)]
 
     return Plan(kernel, launches, [whole, first, second])
 

@@ -14,7 +14,7 @@ from npcompile.tensor_core.dim import Dim, Size, evaluate
 Values = Mapping[str, int]  # of the graph's symbols
 POINTER_TYPES = {"b1": "*i8", "f2": "*fp16", "f4": "*fp32", "f8": "*fp64"}
 POINTER_TYPES |= {f"{k}{n}": f"*{k}{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}
-TOKEN = re.compile(r"\b(INDEX|BLOCK|ROWS|SPLIT|STEPS)\b")
+TOKEN = re.compile(r"\b(INDEX|NOWHERE|BLOCK|ROWS|FOLD|SPLIT|PARTS|STEPS)\b")
 
 
 class NotPrintable(Exception):
@@ -37,7 +37,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One Triton function. Tile sizes stand in its text as INDEX, BLOCK, ROWS, SPLIT and STEPS."""
+    """One Triton function. The type of its indices, and the sizes of its tile, stand in its text as the names of TOKEN."""
 
     name: str
     text: str
@@ -47,9 +47,12 @@ class Program:
         """The text for one tile; `is_wide`: offsets pass 2**31."""
         tokens = {
             "INDEX": "tl.int64" if is_wide else "tl.int32",
+            "NOWHERE": str(2**63 - 1 if is_wide else 2**31 - 1),
             "BLOCK": str(tile.block),
             "ROWS": str(tile.rows),
+            "FOLD": str(tile.fold),
             "SPLIT": str(tile.split),
+            "PARTS": str(power_of_two(tile.split)),
             "STEPS": str(tile.steps),
         }
         return TOKEN.sub(lambda m: tokens[m[0]], self.text)
@@ -57,7 +60,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`grid` programs of `rows` x `block` elements, each taking `steps` blocks of one of `split` parts."""
+    """`grid` programs of `rows` x `block` elements, each taking `steps` blocks of one of `split` parts.
+
+    Of every `fold` elements that a running result is given, the combination is made first.
+    """
 
     grid: int
     block: int
@@ -65,6 +71,7 @@ class Tile:
     split: int = 1
     steps: int = 1
     warps: int = 4
+    fold: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def test_forms_of_kernels() -> None:
     results += [builder.apply("arg_reduce", x, which="max", axis=a) for a in (0, 1)]
     results += [builder.apply("scan", x, reducer="add", axis=a) for a in (0, 1)]
     made = compiled(builder.finish(results), np.zeros((130, 1000), np.float32))
-    assert len(made) >= 8
+    assert len(made) >= 7
     assert all(b.cubin[:4] == b"\x7fELF" and b.hidden == 2 and b.shared < 48 * 1024 for b in made)
 
 
