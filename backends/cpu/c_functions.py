@@ -161,6 +161,24 @@ static inline long double npc_exp_f16(long double x) { return expl(x); }
 /* libmvec's logf is 3.7 units off */
 static inline float npc_log_f4(float x) { return (float)log((double)x); }
 static inline long double npc_log_f16(long double x) { return logl(x); }
+/* Without a branch. GCC takes one apart, follows each side into what reads the result, and then makes no vectors of it. */
+static inline double npc_select_f8(int c, double a, double b) {
+  int64_t x, y, mask = -(int64_t)c;
+  __builtin_memcpy(&x, &a, sizeof x);
+  __builtin_memcpy(&y, &b, sizeof y);
+  x = (x & mask) | (y & ~mask);
+  __builtin_memcpy(&a, &x, sizeof x);
+  return a;
+}
+static inline float npc_select_f4(int c, float a, float b) {
+  int32_t x, y, mask = -(int32_t)c;
+  __builtin_memcpy(&x, &a, sizeof x);
+  __builtin_memcpy(&y, &b, sizeof y);
+  x = (x & mask) | (y & ~mask);
+  __builtin_memcpy(&a, &x, sizeof x);
+  return a;
+}
+static inline long double npc_select_f16(int c, long double a, long double b) { return c ? a : b; }
 static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 """
 
@@ -197,12 +215,12 @@ static inline {T} npc_floor_divide_{K}({T} a, {T} b) {{
 }}
 static inline {T} npc_logaddexp_{K}({T} a, {T} b) {{
   {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b, e = log1p{s}(exp{s}(low - high));
-  return a == b ? a + ({T})0.693147180559945309417232121458176568L : d != d ? d : high + e;
+  return npc_select_{K}(a == b, a + ({T})0.693147180559945309417232121458176568L, npc_select_{K}(d != d, d, high + e));
 }}
 static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
   {T} d = a - b, low = d > 0 ? b : a, high = d > 0 ? a : b;
   {T} e = ({T})1.442695040888963407359924681001892137L * log1p{s}(exp2{s}(low - high));
-  return a == b ? a + 1 : d != d ? d : high + e;
+  return npc_select_{K}(a == b, a + 1, npc_select_{K}(d != d, d, high + e));
 }}
 """
 
