@@ -60,6 +60,18 @@ def unchanged(gradient: Any) -> list[Any]:
     return [gradient]
 
 
+def overwritten(nodes: Sequence[Node]) -> set[Node]:
+    """Of all nodes of a builder the contents of memory before it was written unrecorded, and what shows that memory."""
+    gone = {n.inputs[1] for n in nodes if n.op == "custom_gradient" and n.params["rule"] is unchanged}
+    for n in nodes if gone else ():
+        if n.op in SHOWN_THROUGH and n.inputs[0] in gone:
+            gone.add(n)
+    return gone
+
+
+SHOWN_THROUGH = ("alias", "permute", "reshape", "broadcast_to", "slice")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One view operation: what NumPy method makes it, and what it means to a graph."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from npcompile.backends.registry import CompiledGraph
-from npcompile.tensor_core.array import full
+from npcompile.tensor_core.array import full, overwritten
 from npcompile.tensor_core.graph import Builder, Graph, Node, bind, topological
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.tape import Memory, data_node
@@ -48,7 +48,7 @@ def with_backward(capture: Capture, graph: Graph, tensors: dict[int, Node]) -> t
     before, ignored = len(builder.inputs), builder.ignored
     try:
         cotangents = [builder.input(TensorMeta(n.shape, n.dtype)) for n in results.values()]
-        found = capture.leaf_gradients(results.values(), cotangents)
+        found = leaf_gradients(capture, results.values(), cotangents)
     except Decline:
         del builder.inputs[before:], builder.arguments[before:]
         return with_backward(capture, graph, {k: n for k, n in results.items() if can_be_differentiated(capture, n)})
@@ -65,10 +65,29 @@ def with_backward(capture: Capture, graph: Graph, tensors: dict[int, Node]) -> t
     return cut.forward, Backward([*results], [t for t, _ in wanted], joint, cut)
 
 
+def leaf_gradients(capture: Capture, outputs: Iterable[Node], cotangents: Iterable[Node]) -> list[Node | None]:
+    """The gradient of `outputs` times `cotangents` with respect to each of the leaves.
+
+    Declines, where eager Tensors raise, if it reads what was changed under no_grad, or through a detached Tensor.
+    """
+    outputs, cotangents = list(outputs), list(cotangents)
+    found = capture.leaf_gradients(outputs, cotangents)
+    if gone := overwritten(capture.builder.made):
+        program = topological([*outputs, *cotangents])
+        for node in topological([n for n in found if n is not None], program)[len(program) :]:
+            if not gone.isdisjoint(node.inputs):
+                at = f" ({node.location})" if node.location else ""
+                raise Decline(
+                    f"it needs a value{at} that was changed in place since",
+                    "Change a copy (x = x + y in place of x += y, or x.clone()), or change it after backward.",
+                )
+    return found
+
+
 def can_be_differentiated(capture: Capture, result: Node) -> bool:
     """If not, `backward()` of the result says why."""
     try:
-        capture.leaf_gradients([result], [full(capture.builder, result.shape, 1, result.dtype)])
+        leaf_gradients(capture, [result], [full(capture.builder, result.shape, 1, result.dtype)])
     except Decline as decline:
         capture.lost[result] = f"no gradient: {decline.reason}. {decline.hint}"
         return False

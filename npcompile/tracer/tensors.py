@@ -19,6 +19,7 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensors.backward import SECOND_TIME
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer import calls, operators
+from npcompile.tracer.backward import leaf_gradients
 from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
@@ -151,7 +152,7 @@ def tensor_backward(frame: Frame, x: TensorValue, gradient: Any = None, **option
             raise Decline("backward() with a gradient of another shape or dtype")
         cotangent = builder.apply("alias", seed.node, name=None)
     ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
-    found = capture.leaf_gradients([x.array.node], [cotangent])
+    found = leaf_gradients(capture, [x.array.node], [cotangent])
     for leaf, node in zip(leaves, found):
         if node is not None:
             accumulate(frame, leaf, builder.apply("alias", node, name=None))
