@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.cuda import compile_cuda, require_device
+from npcompile.backends.cuda import compile_cuda, compile_named, compile_on, copying, require_device
 from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.tensor_core.graph import Graph
 
@@ -19,23 +19,25 @@ _current: ContextVar[str] = ContextVar("npcompile_device", default="cpu")
 
 @contextmanager
 def device(name: str) -> Iterator[None]:
-    """Run functions compiled for the default backend on a device: "cuda", or "cpu".
+    """Run functions compiled for the default backend on a device: "cuda", which is CuPy's current one, "cuda:1", or "cpu".
 
     NumPy arrays are moved there and back, so the functions still take arrays and return arrays; a graph is compiled for
-    the device when it first runs there. Where NumPy would raise a floating-point error, or turn its warning into one,
-    NumPy runs; warnings of the device's own arithmetic are not seen. The first use in a process forgets what is compiled.
+    the device when it first runs there. Arrays and Tensors that are on a device already are not moved: functions called
+    with them run where they are, whatever is said here. Where NumPy would raise a floating-point error, or turn its
+    warning into one, NumPy runs; warnings of the device's own arithmetic are not seen. The first use in a process forgets
+    what is compiled.
 
-    Raises ValueError for another name, and RuntimeError, which says what is missing, where there is no CUDA device.
+    Raises ValueError for another name, and RuntimeError, which says what is missing, where there is no such device.
 
     Examples
     --------
     >>> with device("cpu"):
     ...     pass
     """
-    if name not in ("cpu", "cuda"):
-        raise ValueError(f'unknown device {name!r}: choose "cpu" or "cuda"')
-    if name == "cuda":
-        require_device()
+    if name != "cpu":
+        if name.partition(":")[0] != "cuda":
+            raise ValueError(f'unknown device {name!r}: choose "cpu", "cuda" or, for one of several, "cuda:1"')
+        require_device(name)
         if not _in_use:
             _in_use.append(name)
             for call in before_first_use:
@@ -55,14 +57,23 @@ def placed(backend: Backend) -> Backend:
 def compile_placed(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     if not _in_use:
         return compile_cpu(graph, example_inputs)
-    compilers: dict[str, Any] = {"cpu": compile_cpu, "cuda": compile_cuda}
     made: dict[str, CompiledGraph] = {}
 
     def compiled() -> CompiledGraph:
         name = _current.get()
         if name not in made:
-            made[name] = compilers[name](graph, example_inputs)
+            made[name] = compile_cpu(graph, example_inputs) if name == "cpu" else compile_named(graph, name)
         return made[name]
 
     first = compiled()
     return CompiledGraph(lambda *args: compiled().call(*args), first.source, first.kernels, first.seconds)
+
+
+def compile_there(backend: Backend, graph: Graph, number: int) -> Any:
+    """Compile a graph whose arrays are on the CUDA device of this number, for that device: what it computes stays there.
+
+    The CPU's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back.
+    """
+    if backend in (compile_cpu, compile_placed, compile_cuda):
+        return compile_on(graph, number)
+    return copying(backend(graph, ()), graph, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from npcompile.backends.registry import CompiledGraph, register_backend
@@ -16,11 +16,35 @@ def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGr
     return backend.compile_cuda(graph, example_inputs)
 
 
-def require_device() -> None:
-    """Raises NoDevice, a RuntimeError that says what is missing, where no CUDA device can be used."""
+def compile_on(graph: Graph, number: int) -> CompiledGraph:
+    """Compile `graph` for arrays on the CUDA device of this number: see `backend.compile_on`. Raises NoDevice."""
+    from npcompile.backends.cuda import backend
+
+    return backend.compile_on(graph, number)
+
+
+def compile_named(graph: Graph, name: str) -> CompiledGraph:
+    """Compile `graph` for the device "cuda", the current one, or "cuda:1". Raises NoDevice."""
+    from npcompile.backends.cuda import backend, device
+
+    return backend.compile_for(graph, device.named_device(name))
+
+
+def copying(call: Callable[..., Any], graph: Graph, number: int) -> Callable[..., Any]:
+    """What another backend compiled, for arrays on the CUDA device of this number: see `backend.copying`."""
+    from npcompile.backends.cuda import backend, device
+
+    return backend.copying(call, graph, device.numbered_device(number))
+
+
+def require_device(name: str = "cuda") -> None:
+    """Raises NoDevice, a RuntimeError that says what is missing, where the CUDA device cannot be used.
+
+    `name` is "cuda", the current device, or "cuda:1"; ValueError for another name.
+    """
     from npcompile.backends.cuda import device
 
-    device.current_device()
+    device.named_device(name)
 
 
 register_backend("cuda", compile_cuda)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.device import Device, current_device
-from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces
+from npcompile.backends.cuda.device import Device, current_device, numbered_device
+from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.program import NotPrintable
 from npcompile.backends.cuda.run import BadIndex, Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.schedule import dense_strides, estimate
 from npcompile.backends.registry import CompiledGraph, may_not_return
-from npcompile.tensor_core.graph import Graph, Node, bind
+from npcompile.backends.transfers import note
+from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
 
 
@@ -28,16 +29,27 @@ def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGr
     return compile_for(graph, current_device())
 
 
-def compile_for(graph: Graph, device: Device) -> CompiledGraph:
-    return run_factored(factor(graph), graph, lambda g: compile_program(g, device))
+def compile_on(graph: Graph, number: int) -> CompiledGraph:
+    """Compile `graph` for the CUDA device of this number. What it computes stays there; NumPy arrays it is given are moved.
+
+    Raises NoDevice.
+    """
+    return compile_for(graph, numbered_device(number), stays=True)
 
 
-def compile_program(graph: Graph, device: Device) -> CompiledGraph:
-    """Compile a graph as it is written."""
+def compile_for(graph: Graph, device: Device, stays: bool = False) -> CompiledGraph:
+    return run_factored(factor(graph), graph, lambda g: compile_program(g, device, stays))
+
+
+def compile_program(graph: Graph, device: Device, stays: bool = False) -> CompiledGraph:
+    """Compile a graph as it is written. Results stay on the device where inputs come from there, or if `stays`."""
     started = time.perf_counter()
     kernels: list[Kernels] = []
     written = {index for index, _ in graph.writes}
     on_host = compile_eager(graph, ())
+
+    def by_numpy(remains: bool) -> Callable[..., tuple[Any, ...]]:
+        return copying(on_host.call, graph, device) if remains else on_host.call
 
     def compile_piece(part: Graph) -> Runner:
         made = Kernels(part)
@@ -55,30 +67,51 @@ def compile_program(graph: Graph, device: Device) -> CompiledGraph:
 
     def call(*args: Any) -> tuple[Any, ...]:
         inputs, symbols = args[: len(graph.inputs)], args[len(graph.inputs) :]
-        stays = any(map(device.is_array, inputs))
-        if graph.checks and may_not_return() and not stays:
-            return on_host.call(*args)
+        remains = stays or any(map(device.is_array, inputs))
+        if graph.checks and may_not_return():
+            return by_numpy(remains)(*args)
+        with device.use():
+            return run_there(inputs, symbols, remains, args)
+
+    def run_there(inputs: Sequence[Any], symbols: Sequence[Any], remains: bool, args: Sequence[Any]) -> tuple[Any, ...]:
         given = [move(device, x, n, k in written) for k, (x, n) in enumerate(zip(inputs, graph.inputs))]
         try:
             results = run(device, given, symbols)
         except BadIndex:
-            if stays:
-                raise IndexError("an index is out of bounds") from None
-            return on_host.call(*args)  # NumPy's own error
+            return by_numpy(remains)(*args)  # NumPy's own error
         sizes = dict(zip(graph.symbols, symbols))
-        if stays:
+        if remains:
             outputs = tuple(results)
         else:
-            outputs = tuple(fetch(device, x, meta, sizes) for x, meta in zip(results, graph.metas))
+            outputs = tuple(
+                fetch(device, x, meta, sizes, n.location) for x, meta, n in zip(results, graph.metas, graph.outputs, strict=True)
+            )
         for index, _ in graph.writes:
             if not device.is_array(inputs[index]):
-                inputs[index][...] = fetch(device, given[index], graph.inputs[index].meta.with_(boxed=True), sizes)
+                node = graph.inputs[index]
+                inputs[index][...] = fetch(device, given[index], node.meta.with_(boxed=True), sizes, node.location)
         return outputs
 
     seconds = {"schedule": time.perf_counter() - started}
     source = "\n".join(p.text for k in kernels for plan in k.prepare().plans for p in plan.programs)
     names = tuple(plan.kernel.name for k in kernels for plan in k.prepare().plans)
     return CompiledGraph(call, source, names, seconds)
+
+
+def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) -> Callable[..., tuple[Any, ...]]:
+    """`call`, which takes NumPy arrays, on copies of what is on the device; its results go there."""
+    count = len(graph.inputs)
+
+    def on_copies(*args: Any) -> tuple[Any, ...]:
+        with device.use():
+            copies = [to_host(device, x) if device.is_array(x) else x for x in args[:count]]
+            results = call(*copies, *args[count:])
+            for index, _ in graph.writes:
+                if device.is_array(args[index]):
+                    args[index][...] = on_device(device, copies[index])
+            return tuple(on_device(device, x) for x in results)
+
+    return on_copies
 
 
 def move(device: Device, value: Any, node: Node, is_written: bool) -> Any:
@@ -90,6 +123,7 @@ def move(device: Device, value: Any, node: Node, is_written: bool) -> Any:
         return array
     order = memory_order(node.meta)
     dense = np.ascontiguousarray(array.transpose(order)).reshape([array.shape[a] for a in order])
+    note(True, dense.nbytes, node.location)
     return device.upload(dense.transpose(np.argsort(order)))
 
 
@@ -99,7 +133,7 @@ def memory_order(meta: TensorMeta) -> list[int]:
     return sorted(range(meta.ndim), key=lambda a: (-estimate(strides[a]), a))
 
 
-def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int]) -> Any:
+def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int], location: Location | None = None) -> Any:
     """A fresh NumPy array with the memory order of `meta`, or a NumPy scalar."""
     value = on_device(device, value)
     strides = bind(dense_strides(meta), sizes)
@@ -111,4 +145,5 @@ def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int]) -
         dense[...] = value
         value = dense
     device.download(value, out)
+    note(False, out.nbytes, location)
     return out if meta.boxed else out[()]

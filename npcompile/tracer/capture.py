@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind
 from npcompile.backends.overlap import OVERLAP
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
@@ -21,6 +22,7 @@ from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
+from npcompile.tracer.on_host import Place, is_scalar
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -59,6 +61,10 @@ ATOMIC_TYPES = (
     bool,
     np._globals._NoValueType,
 )
+
+
+class MixedDevices(RuntimeError):
+    """Arrays of two devices meet in one program."""
 
 
 class Restart(Exception):
@@ -119,6 +125,8 @@ class Capture:
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
+    place: Place | None = None  # the device that the program runs on, when arrays came on one
+    on_device: dict[str, str] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
 
     def __post_init__(self) -> None:
         self.grad_enabled = self.grad_enabled_outside
@@ -174,7 +182,7 @@ class Capture:
 
     def wrap(self, source: str, x: Any) -> Any:
         kind = type(x)
-        if kind is np.ndarray:
+        if kind is np.ndarray or array_kind(kind) is not None:
             return self._wrap_array(source, x)
         if kind is Tensor:
             return self._wrap_tensor(source, x)
@@ -257,9 +265,12 @@ class Capture:
         env = self.builder.env
         return {self.symbols[name]: env.hints[name] for name in env.fixed if name in self.symbols}
 
-    def _wrap_array(self, source: str, x: np.ndarray) -> Array | Opaque:
-        if not is_supported(x.dtype) or not x.flags.aligned:
-            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}")
+    def _wrap_array(self, source: str, x: Any, owner: str = "") -> Array | Opaque:
+        """`owner` is the source of the Tensor that holds the array, if one does."""
+        device = array_kind(type(x))
+        kind = self.name_constant(type(x))
+        if not is_supported(x.dtype) or (device is None and not x.flags.aligned):
+            self.guard(f"type({source}) is {kind}")
             return Opaque(source, x)
         known = self.by_identity.get(id(x))
         if known is not None:
@@ -267,10 +278,14 @@ class Capture:
             return known[1]
         dtype = self.name_constant(x.dtype)
         same_dtype = "is" if x.dtype is np.dtype(x.dtype.type) else "=="
-        self.guard(f"type({source}) is {self.name_constant(np.ndarray)} and {source}.dtype {same_dtype} {dtype}")
-        self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
+        self.guard(f"type({source}) is {kind} and {source}.dtype {same_dtype} {dtype}")
+        if device is None:
+            self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
+            boxed, writeable = True, x.flags.writeable
+        else:
+            boxed = writeable = self._guard_device(source, x, device, owner)
         shape, strides = self._sizes(source, x)
-        meta = TensorMeta(shape, x.dtype, strides, writeable=x.flags.writeable)
+        meta = TensorMeta(shape, x.dtype, strides, boxed=boxed, writeable=writeable)
         storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)
         array = Array(storage, (), meta)
         self.by_identity[id(x)] = (source, array)
@@ -278,6 +293,36 @@ class Capture:
         if any(s.is_written for _, a in self.by_identity.values() if (s := a.storage) is not storage):
             self.require_no_overlap()
         return array
+
+    def _guard_device(self, source: str, x: Any, kind: ArrayKind, owner: str) -> bool:
+        """Place the program where the array is. Is it an array, not what stands for a NumPy scalar?"""
+        number = kind.number(x)
+        self.guard(f"{kind.number_text.format(source)} == {number}")
+        self.guard(f"{source}.flags.c_contiguous is {bool(x.flags.c_contiguous)}")
+        self.on_device[source] = owner or source
+        if self.place is not None and self.place.number != number:
+            others = [o for s, o in self.on_device.items() if s != source]
+            raise MixedDevices(
+                f'{owner or source} is on "cuda:{number}", and {others[0] if others else "what it meets"} on '
+                f'"{self.place.name}" ({self.builder.location}): arrays of one program are on one device. '
+                f'Move one of them there, as x.to("{self.place.name}") does with a Tensor.'
+            )
+        self.place = Place(number, not owner or (self.place is not None and self.place.gives_arrays))
+        for tensor, (_, example) in self.tensors.items():
+            self._require_one_device(tensor, example)
+        if x.ndim:
+            return True
+        scalar = is_scalar(x)
+        self.guard(f"{self.name_constant(is_scalar)}({source}) is {scalar}")
+        return not scalar
+
+    def _require_one_device(self, source: str, x: Tensor) -> None:
+        """As eager Tensors: those of the CPU do not meet those of a device, single numbers apart."""
+        if self.place is not None and type(x._data) is np.ndarray and x.ndim:
+            raise MixedDevices(
+                f'{source} is a Tensor on "cpu", and it meets arrays on "{self.place.name}" ({self.builder.location}). '
+                f'Move it there with {source}.to("{self.place.name}").'
+            )
 
     def _wrap_tensor(self, source: str, x: Tensor) -> TensorValue | Opaque:
         known = self.tensors_by_identity.get(id(x))
@@ -287,7 +332,8 @@ class Capture:
         self.guard(f"type({source}) is {self.name_constant(Tensor)}")
         if not self.tensors:
             self.guard(f"{self.name_constant(is_grad_enabled)}() is {self.grad_enabled_outside}")
-        array = self._wrap_array(f"{source}._data", x._data)
+        self._require_one_device(source, x)
+        array = self._wrap_array(f"{source}._data", x._data, source)
         if isinstance(array, Opaque):
             return Opaque(source, x)
         if x.requires_grad:
@@ -397,12 +443,22 @@ class Capture:
             return
         for k, source in enumerate(written):
             for other in sources[k + 1 :]:
-                if np.may_share_memory(self.examples[source], self.examples[other]):
+                if (source in self.on_device) is (other in self.on_device) and not self.are_apart(source, other):
                     raise Decline(f"{source} is written and may share memory with {other}")
         self.builder.env.guards.pop(self.disjoint[0], None)
-        text = f"{self.name_constant(OVERLAP)}.are_disjoint({len(written)}, {', '.join(sources)})"
+        texts = []
+        for ask, there in ((f"{self.name_constant(OVERLAP)}.are_disjoint", False), (self.name_constant(are_disjoint), True)):
+            chosen = [s for s in sources if (s in self.on_device) is there]
+            count = sum(s in written for s in chosen)
+            if count:
+                texts.append(f"{ask}({count}, {', '.join(chosen)})")
+        text = " and ".join(texts)
         self.disjoint = text, sources
         self.guard(text)
+
+    def are_apart(self, source: str, other: str) -> bool:
+        x, y = self.examples[source], self.examples[other]
+        return are_disjoint(1, x, y) if source in self.on_device else not np.may_share_memory(x, y)
 
     def require_no_gradient_written(self) -> None:
         """A Tensor from outside into which a gradient is written belongs to the graph of its own memory from then on."""

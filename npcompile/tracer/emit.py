@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.registry import may_not_return
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
@@ -23,6 +24,7 @@ from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
 from npcompile.tracer.capture import Break, Capture
 from npcompile.tracer.lost import message_of, remember_lost
+from npcompile.tracer.on_host import Rows, as_numpy, remember_scalar
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -64,6 +66,7 @@ class Emitter:
     kept: list[Any] = field(default_factory=list)  # those values, so that ids stay theirs
     storages: dict[int, str] = field(default_factory=dict)  # id of a fresh storage -> the variable of its array
     tensors: dict[int, TensorValue] = field(default_factory=dict)  # id of a fresh storage -> a Tensor that has it
+    made: list[Storage] = field(default_factory=list)  # fresh storages
     saved: list[str] = field(default_factory=list)  # variables of what the backward graph needs
 
     # --- the graph
@@ -94,6 +97,7 @@ class Emitter:
             return None
         metas = [*(s.meta for s in storages), *(n.meta for n in unused)]
         graph = self.capture.builder.finish([*nodes, *unused], metas, writes, name)
+        self.made = storages
         self.storages = {id(s): f"t{k}" for k, s in enumerate(storages)} | {id(n): f"unused_{k}" for k, n in enumerate(unused)}
         originals = [s.original for s in self.written()]
         return replace(graph, restored=frozenset(n.params["index"] for n in originals if self.is_read(n, nodes)))
@@ -146,6 +150,18 @@ class Emitter:
             self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", f"    return {native}"]
         else:
             self.lines.append(call)
+
+    def place_results(self, is_end: bool) -> None:
+        """What a device computed: scalars are known for scalars, and at the end what is NumPy's goes to the host."""
+        place = self.capture.place
+        if place is None:
+            return
+        for storage in self.made:
+            name = self.storages[id(storage)]
+            if is_end and not place.gives_arrays and id(storage) not in self.tensors:
+                self.lines.append(f"{name} = {self.name_constant(as_numpy)}({name}, {storage.meta.boxed})")
+            elif not storage.meta.boxed:
+                self.lines.append(f"{self.name_constant(remember_scalar)}({name})")
 
     def write_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
@@ -249,7 +265,7 @@ class Emitter:
         elif (owner := self.capture.tensor_of(storage, steps)) is not None:
             base, is_constant, is_base = owner, "variable" not in kinds or "constant" in kinds, False
         else:
-            base, is_constant, is_base = f"{self.name_constant(from_numpy)}({storage.source})", False, True
+            base, is_constant, is_base = self.around(storage.source), False, True
         made = view_text(base, steps)
         if is_constant:
             made = f"{made}.detach()"
@@ -259,6 +275,12 @@ class Emitter:
         if message is not None:
             made = f"{self.name_constant(lost)}([{made}._data], {self.name_constant(message)})[0]"
         return self.variable(value, made)
+
+    def around(self, source: str) -> str:
+        """A Tensor of the memory of an array from outside."""
+        if source in self.capture.on_device:
+            return f"{self.name_constant(Tensor)}._of({source})"
+        return f"{self.name_constant(from_numpy)}({source})"
 
     def new_tensor(self, storage: Storage, value: TensorValue) -> str:
         """A Tensor without a gradient around a result of the graph."""
@@ -355,7 +377,7 @@ def is_unchanged(value: Any) -> bool:
 
 def iterator_at(items: Any, position: int) -> Any:
     """An iterator over a list, tuple or array that has given `position` items already."""
-    iterator = iter(items)
+    iterator: Any = iter(items if array_kind(type(items)) is None else Rows(items))
     iterator.__setstate__(position)
     return iterator
 

@@ -16,6 +16,7 @@ from typing import Any
 from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
+from npcompile.devices import compile_there
 from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
@@ -30,6 +31,7 @@ from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import Emitter, parameter_name
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions import PLAIN_ITERATORS
+from npcompile.tracer.on_host import Place, Touched, leaving, natively
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
@@ -75,6 +77,7 @@ class Point:
     function: CompiledFunction
     number: int
     layout: Layout
+    place: Place | None = None  # the device that its programs run on; None: that of the arrays they meet
     variants: list[Variant] = field(default_factory=list)
     seen: dict[str, list[tuple]] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)  # source of an integer -> the value it was last fixed at
@@ -160,10 +163,12 @@ class Point:
         """The user's own code from here, uncompiled; its later Points are compiled as before."""
         function = self.function
         if self.is_start:
-            return call_with(function.user, *function.call_arguments(state))
-        exits = function.exits_from(self.layout.index, self.layout.null_slots)
-        segment = function.segment(self.layout, exits)
-        return segment(*state)
+            return function.run_user(state)
+        return function.segment(self.layout, self.place)(*state)
+
+    def on(self, place: Place) -> Point:
+        """The Point at the same instruction whose programs run on a device."""
+        return self if self.place == place else self.function.point_at(self.layout.index, self.layout.null_slots, place)
 
 
 def call_with(function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
@@ -195,7 +200,7 @@ class CompiledFunction:
     code: types.CodeType = field(init=False)
     program: Program = field(init=False)
     facts: CodeFacts = field(init=False)
-    points: dict[tuple[int, tuple[int, ...]], Point] = field(default_factory=dict)
+    points: dict[tuple[int, tuple[int, ...], Place | None], Point] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -272,7 +277,7 @@ class CompiledFunction:
     def start(self) -> None:
         """Make the entry: the user's signature, and nothing compiled yet."""
         layout = Layout(self.facts.start, 0, (), self.argument_names)
-        point = self.points[layout.index, ()] = Point(self, 0, layout)
+        point = self.points[layout.index, (), None] = Point(self, 0, layout)
         self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
         forwarder = self.execute(
             f"def entry({self.signature}):\n    return point_start({', '.join(self.argument_names)})\n", "entry"
@@ -326,13 +331,13 @@ class CompiledFunction:
 
     # --- segments and Points
 
-    def point_at(self, index: int, null_slots: tuple[int, ...]) -> Point:
-        point = self.points.get((index, null_slots))
+    def point_at(self, index: int, null_slots: tuple[int, ...], place: Place | None = None) -> Point:
+        point = self.points.get((index, null_slots, place))
         if point is None:
             depth = self.facts.depth[index]
             assert depth is not None
             layout = Layout(index, depth, null_slots, self.facts.live_locals(index))
-            point = self.points[index, null_slots] = Point(self, len(self.points), layout)
+            point = self.points[index, null_slots, place] = Point(self, len(self.points), layout, place)
             point.render()
         return point
 
@@ -340,8 +345,10 @@ class CompiledFunction:
         facts = self.facts
         return facts.enterable[index] and not facts.protected[index] and nulls[index] is not None
 
-    def exits_from(self, index: int, null_slots: tuple[int, ...]) -> dict[int, Point]:
-        """The nearest instructions after `index` where capture can resume."""
+    def exits_from(
+        self, index: int, null_slots: tuple[int, ...], place: Place | None = None
+    ) -> tuple[dict[int, Point], set[int]]:
+        """The nearest instructions after `index` where capture can resume, and those that run before."""
         nulls = self.facts.nulls(index, null_slots)
         found: dict[int, Point] = {}
         pending, visited = [index], set()
@@ -353,14 +360,26 @@ class CompiledFunction:
             if k != index and self.program.entry_of(k) == k and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
-                found[k] = self.point_at(k, known)
+                found[k] = self.point_at(k, known, place)
             else:
                 handler = self.facts.instructions[k].handler
                 pending += [*self.facts.successors[k], *([handler.target] if handler else [])]
-        return found
+        return found, visited - found.keys()
 
-    def segment(self, layout: Layout, exits: dict[int, Point]) -> Callable[..., Any]:
-        return make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits)
+    def segment(self, layout: Layout, place: Place | None) -> Callable[..., Any]:
+        """The user's own code from an instruction on, up to the next Points."""
+        exits, run = self.exits_from(layout.index, layout.null_slots, place)
+        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits)
+        touched = Touched.by(self.program, self.facts, run, layout)
+        return natively(made, touched, place, self.program.location(layout.index))
+
+    def run_user(self, state: tuple[Any, ...]) -> Any:
+        """The user's function, natively."""
+
+        def call(*state: Any) -> Any:
+            return None, call_with(self.user, *self.call_arguments(state))
+
+        return natively(call, None, None, self.program.location(self.facts.start))(*state)[1]
 
     # --- capture
 
@@ -370,6 +389,7 @@ class CompiledFunction:
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
+            capture.place = point.place
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:
@@ -426,11 +446,12 @@ class CompiledFunction:
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
             graph = simplified(graph)
-            compiled = self.compile_graph(graph, timings)
+            compiled = self.compile_graph(graph, timings, capture.place)
             native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             if backward is not None:
                 self.attach_backward(backward, graph, capture, emitter)
+            emitter.place_results(isinstance(outcome, Return))
         emitter.write_cells(capture.cells.values())
         emitter.count_writes()
         emitter.write_gradients(capture.grads)
@@ -454,9 +475,10 @@ class CompiledFunction:
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""
         self.splits.append(backward.split)
+        place = capture.place
 
         def compile(gradients: Graph) -> CompiledGraph:
-            return self.compile_graph(simplify(gradients), {})
+            return self.compile_graph(simplify(gradients), {}, place)
 
         arguments = capture.builder.arguments
         leaves = [t.source for t in backward.leaves if t.source is not None]
@@ -465,12 +487,13 @@ class CompiledFunction:
         kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
         emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(graph.symbols))
 
-    def compile_graph(self, graph: Graph, timings: dict[str, float]) -> CompiledGraph:
+    def compile_graph(self, graph: Graph, timings: dict[str, float], place: Place | None = None) -> CompiledGraph:
         log("graph_code", lambda: str(graph))
         began = time.perf_counter()
         examples = [None] * len(graph.inputs)
         try:
-            made = self.options.backend(graph, examples)
+            backend = self.options.backend
+            made = backend(graph, examples) if place is None else compile_there(backend, graph, place.number)
         except (NoCompiler, CompilerError) as error:
             warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
             made = compile_eager(graph, examples)
@@ -562,7 +585,7 @@ class Ending:
         entry = function.program.entry_of(index)
         if not function.is_point(entry, function.facts.nulls(entry, nulls)):
             return self.run_natively(entry, stack, top)
-        target = function.name_constant(function.point_at(entry, nulls), "point_")
+        target = function.name_constant(function.point_at(entry, nulls, self.capture.place), "point_")
         hop = f"({target}, {self.state_text(entry, stack, top)})"
         return f"return drive({hop})" if self.point.is_start else f"return {hop}"
 
@@ -570,9 +593,8 @@ class Ending:
         """A return statement that runs the user's code from `index` to the next Points."""
         function = self.function
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
-        exits = function.exits_from(index, nulls)
         layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
-        segment = function.name_constant(function.segment(layout, exits), "segment_")
+        segment = function.name_constant(function.segment(layout, self.capture.place), "segment_")
         call = f"{segment}(*{self.state_text(index, stack, top)})"
         return f"return drive({call})" if self.point.is_start else f"return {call}"
 
@@ -580,7 +602,7 @@ class Ending:
         lines, text = self.emitter.lines, self.emitter.text
         match outcome:
             case Return(value):
-                result = text(value)
+                result = self.result_text(value)
                 lines.append(f"return {result}" if self.point.is_start else f"return None, {result}")
             case Stop(index):
                 self.compile_callee(index)
@@ -597,6 +619,13 @@ class Ending:
                 test = f"{'not ' if condition.negated else ''}{text(condition.array)}"
                 self.arm(f"if {test}:", *if_true)
                 lines.append(self.arm_text(*if_false)[-1])
+
+    def result_text(self, value: Any) -> str:
+        """What was made natively on the way goes to the device that arrays came on."""
+        place, result = self.capture.place, self.emitter.text(value)
+        if place is None or not place.gives_arrays or self.point.is_start:
+            return result
+        return f"{self.emitter.name_constant(leaving)}({result}, {self.emitter.name_constant(place)})"
 
     def loop_iterator(self, index: int) -> Any | None:
         """The iterator of a `for` loop at `index` when the generated program may ask it for the next item."""

@@ -18,6 +18,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
+from npcompile.backends.cuda.arrays import ArrayKind
 from npcompile.backends.cuda.compiler import Request
 
 
@@ -105,6 +106,9 @@ class InterpretedDevice:
     def use(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
+    def linalg_errors(self) -> AbstractContextManager[Any]:
+        return np.errstate(all="ignore")
+
     def attempt(self, call: Callable[[], Any]) -> Any:
         return call()
 
@@ -152,6 +156,32 @@ def make_device() -> Any:
 
 class DeviceArray(np.ndarray):
     """Told from arrays of the host by its type alone."""
+
+    number = 0  # of its device
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.number = getattr(other, "number", 0)
+
+
+class At:
+    """Memory at an address, which stays while this does."""
+
+    def __init__(self, x: DeviceArray, offset: int, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]):
+        place = x.__array_interface__["data"][0] + offset, False
+        self.owner = x
+        self.__array_interface__ = {
+            "version": 3, "data": place, "shape": tuple(shape), "typestr": dtype.str, "strides": tuple(strides)
+        }  # fmt: skip
+
+
+def view_of(x: DeviceArray, offset: int, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> DeviceArray:
+    """An array of the same memory, `offset` bytes from the first element of `x`."""
+    made = np.asarray(At(x, offset, shape, dtype, strides)).view(DeviceArray)
+    made.number = x.number
+    return made
+
+
+KIND = ArrayKind(DeviceArray, lambda x: x.number, "{}.number", lambda x: x.__array_interface__["data"][0], view_of)
 
 
 def double(value: float) -> tl.tensor:

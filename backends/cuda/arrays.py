@@ -1,0 +1,65 @@
+"""Device arrays as programs meet them: their types, the device they are on, their memory. CuPy is not imported for this."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayKind:
+    """How arrays of one type answer what NumPy's answer otherwise."""
+
+    type: type
+    number: Callable[[Any], int]  # of the device that an array is on
+    number_text: str  # the same as an expression of a guard, with {} for the array
+    address: Callable[[Any], int]  # of the first element
+    view: Callable[[Any, int, Sequence[int], np.dtype, Sequence[int]], Any]  # (array, bytes from there, shape, dtype, strides)
+
+
+ARRAY_KINDS: dict[type, ArrayKind] = {}
+
+
+def array_kind(kind: type) -> ArrayKind | None:
+    """What is known of a type of device arrays; None for other types."""
+    found = ARRAY_KINDS.get(kind)
+    if found is None and (cupy := sys.modules.get("cupy")) is not None and kind is getattr(cupy, "ndarray", None):
+        found = ARRAY_KINDS[kind] = ArrayKind(
+            kind,
+            lambda x: x.data.device_id,
+            "{}.data.device_id",
+            lambda x: x.data.ptr,
+            lambda x, offset, shape, dtype, strides: cupy.ndarray(shape, dtype, x.data + offset, strides=strides),
+        )
+    return found
+
+
+def has_device_arrays() -> bool:
+    """Can there be any in this process?"""
+    return bool(ARRAY_KINDS) or "cupy" in sys.modules
+
+
+def bounds(x: Any, kind: ArrayKind) -> tuple[int, int]:
+    """Addresses of the first byte of the memory that an array sees, and behind the last."""
+    low = high = kind.address(x)
+    if not x.size:
+        return low, low
+    for n, s in zip(x.shape, x.strides):
+        low, high = low + min(s, 0) * (n - 1), high + max(s, 0) * (n - 1)
+    return low, high + x.dtype.itemsize
+
+
+def are_disjoint(written: int, *arrays: Any) -> bool:
+    """As backends.overlap.are_disjoint, of arrays on devices, each of which has addresses of its own."""
+    spans = []
+    for x in arrays:
+        kind = array_kind(type(x))
+        assert kind is not None, x
+        spans.append(bounds(x, kind))
+    return not any(
+        spans[i][0] < spans[j][1] and spans[j][0] < spans[i][1] for i in range(written) for j in range(i + 1, len(spans))
+    )

@@ -1,0 +1,378 @@
+"""Arrays of a device where the user's code runs natively: NumPy's arrays in their place, whose changes go back."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cuda.arrays import ArrayKind, array_kind, bounds, has_device_arrays
+from npcompile.backends.transfers import note
+from npcompile.tensor_core.graph import Location
+from npcompile.tracer.analysis import CodeFacts
+from npcompile.tracer.decode import Program
+from npcompile.tracer.segment import UNBOUND, Layout
+from npcompile.tracer.values import Transform
+
+# --- where programs run
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The device that arrays came on: programs run there, and what they compute stays there."""
+
+    number: int
+    gives_arrays: bool  # arrays that are no Tensors leave as arrays of the device, as some came; else as NumPy's
+
+    @property
+    def name(self) -> str:
+        return f"cuda:{self.number}"
+
+    def device(self) -> Any:
+        from npcompile.backends.cuda import device  # here: most programs never need it
+
+        return device.numbered_device(self.number)
+
+
+# --- what an array is known for
+
+
+class Known:
+    """Arrays, by identity, while they live."""
+
+    def __init__(self) -> None:
+        self._references: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, array: Any) -> None:
+        key, references = id(array), self._references
+        references[key] = weakref.ref(array, lambda _: references.pop(key, None))
+
+    def __contains__(self, array: Any) -> bool:
+        found = self._references.get(id(array))
+        return found is not None and found() is array
+
+
+SCALARS = Known()  # arrays of a device, of no dimensions, that stand for NumPy scalars: nobody changes them
+MADE_NATIVELY = Known()  # NumPy's arrays that native code made in a call whose arrays came on a device
+
+
+def is_scalar(array: Any) -> bool:
+    return array in SCALARS
+
+
+def remember_scalar(array: Any) -> Any:
+    SCALARS.add(array)
+    return array
+
+
+class Rows:
+    """What iteration over an array of a device gives: rows that see its memory, or scalars."""
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: int) -> Any:
+        if index >= len(self.array):
+            raise IndexError(index)
+        return self.array[index] if self.array.ndim > 1 else remember_scalar(self.array[index : index + 1].copy().reshape(()))
+
+
+def as_numpy(array: Any, boxed: bool = True) -> Any:
+    """A copy on the host: an ndarray, or a NumPy scalar."""
+    if array_kind(type(array)) is None:
+        return array
+    visit = Visit(None, None)
+    visit.down(array)
+    ((_, host),) = visit.copies[0].arrays if visit.copies else ((None, visit.copy_of[id(array)]),)
+    return host if boxed else host[()]
+
+
+def leaving(result: Any, place: Place) -> Any:
+    """The result of a call, with what native code made moved to the device."""
+    visit = Visit(None, place)
+    moved = {id(x): y for x in leaves(result) if x in MADE_NATIVELY and (y := visit.moved(x)) is not None}
+    return replaced(result, moved) if moved else result
+
+
+# --- native code
+
+
+@dataclass(slots=True, eq=False)
+class Copied:
+    """A range of a device's memory that native code sees a copy of."""
+
+    device: Any
+    low: int  # its first address on the device
+    memory: np.ndarray  # the copy, as bytes
+    before: np.ndarray  # what it was
+    arrays: list[tuple[Any, np.ndarray]]  # of the device, and what stands for it
+
+    @property
+    def address(self) -> int:
+        return self.memory.ctypes.data
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """One run of native code on copies of what is on a device."""
+
+    location: Any
+    place: Place | None  # where its results go on
+    copies: list[Copied] = field(default_factory=list)
+    copy_of: dict[int, Any] = field(default_factory=dict)  # id of an array of the device -> what native code gets
+    origin: dict[int, Any] = field(default_factory=dict)  # id of that -> the array of the device
+    known: set[int] = field(default_factory=set)  # ids of NumPy's arrays that there were before
+    kept: list[Any] = field(default_factory=list)  # so that ids stay theirs
+
+    def down(self, value: Any) -> Any:
+        """The value with copies of what is on a device. Lists and dicts stay the same objects."""
+        found: dict[int, tuple[Any, ArrayKind]] = {}
+        for leaf in leaves(value):
+            kind = array_kind(type(leaf))
+            if kind is not None and id(leaf) not in self.copy_of:
+                found[id(leaf)] = leaf, kind
+            elif isinstance(leaf, np.ndarray):
+                self.known.add(id(leaf))
+                self.kept.append(leaf)
+        for group in overlapping(found.values()):
+            self.copy(group)
+        return replaced(value, self.copy_of) if self.copy_of else value
+
+    def copy(self, group: list[tuple[Any, ArrayKind]]) -> None:
+        first, kind = group[0]
+        number = kind.number(first)
+        self.place = self.place or Place(number, True)
+        device = Place(number, True).device()
+        spans = [bounds(x, kind) for x, _ in group]
+        low, high = min(a for a, _ in spans), max(b for _, b in spans)
+        is_whole = len(group) == 1 and first.flags.c_contiguous
+        whole = np.empty(first.shape, first.dtype) if is_whole else np.empty(high - low, np.uint8)
+        memory = whole.reshape(-1).view(np.uint8)
+        with device.use():
+            device.download(kind.view(first, low - kind.address(first), whole.shape, whole.dtype, whole.strides), whole)
+        note(False, memory.nbytes, self.location)
+        made: list[tuple[Any, np.ndarray]] = []
+        for x, _ in group:
+            start = kind.address(x) - low if x.size else 0
+            host = whole if is_whole else np.ndarray(x.shape, x.dtype, memory, start, x.strides)
+            if any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides)):
+                host.flags.writeable = False
+            stands = host[()] if is_scalar(x) else host
+            self.copy_of[id(x)] = stands
+            self.kept += [x, stands]
+            if stands is host:
+                self.origin[id(host)] = x
+                made.append((x, host))
+        if made:
+            self.copies.append(Copied(device, low, memory, memory.copy(), made))
+
+    def write_back(self) -> None:
+        """What native code has changed, into the memory of the device."""
+        for copied in self.copies:
+            if np.array_equal(copied.memory, copied.before):
+                continue
+            for x, host in copied.arrays:
+                if host.flags.writeable:
+                    with copied.device.use():
+                        x[...] = copied.device.upload(np.ascontiguousarray(host).reshape(host.shape))
+                    note(True, host.nbytes, self.location)
+            copied.before[...] = copied.memory
+
+    def up(self, value: Any, is_result: bool = False) -> Any:
+        """The value with what is on the device in place of its copies. NumPy's arrays in a result go there too."""
+        back = dict(self.origin)
+        for leaf in leaves(value):
+            if type(leaf) is np.ndarray and id(leaf) not in back and id(leaf) not in self.known:
+                made = self.view_of_origin(leaf)
+                if made is None and self.place is not None and self.place.gives_arrays:
+                    MADE_NATIVELY.add(leaf)
+                    made = self.moved(leaf) if is_result else None
+                if made is not None:
+                    back[id(leaf)] = made
+        return replaced(value, back) if back else value
+
+    def view_of_origin(self, x: np.ndarray) -> Any:
+        """What sees of the device's memory what `x` sees of a copy; None where `x` is no view of one."""
+        start = x.__array_interface__["data"][0]
+        for copied in self.copies:
+            offset = start - copied.address
+            if x.base is not None and 0 <= offset < copied.memory.nbytes:
+                owner, _ = copied.arrays[0]
+                kind = array_kind(type(owner))
+                assert kind is not None
+                return kind.view(owner, copied.low + offset - kind.address(owner), x.shape, x.dtype, x.strides)
+        return None
+
+    def moved(self, x: np.ndarray) -> Any:
+        """A copy on the device, of a dtype that it has; else None."""
+        if x.dtype.kind not in "biufc" or not x.dtype.isnative or x.dtype.char in "gG":
+            return None
+        assert self.place is not None
+        device = self.place.device()
+        note(True, x.nbytes, self.location)
+        with device.use():
+            return device.upload(np.array(x, order="C"))
+
+
+def overlapping(arrays: Any) -> Iterator[list[tuple[Any, ArrayKind]]]:
+    """Groups of arrays that share memory."""
+    spans = [(kind.number(x), *bounds(x, kind), k) for k, (x, kind) in enumerate(arrays)]
+    given, end = list(arrays), (-1, 0)
+    group: list[tuple[Any, ArrayKind]] = []
+    for number, low, high, k in sorted(spans):
+        if group and (number, low) >= end:
+            yield group
+            group = []
+        end = max(end, (number, high))
+        group.append(given[k])
+    if group:
+        yield group
+
+
+CONTAINERS = (tuple, list, dict)
+
+
+def leaves(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """What is in a value and in the tuples, lists and dicts in it."""
+    if type(value) not in CONTAINERS:
+        yield value
+        return
+    seen = set() if seen is None else seen
+    if id(value) not in seen:
+        seen.add(id(value))
+        for item in value.values() if type(value) is dict else value:
+            yield from leaves(item, seen)
+
+
+def replaced(value: Any, others: dict[int, Any], seen: set[int] | None = None) -> Any:
+    """The value with others in place of those with their ids. Lists and dicts are changed themselves."""
+    found = others.get(id(value))
+    if found is not None:
+        return found
+    kind = type(value)
+    if kind not in CONTAINERS:
+        return value
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return value
+    seen.add(id(value))
+    if kind is tuple:
+        items = tuple(replaced(item, others, seen) for item in value)
+        return value if all(a is b for a, b in zip(items, value)) else items
+    for key, item in value.items() if kind is dict else enumerate(value):
+        made = replaced(item, others, seen)
+        if made is not item:
+            value[key] = made
+    return value
+
+
+# --- segments
+
+CELL_READS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+CALLS = {  # how many slots are above the two that the callee may be in
+    "PRECALL": lambda arg: arg,
+    "CALL": lambda arg: arg,
+    "CALL_KW": lambda arg: arg + 1,
+    "CALL_FUNCTION_EX": lambda arg: 1 + (arg & 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a segment looks at, as positions among the values that it is called with."""
+
+    stack: tuple[int, ...]
+    locals: tuple[int, ...]
+    cells: tuple[int, ...]  # among the cells, which come first
+    callee: tuple[int, ...]  # where it is what the segment begins with calling
+    attribute: str | None  # that it begins with loading
+
+    @classmethod
+    def by(cls, program: Program, facts: CodeFacts, run: set[int], layout: Layout) -> Touched:
+        """By the instructions `run` of a segment."""
+        names = (*facts.cells, *facts.free)
+        first = int(bool(names))
+        slots = [k for k in range(layout.depth) if k not in layout.null_slots]
+        reads = {facts.slots[a.slot] for k in run for a in facts.instructions[k].accesses if a.kind in ("read", "take")}
+        cells = {i.argval for k in run if (i := program.instructions[k]).opname in CELL_READS}
+        begin = next(i for i in program.instructions[layout.index :] if i.opname != "KW_NAMES")
+        above = CALLS[begin.opname](begin.arg) if begin.opname in CALLS else None
+        callee = () if above is None else (layout.depth - above - 2, layout.depth - above - 1)
+        name = begin.argval if begin.opname in ("LOAD_ATTR", "LOAD_METHOD") else None
+        return cls(
+            tuple(first + k for k in range(len(slots))),
+            tuple(first + len(slots) + k for k, n in enumerate(layout.local_names) if n in reads),
+            tuple(k for k, n in enumerate(names) if n in cells),
+            tuple(first + slots.index(k) for k in callee if k in slots),
+            name,
+        )
+
+    def positions(self, state: Sequence[Any]) -> tuple[int, ...]:
+        """Of what is to be on the host: not the arguments of what takes arrays of a device."""
+        if any(takes_device_arrays(state[k]) for k in self.callee):
+            return self.locals
+        if self.attribute is not None and not hasattr(np.ndarray, self.attribute):
+            return self.locals
+        return (*self.stack, *self.locals)
+
+
+def takes_device_arrays(function: Any) -> bool:
+    """Is it compiled, or of CuPy?"""
+    if hasattr(function, "__npcompile__") or isinstance(function, Transform):
+        return True
+    owner = getattr(function, "__self__", None)
+    kinds = (type(function), function, getattr(function, "__objclass__", None), type(owner))
+    return any(str(getattr(k, "__module__", "")).partition(".")[0] in ("cupy", "cupyx") for k in kinds)
+
+
+def natively(segment: Callable[..., Any], touched: Touched | None, place: Place | None, location: Location) -> Callable[..., Any]:
+    """A segment, or a user's function, that sees NumPy's arrays for those of a device among what it is called with.
+
+    It gives, as a segment does, where to go on and the state there, or None and a result. Without `touched` it looks at all.
+    """
+
+    def run(*state: Any) -> Any:
+        if place is None and not has_device_arrays():
+            return segment(*state)
+        visit = Visit(location, place)
+        positions = range(len(state)) if touched is None else touched.positions(state)
+        cells = [state[0][k] for k in touched.cells] if touched is not None and touched.cells else []
+        visible = (tuple(state[k] for k in positions), [contents(c) for c in cells])
+        copies, inside = visit.down(visible)
+        if place is None and not visit.copy_of:
+            return segment(*state)
+        given = list(state)
+        for k, value in zip(positions, copies):
+            given[k] = value
+        set_contents(cells, inside)
+        try:
+            point, left = segment(*given)
+        finally:
+            visit.write_back()
+            visit.up(copies)
+            set_contents(cells, visit.up([contents(c) for c in cells]))
+        if point is None:
+            return None, visit.up(left, is_result=True)
+        return (point if visit.place is None else point.on(visit.place)), visit.up(left)
+
+    return run
+
+
+def contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable without a value
+        return UNBOUND
+
+
+def set_contents(cells: Iterable[types.CellType], values: Iterable[Any]) -> None:
+    for cell, value in zip(cells, values):
+        if value is not UNBOUND and contents(cell) is not value:
+            cell.cell_contents = value
