@@ -6,6 +6,7 @@ import atexit
 import base64
 import contextlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,16 +18,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache as once
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from npcompile.backends.cache import Cache, key_of, open_cache
 
 MOST_WORKERS = 8
+TIMEOUT = 300.0  # seconds for one function: a compiler that needs more does not end
+ATTEMPTS = 2  # a worker may be killed for reasons of its own: out of memory, a user's signal
+MOST_SAID = 4000  # characters of stderr in an error
 SUFFIX = ".cubin.json"
 
 
 class CompileFailed(RuntimeError):
     """Triton refused a generated text, or died over it: an internal mistake."""
+
+
+class WorkerDied(Exception):
+    """There is no answer, nor will there be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,91 +102,166 @@ def cubin_cache() -> Cache:
 @dataclass(slots=True, eq=False)
 class Worker:
     process: subprocess.Popen[str]
+    said: IO[str]  # what it wrote to stderr
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer; an error where the process has died."""
+        """The answer. Raises WorkerDied, also where there is none in time."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        too_late = threading.Timer(TIMEOUT, self.process.kill)
+        too_late.daemon = True
+        too_late.start()
         try:
-            assert self.process.stdin is not None and self.process.stdout is not None
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
-        except (BrokenPipeError, OSError) as error:
-            return {"error": f"the compile worker died: {error}"}
-        return json.loads(line) if line else {"error": f"the compile worker died with status {self.process.wait()}"}
+        except OSError:  # a broken pipe
+            line = ""
+        finally:
+            too_late.cancel()
+        if not line.endswith("\n"):
+            raise WorkerDied(self.last_words())
+        return json.loads(line)
+
+    def last_words(self) -> str:
+        self.process.kill()
+        status = self.process.wait()
+        self.said.seek(0)
+        return f"the compile worker died with status {status}\n{self.said.read()[-MOST_SAID:]}".rstrip()
 
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()  # all that it writes is in a folder that goes with it
+        self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        for file in (self.process.stdin, self.process.stdout, self.said):
+            with contextlib.suppress(OSError):
+                if file is not None:
+                    file.close()
 
 
 @dataclass(slots=True, eq=False)
 class Workers:
     """Processes of this process, started when there is work for them."""
 
-    owner: int = field(default_factory=os.getpid)
     idle: list[Worker] = field(default_factory=list)
+    all: list[Worker] = field(default_factory=list)
     folder: tempfile.TemporaryDirectory[str] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def compile(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        most = max(min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(requests)), 1)
+        most = min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(requests))
+        if most == 1:
+            return [self.compile_one(r) for r in requests]
         with ThreadPoolExecutor(most) as pool:
             return list(pool.map(self.compile_one, requests))
 
     def compile_one(self, request: dict[str, Any]) -> dict[str, Any]:
-        with self.worker() as worker:
-            return worker.ask(request)
+        for attempt in range(ATTEMPTS):
+            try:
+                with self.worker() as worker:
+                    return worker.ask(request)
+            except WorkerDied as error:
+                if attempt == ATTEMPTS - 1:
+                    return {"error": str(error)}
+        raise AssertionError(request)
+
+    def start(self) -> None:
+        """Have a worker ready, which imports Triton meanwhile. Where that fails, whoever needs one is told."""
+        with contextlib.suppress(OSError), self.worker():
+            pass
 
     @contextlib.contextmanager
     def worker(self) -> Iterator[Worker]:
         with self.lock:
             found = self.idle.pop() if self.idle else None
-            if self.folder is None:
-                self.folder = tempfile.TemporaryDirectory(prefix="npcompile-triton-", ignore_cleanup_errors=True)
-            folder = self.folder.name
-        if found is None or not found.is_alive:
-            found = start_worker(folder)
-        yield found
-        if found.is_alive:
+            if found is None or not found.is_alive:
+                if self.folder is None:
+                    self.folder = tempfile.TemporaryDirectory(prefix="npcompile-triton-", ignore_cleanup_errors=True)
+                self.all = [w for w in self.all if w.is_alive]
+                found = start_worker(self.folder.name)
+                self.all.append(found)
+        try:
+            yield found
+        finally:
             with self.lock:
-                self.idle.append(found)
+                if found.is_alive and found in self.all:
+                    self.idle.append(found)
 
     def stop(self) -> None:
-        if self.owner != os.getpid():  # of the parent
-            return
         with self.lock:
-            for worker in self.idle:
-                worker.stop()
+            for worker in self.all:  # busy ones too: whoever waits for them is told that they died
+                worker.process.kill()
+                worker.process.wait()
+            self.all.clear()
             self.idle.clear()
             if self.folder is not None:
                 self.folder.cleanup()
                 self.folder = None
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: the pipes are closed, else a worker would not see that the parent ended."""
+        for worker in self.all:
+            worker.process.returncode = 0  # it is no process of this one's
+            worker.close()
+        if self.folder is not None:
+            self.folder._finalizer.detach()  # type: ignore[attr-defined]  # the parent removes it
+
 
 def start_worker(folder: str) -> Worker:
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True)
-    return Worker(process)
+    found = importlib.util.find_spec("triton")
+    assert found is not None and found.origin is not None
+    paths = [str(Path(found.origin).parents[1]), environment.get("PYTHONPATH", "")]  # where this process would import it
+    environment |= {"TRITON_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  (the worker's, as long as it lives)
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=said,
+        env=environment,
+        text=True,
+    )
+    return Worker(process, said)
 
 
 _workers: list[Workers] = []
+_starting = threading.Lock()
 
 
 def workers() -> Workers:
-    """Those of this process: a forked child starts its own."""
-    if not _workers or _workers[0].owner != os.getpid():
-        _workers[:] = [Workers()]
-        atexit.register(_workers[0].stop)
-    return _workers[0]
+    """Those of this process."""
+    with _starting:
+        if not _workers:
+            _workers.append(Workers())
+            atexit.register(stop_workers)
+        return _workers[0]
+
+
+def stop_workers() -> None:
+    for found in _workers:
+        found.stop()
+
+
+def forget_workers() -> None:
+    """In a forked child, which starts its own when it needs some."""
+    global _starting
+    _starting = threading.Lock()
+    for found in _workers:
+        found.leave_to_parent()
+    _workers.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_workers)
+
+
+def start_ahead() -> None:
+    """Start a worker beside what this thread does, so that it has Triton when the first kernel is to be compiled."""
+    triton_version()
+    threading.Thread(target=workers().start, daemon=True).start()

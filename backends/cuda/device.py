@@ -13,9 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda import memory
-from npcompile.backends.cuda.compiler import Request, compile_all
-from npcompile.backends.cuda.launch import Function
+from npcompile.backends.cuda import launch, memory
+from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
 from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")
@@ -66,6 +65,8 @@ class CupyDevice:
             there = "one CUDA device" if count == 1 else f"{count} CUDA devices"
             raise NoDevice(f'there is no device "cuda:{number}": this machine has {there}, the last is "cuda:{count - 1}"')
         self.number = number
+        start_ahead()
+        launch.prepare()
         self.architecture = int(self.library.cuda.Device(number).compute_capability)
 
     @property
@@ -148,7 +149,7 @@ class CupyDevice:
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)
         with self.use():
-            return [Function.of(self.library, binary) for binary in binaries]
+            return [launch.Function.of(self.library, binary) for binary in binaries]
 
 
 class ForkedDevice(CupyDevice):

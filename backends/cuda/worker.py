@@ -42,10 +42,21 @@ def compile_one(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def prepare() -> None:
+    """Import Triton now: the first request may still be on its way."""
+    sys.modules["torch"] = None  # type: ignore[assignment]  # Triton imports it where it finds it, which takes seconds
+    import triton
+    import triton.compiler.code_generator
+    from triton.runtime import cache
+
+    # Its own hashes the library of the compiler, half a second. The cache is a folder that only this version sees.
+    cache.triton_key = lambda: triton.__version__
+
+
 def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a compiler prints is no answer
-    sys.modules["torch"] = None  # type: ignore[assignment]  # Triton imports it where it finds it, which takes seconds
+    prepare()
     for line in sys.stdin:
         try:
             answer = compile_one(json.loads(line))

@@ -8,7 +8,10 @@ import pytest
 
 collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
-    collect_ignore += [f"test_{name}.py" for name in ("primitives", "random_graphs", "kernels", "programs", "compile", "device")]
+    collect_ignore += [
+        f"test_{name}.py"
+        for name in ("primitives", "random_graphs", "kernels", "programs", "compile", "device", "workers", "graphs")
+    ]
 
 
 def pytest_configure(config: pytest.Config) -> None:
