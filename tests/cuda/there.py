@@ -1,0 +1,87 @@
+"""Arrays of a device for tests: those of the stand-in, and CuPy's where there is a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.cuda import arrays
+from npcompile.backends.cuda import backend as cuda_backend
+from npcompile.backends.cuda import device as cuda_device
+from tests.backends import gpu
+from tests.cuda.interpreted import KIND, DeviceArray, InterpretedDevice
+
+
+class There:
+    """A device, and its arrays made of NumPy's and turned into these."""
+
+    def __init__(self, device: Any, array_type: type):
+        self.device, self.array_type = device, array_type
+
+    def put(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
+        """The value with arrays of the device for NumPy's, of the same strides. One array given twice stays one."""
+        memo = {} if memo is None else memo
+        if id(value) not in memo:
+            if type(value) is np.ndarray and value.dtype.kind in "biufc":
+                memo[id(value)] = self.device.empty(value.shape, value.dtype, np.empty_like(value, order="K").strides)
+                memo[id(value)][...] = self.device.upload(np.ascontiguousarray(value).reshape(value.shape))
+            elif type(value) in (list, tuple):
+                memo[id(value)] = type(value)(self.put(v, memo) for v in value)
+            elif type(value) is dict:
+                memo[id(value)] = {k: self.put(v, memo) for k, v in value.items()}
+            else:
+                memo[id(value)] = value
+        return memo[id(value)]
+
+    def get(self, value: Any) -> Any:
+        """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's."""
+        if isinstance(value, DeviceArray):
+            return value.view(np.ndarray)
+        if isinstance(value, self.array_type):
+            return value.get()
+        if isinstance(value, npc.Tensor):
+            return self.get(value.detach()._data)
+        if type(value) in (list, tuple):
+            return type(value)(map(self.get, value))
+        if type(value) is dict:
+            return {k: self.get(v) for k, v in value.items()}
+        return value
+
+
+@pytest.fixture(params=["interpreted", pytest.param("gpu", marks=gpu)])
+def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
+    if request.param == "gpu":
+        device = cuda_device.current_device()
+        yield There(device, device.library.ndarray)
+        return
+    made = InterpretedDevice()
+    for module in (cuda_device, cuda_backend):
+        monkeypatch.setattr(module, "current_device", lambda: made)
+        monkeypatch.setattr(module, "numbered_device", lambda number: made)
+    monkeypatch.setitem(arrays.ARRAY_KINDS, DeviceArray, KIND)
+    yield There(made, DeviceArray)
+
+
+def same(a: Any, b: Any, rtol: float = 1e-12) -> None:
+    """Are the values NumPy's? An array of no dimensions may stand for a scalar."""
+    if isinstance(b, (list, tuple)):
+        assert type(a) is type(b) and len(a) == len(b), (a, b)
+        for x, y in zip(a, b):
+            same(x, y, rtol)
+    elif isinstance(b, dict):
+        assert list(a) == list(b)
+        for k in b:
+            same(a[k], b[k], rtol)
+    elif isinstance(b, (np.ndarray, np.generic)) and b.dtype.kind in "biufc":
+        assert isinstance(a, (np.ndarray, np.generic)), (a, b)
+        assert a.dtype == b.dtype and a.shape == b.shape, (a, b)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+    elif isinstance(b, (float, complex)):
+        assert type(a) is type(b) and a == pytest.approx(b, rel=rtol, nan_ok=True)
+    else:
+        assert type(a) is type(b)
+        assert not isinstance(b, (int, str, bytes)) or a == b
