@@ -1,247 +1,50 @@
-"""From a group of the schedule to a kernel: loops in a good order, each value computed where its indices are known."""
+"""From a group of the schedule to a kernel: loops in a good order. One function for each mode."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.kernels.index import Index, axis_variable, is_one, rejoin, source_index, split_linear, symbols_in
+from npcompile.backends.kernels.body import Lowering, Scope, nest
+from npcompile.backends.kernels.finish import finish
+from npcompile.backends.kernels.groups import axis_order
+from npcompile.backends.kernels.index import Index, axis_variable, is_one, source_index, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
-    CheckIndex,
     Columns,
     Kernel,
     Let,
-    Load,
-    Loop,
     Matrix,
-    Position,
     Product,
     Reduce,
     Scan,
     ScratchRow,
     Statement,
-    Store,
     Value,
-    children,
-    indices,
-    map_indices,
     walk,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import (
-    MOVEMENT,
     REDUCTIONS,
     Buffer,
     Group,
     Schedule,
-    axis_order,
-    concatenated,
     element_operands,
     identity,
-    index_key,
     offset_of,
     ranges_of,
     reads_of,
     same_shape,
 )
-from npcompile.tensor_core.dim import Dim, Size
-from npcompile.tensor_core.graph import Node, freeze
-from npcompile.tensor_core.meta import contiguous_strides, product
+from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.meta import product
 
-INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 ARG_REDUCERS = {"max": "arg_max", "min": "arg_min"}
-
-
-@dataclass(slots=True)
-class Scope:
-    """The body of one loop, being written."""
-
-    axis: str
-    statements: list[Statement] = field(default_factory=list)
-    values: dict[tuple, Value] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Lowering:
-    schedule: Schedule
-    name: str
-    scopes: list[Scope] = field(default_factory=lambda: [Scope("")])
-    ranges: dict[str, Size] = field(default_factory=dict)
-    depths: dict[str, int] = field(default_factory=dict)  # of values and axes: the scope where they are known
-    literals: dict[tuple, Buffer] = field(default_factory=dict)
-    made: int = 0
-
-    # --- scopes and statements
-
-    @contextmanager
-    def loop(self, axis: str, size: Size, *, is_parallel: bool = False) -> Iterator[None]:
-        self.scopes.append(Scope(axis))
-        self.depths[axis] = len(self.scopes) - 1
-        self.ranges[axis] = size
-        yield
-        scope = self.scopes.pop()
-        self.scopes[-1].statements.append(Loop(axis, size, scope.statements, is_parallel))
-
-    @contextmanager
-    def block(self, wrap) -> Iterator[None]:  # type: ignore[no-untyped-def]
-        """A scope without an axis; `wrap(statements)` makes its statement."""
-        self.scopes.append(Scope(""))
-        yield
-        scope = self.scopes.pop()
-        self.scopes[-1].statements.append(wrap(scope.statements))
-
-    def fresh(self, dtype: np.dtype) -> Value:
-        self.made += 1
-        return Value(f"t{self.made}", dtype)
-
-    def depth_of(self, *uses: Value | Size | None) -> int:
-        depth = 0
-        for use in uses:
-            names = [use.name] if isinstance(use, Value) else symbols_in(use) if isinstance(use, Dim) else ()
-            depth = max([depth, *(self.depths.get(n, 0) for n in names)])
-        return depth
-
-    def emit(self, statement: Statement, target: Value, *uses: Value | Size | None) -> Value:
-        depth = self.depth_of(*uses)
-        self.depths[target.name] = depth
-        self.scopes[depth].statements.append(statement)
-        return target
-
-    def let(self, dtype: np.dtype, op: str, /, *args: Value, **params: object) -> Value:
-        target = self.fresh(dtype)
-        return self.emit(Let(target, op, args, tuple(params.items())), target, *args)
-
-    def position(self, index: Size) -> Value:
-        target = self.fresh(INT64)
-        return self.emit(Position(target, index), target, index)
-
-    # --- values
-
-    def remember(self, node: Node, index: Index, value: Value, mask: Value | None = None) -> Value:
-        self.scopes[self.depths[value.name]].values[self.key(node, index, mask)] = value
-        return value
-
-    def key(self, node: Node, index: Index, mask: Value | None) -> tuple:
-        return node, index_key(index), mask.name if mask else None
-
-    def value(self, node: Node, index: Index, mask: Value | None = None) -> Value:
-        """The element `index` of a node: from a register, from memory, or computed."""
-        for key in {self.key(node, index, mask): 0, self.key(node, index, None): 0}:
-            for scope in reversed(self.scopes):
-                if key in scope.values:
-                    return scope.values[key]
-        if node in self.schedule.memory:
-            return self.remember(node, index, self.load(self.schedule.memory[node], index, mask), mask)
-        return self.remember(node, index, self.compute(node, index, mask), mask)
-
-    def compute(self, node: Node, index: Index, mask: Value | None = None) -> Value:
-        op, params = node.op, node.params
-        if op in MOVEMENT:
-            return self.value(node.inputs[0], source_index(node, index, self.ranges), mask)
-        match op:
-            case "input":
-                if node in self.schedule.memory:
-                    return self.load(self.schedule.memory[node], index, mask)
-                target = Value(f"x{params['index']}", node.dtype)
-                self.depths[target.name] = 0
-                return target
-            case "constant":
-                return self.let(node.dtype, "constant", value=params["value"])
-            case "size":
-                return self.position(params["value"])
-            case "index":
-                return self.position(index[params["axis"]])
-            case "literal":
-                return self.load(self.literal(node), index, mask)
-            case "concatenate":
-                return self.joined(node, index, mask)
-            case "gather":
-                return self.gathered(node, index, mask)
-        args = [self.value(x, index, mask) for x in node.inputs]
-        return self.let(node.dtype, op, *args, **params)
-
-    def load(self, buffer: Buffer, index: Index, mask: Value | None) -> Value:
-        offset = self.offset(buffer, index)
-        target = self.fresh(buffer.dtype)
-        return self.emit(Load(target, buffer.name, offset, mask), target, offset, mask)
-
-    def offset(self, buffer: Buffer, index: Index) -> Size:
-        total: Size = 0
-        for i, s in zip(index, buffer.strides, strict=True):
-            total = total + i * s
-        return rejoin(total)
-
-    def literal(self, node: Node) -> Buffer:
-        key = freeze(node.params)
-        if key not in self.literals:
-            strides = contiguous_strides(node.shape, node.dtype.itemsize)
-            digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
-            buffer = Buffer(f"literal_{digest}", node.dtype, node.shape, strides, "literal", data=node.params["data"])
-            self.literals[key] = buffer
-        return self.literals[key]
-
-    def joined(self, node: Node, index: Index, mask: Value | None) -> Value:
-        """An element of a concatenation: of the parts, only the one that holds it is read."""
-        axis = node.params["axis"]
-        at = self.position(index[axis])
-        parts = list(concatenated(node, index))
-        result: Value | None = None
-        end: Size = node.shape[axis]
-        for x, i in reversed(parts):
-            start = end - x.shape[axis]
-            below = self.let(BOOL, "less", at, self.position(end)) if result is not None else None
-            above = (
-                self.let(BOOL, "greater_equal", at, self.position(start)) if not (isinstance(start, int) and start == 0) else None
-            )
-            inside = self.both(mask, self.both(below, above))
-            value = self.value(x, i, inside)
-            condition = self.both(below, above)
-            if result is None or condition is None:
-                result = value
-            else:
-                result = self.let(node.dtype, "where", condition, value, result)
-            end = start
-        assert result is not None
-        return result
-
-    def both(self, a: Value | None, b: Value | None) -> Value | None:
-        if a is None or b is None:
-            return a or b
-        return self.let(BOOL, "logical_and", a, b)
-
-    def gathered(self, node: Node, index: Index, mask: Value | None) -> Value:
-        x, *indices = node.inputs
-        n = indices[0].meta.ndim
-        mask = self.both(mask, self.has_elements(indices[0]))
-        checked = [self.checked(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
-        return self.value(x, (*(axis_variable(c.name) for c in checked), *index[n:]), mask)
-
-    def has_elements(self, indices: Node) -> Value | None:
-        """A mask for what no loop moves, and so stands before loops that may be empty. None where none can be."""
-        mask: Value | None = None
-        for n in indices.shape:
-            low = n.env.bound(n) if isinstance(n, Dim) else n
-            if low is None or low < 1:
-                mask = self.both(mask, self.let(BOOL, "greater", self.position(n), self.position(0)))
-        return mask
-
-    def checked(self, indices: Node, index: Index, axis: int, size: Size, mask: Value | None) -> Value:
-        value = self.value(indices, index, mask)
-        target = Value(f"k{self.fresh(INT64).name[1:]}", INT64)
-        self.ranges[target.name] = size
-        return self.emit(CheckIndex(target, value, axis, size, mask), target, value, mask)
-
-    def store(self, buffer: Buffer, index: Index, value: Value) -> Store:
-        return Store(buffer.name, self.offset(buffer, index), value)
-
-
-# --- one function for each mode
 
 
 def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
@@ -323,23 +126,6 @@ def lower_map(lowering: Lowering, group: Group) -> Kernel:
         lambda: compute_members(lowering, group.members, own),
     )
     return Kernel(lowering.name, [], body)
-
-
-def nest(lowering: Lowering, loops: Sequence[tuple[str, Size]], body, *, is_parallel: bool = True) -> list[Statement]:  # type: ignore[no-untyped-def]
-    """Write `body()` inside loops. The statements of the outermost scope that this added."""
-    depth = len(lowering.scopes) - 1
-    started = len(lowering.scopes[depth].statements)
-    nest_here(lowering, loops, body, is_parallel)
-    return lowering.scopes[depth].statements[started:]
-
-
-def nest_here(lowering: Lowering, loops: Sequence[tuple[str, Size]], body, is_parallel: bool) -> None:  # type: ignore[no-untyped-def]
-    if not loops:
-        body()
-        return
-    (axis, size), *rest = loops
-    with lowering.loop(axis, size, is_parallel=is_parallel):
-        nest_here(lowering, rest, body, is_parallel)
 
 
 def compute_members(lowering: Lowering, members: Sequence[Node], own: Index) -> None:
@@ -666,104 +452,3 @@ def copy_kernel(schedule: Schedule, name: str, node: Node, target: Buffer, sourc
     kernel = Kernel(name, [], nest(lowering, [(f"v{a}", node.shape[a]) for a in order if not is_one(node.shape[a])], body))
     finish(kernel, schedule, lowering)
     return kernel
-
-
-# --- after lowering
-
-
-def finish(kernel: Kernel, schedule: Schedule, lowering: Lowering) -> None:
-    """What comes before the loops, which loops are tasks, and what the kernel is given."""
-    body = lowering.scopes[0].statements
-    kernel.body = merge_loops(body)
-    kernel.literals = list(lowering.literals.values())
-    names = {b.name: b for b in schedule.buffers}
-    for statement in walk(kernel.body):
-        match statement:
-            case Load() if statement.buffer in names and names[statement.buffer].kind != "row":
-                kernel.buffers.setdefault(statement.buffer, False)
-            case Store() if names[statement.buffer].kind != "row":
-                kernel.buffers[statement.buffer] = True
-            case Product():
-                kernel.buffers |= {statement.left.buffer: False, statement.right.buffer: False, statement.result.buffer: True}
-            case CheckIndex():
-                kernel.can_fail = True
-    uses = {v.name for s in walk(kernel.body) for v in operands(s)}
-    for k, n in enumerate(schedule.graph.inputs):
-        if f"x{k}" in uses and n not in schedule.memory:
-            kernel.scalars[f"x{k}"] = n.dtype
-    kernel.cost = cost_of(kernel.body)
-
-
-def operands(statement: Statement) -> list[Value]:
-    match statement:
-        case Let():
-            return list(statement.args)
-        case Store() | Accumulate():
-            return [statement.value]
-        case CheckIndex():
-            return [statement.value]
-        case _:
-            return []
-
-
-def cost_of(body: Sequence[Statement]) -> float:
-    """Nanoseconds for one innermost element, roughly."""
-    total = 0.0
-    for s in walk(list(body)):
-        match s:
-            case Let():
-                total += 2.0 if s.op in EXPENSIVE else 0.1
-            case Load() | Store():
-                total += 0.3
-            case CheckIndex():
-                total += 1.0
-            case Accumulate():
-                total += 0.2
-            case Product():
-                return 0.05
-    return max(total, 0.3)
-
-
-def merge_loops(body: list[Statement]) -> list[Statement]:
-    """Two loops where the outer one only continues the inner one become one."""
-    result: list[Statement] = []
-    for statement in body:
-        for part in children(statement):
-            part[:] = merge_loops(part)
-        while isinstance(statement, Loop) and len(statement.body) == 1 and isinstance(statement.body[0], Loop):
-            outer, inner = statement, statement.body[0]
-            used = [i for s in walk(inner.body) for i in indices(s)]
-            if any(isinstance(s, (Loop, Columns)) and loop_sizes_use(s, outer.axis) for s in walk(inner.body)):
-                break
-            if any(merged_index(i, outer.axis, inner.axis, inner.size) is None for i in used):
-                break
-            fused = map_indices(inner.body, merged_by(outer, inner))
-            statement = Loop(inner.axis, outer.size * inner.size, fused, outer.is_parallel and inner.is_parallel)
-        result.append(statement)
-    return result
-
-
-def merged_by(outer: Loop, inner: Loop) -> Callable[[Size], Size]:
-    """What an index becomes when the two loops become one. Only for indices that `merged_index` can rewrite."""
-
-    def change(index: Size) -> Size:
-        merged = merged_index(index, outer.axis, inner.axis, inner.size)
-        assert merged is not None, index
-        return merged
-
-    return change
-
-
-def loop_sizes_use(statement: Statement, axis: str) -> bool:
-    return axis in symbols_in(statement.size)  # type: ignore[union-attr]
-
-
-def merged_index(index: Size, outer: str, inner: str, size: Size) -> Size | None:
-    """`index` over one axis in place of two, where outer steps as far as `size` inner ones do."""
-    first = split_linear(index, outer)
-    if first is None:
-        return None
-    second = split_linear(first[1], inner)
-    if second is None or index_key((first[0],)) != index_key((second[0] * size,)):
-        return None
-    return second[0] * axis_variable(inner) + second[1]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from npcompile.backends.kernels.groups import Grouping, form_groups, order_groups
 from npcompile.backends.kernels.index import Index
 from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
     UPDATES,
     Buffer,
     Group,
-    Grouping,
     Schedule,
     choose_anchors,
-    form_groups,
     identity,
     index_key,
     layouts_of,
-    order_groups,
     reads_elsewhere,
     results_of,
     same_shape,

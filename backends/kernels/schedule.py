@@ -1,8 +1,9 @@
 """Which values are computed once, which of them together in one kernel, and in which order.
 
 The passes, in order: `results_of` (what must be stored where), `choose_anchors` (nodes that are computed once and for
-all; every other node is recomputed where it is read), `form_groups` (anchors computed in one kernel), `order_groups`.
-Then `memory.build_schedule` gives them memory.
+all; every other node is recomputed where it is read), `groups.form_groups` (anchors computed in one kernel),
+`tiling.form_tilings` (groups that pass over the same rows together), `groups.order_groups`. Then `memory.build_schedule`
+gives them memory.
 """
 
 from __future__ import annotations
@@ -27,18 +28,14 @@ from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.graph import Graph, Node, topological
-from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
+from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
 UPDATES = ("slice_update", "scatter")
 REDUCTIONS = ("reduce", "arg_reduce", "einsum")
 MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
-MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
-MOST_PARTS = 12  # of a concatenation
 DEEPEST = 60  # of an expression
-SHORT_ROW = 512  # elements: as long to sum up as a scalar call of exp, at least
-SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
 
 @dataclass(eq=False, slots=True)
@@ -389,176 +386,6 @@ def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]
     return any(index_key(index) != index_key(target) for index in places)
 
 
-# --- groups
-
-
-@dataclass(slots=True)
-class Grouping:
-    graph: Graph
-    anchors: set[Node]
-    strides: dict[Node, tuple[Size, ...]]
-    readers: dict[Node, list[Node]]
-    groups: list[Group] = field(default_factory=list)
-    home: dict[Node, Group] = field(default_factory=dict)
-    reads: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
-
-    def add(self, node: Node) -> None:
-        self.reads[node] = reads_of(node, self.anchors)
-        if node.op not in (*UPDATES, "scan") and not is_product(node) and not is_joined(node):
-            latest = max((self.home[x].position for x, _ in self.reads[node] if x in self.home), default=-1)
-            for group in reversed(self.groups[max(latest, 0) :]):
-                if self.join(node, group):
-                    return
-        space, reduced = space_of(node)
-        group = Group(space, reduced, self.mode(node, space, reduced), [node], {node: 0}, len(self.groups))
-        self.groups.append(group)
-        self.home[node] = group
-
-    def mode(self, node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> str:
-        if node.op in UPDATES:
-            return "update"
-        if node.op == "scan" or is_joined(node):
-            return node.op
-        if is_product(node):
-            return "product"
-        if not reduced:
-            return "rows" if node.op in REDUCTIONS else "map"
-        if all(is_one(n) or a in reduced for a, n in enumerate(space)):
-            is_small = not isinstance(size := product(space), Dim) and size <= SMALL
-            return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        if self.innermost(node, space) not in reduced or (node.op == "reduce" and is_short(space, reduced)):
-            return "columns"
-        return "rows"
-
-    def innermost(self, node: Node, space: tuple[Size, ...]) -> int:
-        """The axis along which most reads are contiguous."""
-        return axis_order([(self.strides_of(x), i, x.dtype.itemsize) for x, i in self.reads[node]], space)[-1]
-
-    def strides_of(self, node: Node) -> tuple[Size, ...]:
-        return self.strides[node] if node in self.strides else node.meta.strides
-
-    def join(self, node: Node, group: Group) -> bool:
-        if group.mode in ("scan", "concatenate", "update", "product") or (node.op == "input" and group.mode != "map"):
-            return False
-        space, reduced = space_of(node)
-        inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
-        is_reduction = node.op in REDUCTIONS
-        if is_reduction and sum(m.op in REDUCTIONS for m in group.members) >= MOST_REDUCTIONS:
-            return False
-        is_kept = False
-        if is_reduction:
-            if node.op == "arg_reduce" and group.mode == "whole":
-                return False
-            if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
-                return False
-        elif not same_shape(space, group.space):
-            is_kept = bool(group.reduced) and group.mode == "rows" and same_shape(space, group.kept)
-            if not is_kept or (self.is_scalar_work(node, group) and not self.is_read_in(node, group.space)):
-                return False
-        is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
-        if not inside and not is_beside and not self.shares_reads(node, group):
-            return False
-        mode = group.mode
-        if is_reduction and mode == "map":
-            mode = self.mode(node, space, reduced)
-            if mode == "columns" or any(m.op == "input" for m in group.members):
-                return False
-        phase = 0
-        own = identity(space)
-        for x, index in inside:
-            if x.op in REDUCTIONS:
-                if mode in ("whole", "columns"):
-                    return False
-                phase = max(phase, group.phase[x] + 1)
-            else:
-                phase = max(phase, group.phase[x])
-            if not self.is_aligned(x, index, own, group, is_kept):
-                return False
-        if mode == "columns" and not is_reduction:
-            return False
-        if is_reduction:
-            group.reduced, group.mode = frozenset(reduced), mode
-        group.members.append(node)
-        group.phase[node] = phase
-        self.home[node] = group
-        return True
-
-    def is_aligned(self, x: Node, index: Index, own: Index, group: Group, is_kept: bool) -> bool:
-        """Is the element of `x`, a member, that is read made in the same row, or at the same place, of the kernel?"""
-        shape = x.shape
-        x_is_kept = x.op in REDUCTIONS or not same_shape(shape, group.space)
-        if x_is_kept:
-            kept = own if is_kept else tuple(i for a, i in enumerate(own) if a not in group.reduced)
-            return index_key(index) == index_key(kept) if len(kept) == len(index) else False
-        return not is_kept and index_key(index) == index_key(own)
-
-    def is_scalar_work(self, node: Node, group: Group) -> bool:
-        """Would computing `node` once a row, without vectors, take about as long as the row?"""
-        row = product([estimate(n) for a, n in enumerate(group.space) if a in group.reduced])
-        if row > SHORT_ROW:
-            return False
-        stack, seen = [node], {node}
-        while stack:
-            n = stack.pop()
-            if n.op in EXPENSIVE:
-                return True
-            found = [i for i in n.inputs if i not in self.anchors and i not in seen]
-            seen.update(found)
-            stack += found
-        return False
-
-    def is_read_in(self, node: Node, space: tuple[Size, ...]) -> bool:
-        """Is it repeated along the axes of `space`, as in x - log(sum(exp(x)))?"""
-        stack, seen = [node], {node}
-        while stack:
-            for reader in self.readers.get(stack.pop(), []):
-                if reader in seen or reader.op in (*REDUCTIONS, *UPDATES, "scan"):
-                    continue
-                if same_shape(reader.shape, space):
-                    return True
-                seen.add(reader)
-                stack.append(reader)
-        return False
-
-    def shares_reads(self, node: Node, group: Group) -> bool:
-        mine = {x for x, _ in self.reads[node]}
-        return any(mine & {x for x, _ in self.reads[m]} for m in group.members)
-
-
-def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
-    """Are there many results, each of too few elements to fill vectors with?"""
-    count = product([n for a, n in enumerate(space) if a in reduced])
-    results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
-    return not isinstance(count, Dim) and 4 < count <= 32 and max(results, default=1) >= 64
-
-
-def is_joined(node: Node) -> bool:
-    """Is this a concatenation of few enough parts for one kernel each? More are selected from in one kernel."""
-    return node.op == "concatenate" and len(node.inputs) <= MOST_PARTS
-
-
-def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: Sequence[Size]) -> list[int]:
-    """Axes of the space from the outermost loop to the innermost, for these (strides, index, itemsize)."""
-    penalty = [0.0] * len(space)
-    strides = [0.0] * len(space)
-    for buffer_strides, index, itemsize in accesses:
-        offset: Size = 0
-        for i, s in zip(index, buffer_strides):
-            offset = offset + i * s
-        for axis in range(len(space)):
-            linear = split_linear(offset, f"v{axis}")
-            step = itemsize * 8 if linear is None else abs(estimate(linear[0]))
-            penalty[axis] += 0 if step == 0 else 1 if step <= itemsize else 8
-            strides[axis] += step
-    long_axes = [a for a in range(len(space)) if not is_one(space[a])]
-    if not long_axes:
-        return list(range(len(space)))
-    used = [a for a in long_axes if strides[a] > 0] or long_axes
-    last = min(used, key=lambda a: (penalty[a] if hint_of(space[a]) > 3 else penalty[a] + 4, -a))
-    rest = sorted((a for a in range(len(space)) if a != last), key=lambda a: (-strides[a], a))
-    return [*rest, last]
-
-
 def estimate(size: Size) -> int:
     """About how large: the value at capture, 1 for what is not known then."""
     if not isinstance(size, Dim):
@@ -566,49 +393,3 @@ def estimate(size: Size) -> int:
     if size.env is AXES or any(s not in size.env.hints for s in size.symbols()):
         return 64
     return hint_of(size)
-
-
-def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple[Size, ...]]) -> Grouping:
-    grouping = Grouping(graph, set(anchors), strides, readers_of(graph.nodes))
-    for node in sorted(anchors, key=lambda n: n.op == "input"):  # old contents go out where the new ones are made
-        grouping.add(node)
-    return grouping
-
-
-def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
-    """A topological order with what overwrites memory as late as possible, and what can fail before that."""
-    written = {r.node for r in results if r.written is not None}
-    producers = {
-        g: {grouping.home[x] for m in g.members for x in depends_on(m, grouping) if x in grouping.home} - {g}
-        for g in grouping.groups
-    }
-    overwrites = {g: any(m in written or m.op in UPDATES for m in g.members) for g in grouping.groups}
-    readers: dict[Node, set[Group]] = {}
-    for g in grouping.groups:
-        for m in g.members:
-            for x, _ in grouping.reads[m]:
-                readers.setdefault(x, set()).add(g)
-    order: list[Group] = []
-    done: set[Group] = set()
-    waiting = list(grouping.groups)
-    while waiting:
-        ready = [g for g in waiting if producers[g] <= done]
-        chosen = next((g for g in ready if not overwrites[g]), None)
-        if chosen is None:
-            chosen = next((g for g in ready if others_have_read(g, readers, done)), ready[0])
-        chosen.position = len(order)
-        order.append(chosen)
-        done.add(chosen)
-        waiting.remove(chosen)
-    return order
-
-
-def depends_on(node: Node, grouping: Grouping) -> list[Node]:
-    """What is computed before. Inputs that are given out are read from where they are."""
-    read = [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
-    return [x for x in read if x.op != "input"]
-
-
-def others_have_read(group: Group, readers: dict[Node, set[Group]], done: set[Group]) -> bool:
-    bases = [m.inputs[0] for m in group.members if m.op in UPDATES]
-    return all(readers.get(b, set()) <= done | {group} for b in bases)
