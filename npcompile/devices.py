@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.cuda import compile_cuda, compile_named, compile_on, copying, require_device
 from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.tensors.devices import CURRENT
 
 _in_use: list[str] = []  # empty while no graph has to ask where it is to run
 before_first_use: list[Callable[[], None]] = []  # to forget graphs that do not ask
-_current: ContextVar[str] = ContextVar("npcompile_device", default="cpu")
 
 
 @contextmanager
@@ -24,8 +23,8 @@ def device(name: str) -> Iterator[None]:
     NumPy arrays are moved there and back, so the functions still take arrays and return arrays; a graph is compiled for
     the device when it first runs there. Arrays and Tensors that are on a device already are not moved: functions called
     with them run where they are, whatever is said here. Where NumPy would raise a floating-point error, or turn its
-    warning into one, NumPy runs; warnings of the device's own arithmetic are not seen. The first use in a process forgets
-    what is compiled.
+    warning into one, NumPy runs; warnings of the device's own arithmetic are not seen. New Tensors are made on the device,
+    unless their data is on another or their `device` is named. The first use in a process forgets what is compiled.
 
     Raises ValueError for another name, and RuntimeError, which says what is missing, where there is no such device.
 
@@ -42,11 +41,16 @@ def device(name: str) -> Iterator[None]:
             _in_use.append(name)
             for call in before_first_use:
                 call()
-    token = _current.set(name)
+    token = CURRENT.set(name)
     try:
         yield
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)
+
+
+def current_name() -> str:
+    """The device that is chosen here: "cpu" outside of `with device(...)`."""
+    return CURRENT.get()
 
 
 def placed(backend: Backend) -> Backend:
@@ -60,7 +64,7 @@ def compile_placed(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     made: dict[str, CompiledGraph] = {}
 
     def compiled() -> CompiledGraph:
-        name = _current.get()
+        name = CURRENT.get()
         if name not in made:
             made[name] = compile_cpu(graph, example_inputs) if name == "cpu" else compile_named(graph, name)
         return made[name]

@@ -19,6 +19,8 @@ from npcompile.tensor_core.array import Array, Step, Storage, updated
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tensors import devices
+from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.products import product
 from npcompile.tensor_core.tensors.views import read_through, view_of
 from npcompile.tensor_core.transforms.reverse import is_differentiable
@@ -144,8 +146,14 @@ class TapeNode(Node):
 
     @property
     def known(self) -> np.ndarray | None:
-        """The value, for who asks when capturing what an array holds; not where a gradient would be lost with it."""
-        return None if self.needs_grad or isinstance(self.meta, TupleMeta) else self.value
+        """The value, for who asks when capturing what an array holds; not where a gradient would be lost with it, nor
+        where many elements of a device would have to be waited for."""
+        if self.needs_grad or isinstance(self.meta, TupleMeta):
+            return None
+        value = self.value
+        if type(value) in KINDS:
+            return None if value.ndim else devices.to_host(value)
+        return value
 
     @property
     def is_leaf(self) -> bool:
@@ -196,7 +204,9 @@ def is_evaluated_later(op: str, kind: str, inputs: Sequence[TapeNode]) -> bool:
 
 
 def evaluate(op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The op's meaning in NumPy."""
+    """The op's meaning in NumPy, or on the device where its operands are."""
+    if KINDS and (kind := devices.kind_among(values)) is not None:
+        return devices.evaluate(kind, op, values, params)
     if op == "einsum" and len(values) == 2:
         x, y = values
         return product(x, y, params["inputs"], params["output"])
@@ -215,7 +225,7 @@ def memory_of(
         assert params is not None
         return inputs[0].memory.items[params["index"]]
     for i, value in zip(inputs, values):
-        if content is value or (content.base is not None and np.may_share_memory(content, value)):
+        if content is value or ((type(content) in KINDS or content.base is not None) and devices.share_memory(content, value)):
             return i.memory
     return Memory()
 
@@ -225,7 +235,7 @@ def data_node(data: Any, memory: Memory, meta: TensorMeta | None = None) -> Tape
     return TapeNode("input", (), {"index": None}, meta_of(data) if meta is None else meta, data, memory)
 
 
-def alias_node(node: TapeNode, data: np.ndarray, memory: Memory, is_present: bool = False) -> TapeNode:
+def alias_node(node: TapeNode, data: Any, memory: Memory, is_present: bool = False) -> TapeNode:
     """The same value of the graph, held in other memory."""
     if not node.needs_grad:
         return data_node(data, memory)
@@ -234,7 +244,9 @@ def alias_node(node: TapeNode, data: np.ndarray, memory: Memory, is_present: boo
     return alias
 
 
-def meta_of(data: np.ndarray) -> TensorMeta:
+def meta_of(data: Any) -> TensorMeta:
+    if type(data) in KINDS:
+        return TensorMeta(data.shape, data.dtype, data.strides, devices.device_of(data))
     return TensorMeta(data.shape, data.dtype, data.strides, writeable=data.flags.writeable)
 
 
@@ -246,7 +258,7 @@ class TapeStorage(Storage):
 
     __slots__ = ("data", "is_locked", "memory", "present")
 
-    def __init__(self, data: np.ndarray, memory: Memory, present: TapeNode | None = None):
+    def __init__(self, data: Any, memory: Memory, present: TapeNode | None = None):
         self.builder = TAPE
         self.meta = meta_of(data)
         self.source = None
@@ -287,7 +299,12 @@ class TapeStorage(Storage):
         self.present = alias_node(contents, self.data, self.memory)  # type: ignore[arg-type]
 
     def store(self, steps: Sequence[Step], value: TapeNode) -> None:
-        np.copyto(view_of(self.data, steps), value.value)
+        target, source = view_of(self.data, steps), value.value
+        kind = devices.kind_of(target)
+        if kind is None:
+            np.copyto(target, devices.to_host(source))
+        else:
+            kind.assign(target, devices.operand_for(kind, source, target))
         self.memory.version += 1
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core import python_operators
-from npcompile.tensor_core.tensors import activations, backward
-from npcompile.tensor_core.tensors.dispatch import SURFACE, Call, out_position, perform, plain
-from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, require_numbers
+from npcompile.tensor_core.tensors import activations, backward, devices
+from npcompile.tensor_core.tensors.calls import SURFACE, Call, out_position, plain
+from npcompile.tensor_core.tensors.devices import KINDS
+from npcompile.tensor_core.tensors.dispatch import perform
+from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, from_node, moved_node, require_numbers
 from npcompile.tensor_core.tensors.modes import enable_grad, is_grad_enabled, no_grad
 
 __all__ = [
@@ -49,7 +51,7 @@ class Tensor(Handle):
 
     def __init__(self, data: Any, dtype: Any = None, *, requires_grad: bool = False):
         """A copy of `data`, as `tensor(data, dtype, requires_grad=requires_grad)` makes."""
-        self._data, self._link, self.grad = require_numbers(np.array(plain(data), dtype)), None, None
+        self._data, self._link, self.grad = devices.to_device(copied_data(data, dtype), devices.chosen(None, data)), None, None
         if requires_grad:
             self.requires_grad_()
 
@@ -64,7 +66,7 @@ class Tensor(Handle):
         return perform(ufunc_call(ufunc, method), inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if not all(issubclass(t, Tensor) or t is np.ndarray for t in types):
+        if not all(issubclass(t, Tensor) or t is np.ndarray or t in KINDS for t in types):
             return NotImplemented
         return perform(function_call(function), args, kwargs)
 
@@ -89,6 +91,8 @@ class Tensor(Handle):
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
+        if type(self._data) in KINDS:
+            return bool((self == value).any())  # type: ignore[attr-defined]
         return plain(value) in self._data
 
     # --- attributes
@@ -124,12 +128,9 @@ class Tensor(Handle):
     @property
     def flags(self) -> Any:
         """Of the array; to be read."""
-        return self._data.flags
-
-    @property
-    def device(self) -> str:
-        """Where the numbers are: "cpu"."""
-        return "cpu"
+        if type(self._data) not in KINDS:
+            return self._data.flags
+        return devices.shadow(self._data, self._meta.writeable).flags
 
     @property
     def T(self) -> Any:
@@ -175,45 +176,49 @@ class Tensor(Handle):
     # --- conversions
 
     def to(self, device: str) -> Tensor:
-        """The Tensor on a device: itself when it is there."""
-        if device == "cpu":
+        """The Tensor on a device ("cpu", "cuda", "cuda:1"): itself when it is there, else a copy. Gradients come back.
+
+        ValueError for a name that no device has, RuntimeError where there is no such device, and what is missing.
+        """
+        name = device if device == "cpu" else devices.open_kind(device).normalize(device)
+        if name == self.device:
             return self
-        raise RuntimeError(
-            f"no device {device!r} here, Tensors are on 'cpu'. 'cuda' needs an NVIDIA GPU and the extra npcompile[cuda12] "
-            "or npcompile[cuda13]."
-        )
+        if self.requires_grad:
+            return from_node(type(self), moved_node(self._node, name))
+        return self._of(devices.to_device(self._data, name))
 
     def cpu(self) -> Tensor:
+        """The Tensor in the memory of the CPU: itself when it is there, else a copy."""
         return self.to("cpu")
 
     def item(self, *args: Any) -> Any:
         """The element as a Python number; of several, the one at the position given."""
-        return self._data.item(*args)
+        return self._host.item(*args)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        return self._data.tolist()
+        return self._host.tolist()
 
     def __float__(self) -> float:
-        return float(self._data)
+        return float(self._host)
 
     def __int__(self) -> int:
-        return int(self._data)
+        return int(self._host)
 
     def __complex__(self) -> complex:
-        return complex(self._data)
+        return complex(self._host)
 
     def __index__(self) -> int:
-        return operator.index(self._data)
+        return operator.index(self._host)
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self._host)
 
     def __hash__(self) -> int:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self._data[()], spec) if not self._data.ndim else format(str(self), spec)
+        return format(self._host[()], spec) if not self._data.ndim else format(str(self), spec)
 
     def __repr__(self) -> str:
         notes = [f"dtype={self.dtype}"]
@@ -221,9 +226,11 @@ class Tensor(Handle):
             notes.append(f"grad_fn={self.grad_fn}")
         elif self.requires_grad:
             notes.append("requires_grad=True")
+        if type(self._data) in KINDS:
+            notes.append(f"device={self.device}")
         if not self.size:
             notes.insert(0, f"shape={self.shape}")
-        return f"Tensor({np.array2string(self._data, separator=', ', prefix='Tensor(')}, {', '.join(notes)})"
+        return f"Tensor({np.array2string(self._host, separator=', ', prefix='Tensor(')}, {', '.join(notes)})"
 
     # --- exchange
 
@@ -235,8 +242,17 @@ class Tensor(Handle):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Of a Tensor on a CUDA device: where its memory is, for other libraries. Others have no such attribute."""
+        if type(self._data) not in KINDS:
+            raise AttributeError("__cuda_array_interface__: the Tensor is on the CPU")
+        if self.requires_grad:
+            raise RuntimeError("a Tensor that requires grad cannot be exported: use x.detach().")
+        return self._data.__cuda_array_interface__
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuilt, (type(self), self._data, self.requires_grad)
+        return rebuilt, (type(self), self._host, self.requires_grad, self.device)
 
     def __copy__(self) -> Tensor:
         if self.requires_grad and not self.is_leaf:
@@ -246,7 +262,7 @@ class Tensor(Handle):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("only leaf Tensors have deep copies: this one belongs to a graph. Use x.detach().clone().")
-        made = self._of(self._data.copy(order="K")).requires_grad_(self.requires_grad)
+        made = self._of(copied_data(self)).requires_grad_(self.requires_grad)
         memo[id(self)] = made
         made.grad = copy.deepcopy(self.grad, memo)
         return made
@@ -257,9 +273,9 @@ class Tensor(Handle):
     sigmoid = activations.sigmoid
 
 
-def rebuilt(kind: type[Tensor], data: np.ndarray, requires_grad: bool) -> Tensor:
-    """What a pickle makes."""
-    return kind._of(data).requires_grad_(requires_grad)
+def rebuilt(kind: type[Tensor], data: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
+    """What a pickle makes. RuntimeError where the device that it was on is missing."""
+    return kind._of(devices.to_device(data, device)).requires_grad_(requires_grad)
 
 
 # --- calls of NumPy
@@ -325,7 +341,9 @@ UFUNCS: dict[str, np.ufunc] = {
 
 def is_operand(value: Any) -> bool:
     """Do operators and ufuncs take it beside a Tensor? Array types of others answer for themselves."""
-    return type(value) is np.ndarray or isinstance(value, (Tensor, np.generic, bool, int, float, complex, list, tuple))
+    if isinstance(value, (Tensor, np.generic, bool, int, float, complex, list, tuple)):
+        return True
+    return type(value) is np.ndarray or type(value) in KINDS
 
 
 def method(name: str) -> Callable[..., Any]:
@@ -380,12 +398,22 @@ define_operators()
 # --- Tensors from what there is
 
 
-def tensor(data: Any, dtype: Any = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """A Tensor with a copy of `data`: an array, a number, Tensors, nested lists of these. dtypes are NumPy's.
 
-    TypeError for what is no array of numbers.
+    It is on the device that is named, else on that of `data` when it is a Tensor or an array of a device, else on that of
+    `with npcompile.device(...)`. TypeError for what is no array of numbers.
     """
-    return Tensor(data, dtype, requires_grad=requires_grad).to(device)
+    return Tensor._of(copied_data(data, dtype)).to(devices.chosen(device, data)).requires_grad_(requires_grad)
+
+
+def copied_data(data: Any, dtype: Any = None) -> Any:
+    """np.array(data, dtype), on the device where `data` is."""
+    source = plain(data)
+    if (kind := devices.kind_of(source)) is None:
+        return require_numbers(np.array(devices.with_host_arrays(source), dtype))
+    made = Tensor._of(kind.copy(source, source.strides))
+    return made._data if dtype is None or np.dtype(dtype) == made.dtype else made.astype(dtype)._data  # type: ignore[attr-defined]
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -395,23 +423,33 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor._of(require_numbers(np.asarray(array)))
 
 
-def asarray(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
-    """A Tensor with the contents of `data`, without a copy where that is possible: then they share memory."""
-    if isinstance(data, Tensor):
-        return (data if dtype is None else data.astype(dtype, copy=False)).to(device)  # type: ignore[attr-defined]
-    return Tensor._of(require_numbers(np.asarray(plain(data), dtype))).to(device)
+def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
+    """A Tensor with the contents of `data`, without a copy where that is possible: then they share memory.
+
+    `data` may be an array of a device, as of CuPy. The device is chosen as by `tensor`.
+    """
+    if hasattr(data, "__cuda_array_interface__") and not isinstance(data, Tensor):
+        data = Tensor._of(require_numbers(devices.open_kind("cuda").from_interface(data)))
+    place = devices.chosen(device, data)
+    if not isinstance(data, Tensor):
+        data = Tensor._of(require_numbers(np.asarray(devices.with_host_arrays(plain(data)), dtype)))
+    return (data if dtype is None else data.astype(dtype, copy=False)).to(place)
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A Tensor of the memory of an array of another library that exports DLPack, on the CPU."""
-    return Tensor._of(require_numbers(np.from_dlpack(x)))
+    """A Tensor of the memory of an array of another library that exports DLPack, on the CPU or a device of ours.
+
+    RuntimeError when the device, or what computes on it, is missing.
+    """
+    name = devices.DLPACK_NAMES.get(x.__dlpack_device__()[0])
+    return Tensor._of(require_numbers(np.from_dlpack(x) if name is None else devices.open_kind(name).from_dlpack(x)))
 
 
 # --- programs compiled elsewhere
 
 
 def attach(
-    outputs: Sequence[np.ndarray],
+    outputs: Sequence[Any],
     inputs: Sequence[Tensor],
     call: Callable[[list[np.ndarray | None]], Sequence[np.ndarray | None]],
     replay: Callable[..., Any] | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from npcompile.backends.registry import CompiledGraph, register_backend
 from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.tensors import devices
 
 
 def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
@@ -47,4 +48,12 @@ def require_device(name: str = "cuda") -> None:
     device.named_device(name)
 
 
+def open_arrays() -> devices.DeviceArrays:
+    """What Tensors need of CUDA devices. Raises NoDevice."""
+    from npcompile.backends.cuda import tensors
+
+    return tensors.open_arrays()
+
+
 register_backend("cuda", compile_cuda)
+devices.OPENERS["cuda"] = open_arrays

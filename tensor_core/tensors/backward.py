@@ -25,7 +25,8 @@ from npcompile.tensor_core.tape import (
     meta_of,
     recording,
 )
-from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded
+from npcompile.tensor_core.tensors import devices
+from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded, moved_node
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
 
@@ -67,7 +68,8 @@ def gradients_of(
             raise RuntimeError("one of the Tensors to differentiate with respect to does not require grad.")
     nodes = [i._node.graph_node for i in inputs]
     found = walk(outputs, cotangents, nodes, retain_graph, create_graph)
-    return [None if node is None else from_node(type(i), node) for i, node in zip(inputs, found)]
+    with recording(create_graph):
+        return [None if n is None else from_node(type(i), n, device=i.device) for i, n in zip(inputs, found)]
 
 
 def walk(
@@ -98,10 +100,10 @@ def walk(
         if node.error is not None:
             raise RuntimeError(node.error)
         for hook in list((node.hooks or {}).values()):
-            cotangent = hooked(hook, kind, cotangent)
+            cotangent = hooked(hook, kind, moved_node(cotangent, place_of(node)))
         owner = None if node.retain is None else node.retain()
         if owner is not None:
-            owner.grad = from_node(kind, cotangent)
+            owner.grad = from_node(kind, cotangent, device=owner.device)
         if wrt is None and node.leaf is not None and (leaf := node.leaf()) is not None:
             arrived.append((leaf, cotangent))
         return cotangent
@@ -122,22 +124,36 @@ def walk(
 
 def seed(output: Handle, cotangent: Any) -> TapeNode:
     """What the gradient of an output begins with: ones, or what the caller gave."""
-    meta = meta_of(output._data)
+    meta = output._meta
     if cotangent is None:
         if output._data.size != 1:
             raise RuntimeError(
                 f"backward of a Tensor of shape {output._data.shape} needs a gradient of that shape: "
                 "only a Tensor with one element has a gradient of its own (x.sum().backward())."
             )
-        return data_node(np.ones(meta.shape, meta.dtype), Memory())
-    node = cotangent._node if isinstance(cotangent, Handle) else data_node(np.array(cotangent), Memory())
+        return data_node(devices.to_device(np.ones(meta.shape, meta.dtype), output.device), Memory())
+    if isinstance(cotangent, Handle):
+        node = cotangent._node
+    else:
+        node = data_node(cotangent if devices.is_on_device(cotangent) else np.array(cotangent), Memory())
     if node.shape != meta.shape:
         raise RuntimeError(f"the gradient has shape {node.shape}, and the Tensor {meta.shape}: they must be the same.")
+    if node.shape and (place := devices.device_of(node.value)) != output.device:
+        raise RuntimeError(f"the gradient is on {place!r}, and the Tensor on {output.device!r}: use .to({output.device!r}).")
+    node = moved_node(node, output.device)
     if node.dtype == meta.dtype:
         return node
     if not np.can_cast(node.dtype, meta.dtype, "same_kind"):
         raise RuntimeError(f"a gradient of dtype {node.dtype} for a Tensor of dtype {meta.dtype}: convert it with astype.")
     return TAPE.apply("cast", node, dtype=meta.dtype)  # type: ignore[return-value]
+
+
+def place_of(node: TapeNode) -> str:
+    """The device that a node's value is on, or was: a gradient that is a constant of the host is to be there too."""
+    while node.content is None and (node.weak is None or node.weak() is None):
+        node = next(i for i in node.inputs if i.needs_grad)  # type: ignore[attr-defined,assignment]
+    content = node.content if node.content is not None else node.weak()  # type: ignore[misc]
+    return devices.device_of(content[0] if isinstance(content, tuple) else content)
 
 
 def hooked(hook: Callable[[Any], Any], kind: type[Handle], cotangent: TapeNode) -> TapeNode:
@@ -153,11 +169,14 @@ def hooked(hook: Callable[[Any], Any], kind: type[Handle], cotangent: TapeNode) 
 def accumulate(leaf: Handle, cotangent: TapeNode, create: bool) -> None:
     """leaf.grad += cotangent."""
     if leaf.grad is None:
-        leaf.grad = from_node(type(leaf), cotangent)
-    elif create or leaf.grad.requires_grad or not leaf.grad._data.flags.writeable:
-        leaf.grad = from_node(type(leaf), TAPE.apply("add", leaf.grad._node, cotangent))  # type: ignore[arg-type]
+        leaf.grad = from_node(type(leaf), cotangent, device=leaf.device)
+    elif create or leaf.grad.requires_grad or not leaf.grad._meta.writeable:
+        leaf.grad = from_node(type(leaf), TAPE.apply("add", leaf.grad._node, cotangent), device=leaf.device)  # type: ignore[arg-type]
+    elif devices.is_on_device(leaf.grad._data):
+        total = TAPE.apply("add", leaf.grad._node, cotangent)
+        leaf.grad._storage.store(leaf.grad._array.steps, total)
     else:
-        leaf.grad._data[...] += cotangent.value
+        leaf.grad._data[...] += devices.to_host(cotangent.value)
         leaf.grad._wrote()
 
 
@@ -194,14 +213,17 @@ def attach(
     one array of the input's shape and dtype for each input, or None for zero. Outputs of integers have no gradient.
     Where the gradient is to have a gradient itself, `replay(cotangents, inputs)` computes it on the tape.
     """
-    outputs = [np.asarray(o) for o in outputs]
+    outputs = [devices.as_data(o) for o in outputs]
     if not is_recorded(*inputs) or not any(is_differentiable(meta_of(o)) for o in outputs):
         return [kind._of(o) for o in outputs]
 
     def vjp(g: tuple[Value | None, ...], out: Any, *values: Value) -> list[Value | None]:
         if replay is not None and RECORDING.get():
             return list(replay(g, values))
-        given = [None if part is None else part.node.value for part in g]  # type: ignore[attr-defined]
+        given = [
+            None if part is None else devices.to_device(part.node.value, devices.device_of(o))  # type: ignore[attr-defined]
+            for part, o in zip(g, outputs)
+        ]
         parts: list[Value | None] = []
         known = [x for x in given if x is not None]
         for x, value in zip(call(given), values, strict=True):
@@ -227,10 +249,10 @@ NO_SECOND = (
 
 def gradient_node(x: np.ndarray, like: Node, known: Sequence[np.ndarray]) -> TapeNode:
     """A node for a gradient that was computed elsewhere, maybe in the memory of one of those known before."""
-    x = np.asarray(x)
+    x = devices.as_data(x)
     assert x.shape == like.shape and x.dtype == like.dtype, f"a gradient {meta_of(x)} for a {like.meta}"
     node = data_node(x, Memory())
-    node.memory.is_owned = any(np.may_share_memory(x, other) for other in known)
+    node.memory.is_owned = any(devices.share_memory(x, other) for other in known)
     if RECORDING.get():
         node.needs_grad, node.error = True, NO_SECOND
     return node
@@ -256,7 +278,7 @@ def output_of(kind: type[Handle], program: TapeNode, index: int) -> Any:
 def lost(kind: type[Handle], outputs: Sequence[np.ndarray], message: str) -> list[Any]:
     """Tensors around arrays whose gradient is lost: `backward` of them, or of what they go into, raises RuntimeError."""
     made = []
-    for output in map(np.asarray, outputs):
+    for output in map(devices.as_data, outputs):
         memory, meta = Memory(), meta_of(output)
         node = data_node(output, memory)
         node.needs_grad, node.error = is_differentiable(meta), message

@@ -1,4 +1,4 @@
-"""An ndarray that may have a gradient: the data of a Tensor, without NumPy's surface."""
+"""An array that may have a gradient: the data of a Tensor, without NumPy's surface."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from weakref import ref
 
 import numpy as np
 
+from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.tape import RECORDING, Memory, TapeArray, TapeNode, TapeStorage, alias_node, data_node, meta_of
+from npcompile.tensor_core.tensors import devices
 
 NUMBERS = "biufc"
 
@@ -25,16 +27,17 @@ def require_numbers(data: np.ndarray) -> np.ndarray:
 
 
 class Handle:
-    """`_data` shows the present contents. `_link` is what the tape knows of them: None while it knows nothing."""
+    """`_data` shows the present contents: an ndarray, or the array of a device, which NumPy itself cannot read. `_link` is
+    what the tape knows of them: None while it knows nothing."""
 
     __slots__ = ("__weakref__", "_data", "_link", "grad")
 
-    _data: np.ndarray
+    _data: Any
     _link: TapeArray | None
     grad: Any
 
     @classmethod
-    def _of(cls, data: np.ndarray, link: TapeArray | None = None) -> Self:
+    def _of(cls, data: Any, link: TapeArray | None = None) -> Self:
         self = object.__new__(cls)
         self._data, self._link, self.grad = data, link, None
         return self
@@ -47,8 +50,23 @@ class Handle:
         assert self._link is not None
         return self._link
 
+    @property
+    def _meta(self) -> TensorMeta:
+        """An array of a device cannot say that it is read-only: the tape knows."""
+        return meta_of(self._data) if self._link is None or type(self._data) is np.ndarray else self._link.meta
+
+    @property
+    def device(self) -> str:
+        """Where the numbers are: "cpu", "cuda", or "cuda:1" and so on."""
+        return devices.device_of(self._data)
+
+    @property
+    def _host(self) -> np.ndarray:
+        """The contents as an ndarray: a copy where they are on a device."""
+        return devices.to_host(self._data)
+
     def _attach(self, storage: TapeStorage) -> None:
-        self._link = TapeArray(storage, (), meta_of(self._data))
+        self._link = TapeArray(storage, (), self._meta)
 
     @property
     def _storage(self) -> TapeStorage:
@@ -130,7 +148,7 @@ class Handle:
 
     def detach(self) -> Self:
         """A Tensor of the same memory that requires no grad."""
-        return self._of(self._data, TapeArray(TapeStorage(self._data, self._storage.memory), (), meta_of(self._data)))
+        return self._of(self._data, TapeArray(TapeStorage(self._data, self._storage.memory), (), self._meta))
 
     def retain_grad(self) -> None:
         """Have `backward` set `.grad` of this computed Tensor too."""
@@ -153,10 +171,13 @@ class Handle:
     # --- conversions
 
     def numpy(self) -> np.ndarray:
-        """The ndarray of the same memory. RuntimeError when the Tensor requires grad: its changes would not be seen."""
+        """The ndarray of the same memory; of a Tensor on a device a copy.
+
+        RuntimeError when the Tensor requires grad: what is done to the ndarray would not be seen.
+        """
         if self.requires_grad:
             raise RuntimeError("a Tensor that requires grad cannot be given out as an ndarray: use x.detach().numpy().")
-        return self._data
+        return self._host
 
     @property
     def _mask(self) -> Any:
@@ -179,20 +200,23 @@ class RemovableHook:
         self._hooks.pop(self._number, None)
 
 
-def from_node(kind: type[Handle], node: TapeNode, meta: Any = None) -> Any:
-    """A Tensor of its own memory that shows the node's value, with the memory order of `meta`."""
-    storage = adopt(node, node.meta if meta is None else meta)
+def from_node(kind: type[Handle], node: TapeNode, meta: Any = None, device: str | None = None) -> Any:
+    """A Tensor of its own memory that shows the node's value, with the memory order of `meta`, on a device if one is named."""
+    storage = adopt(node, node.meta if meta is None else meta, device)
     link = TapeArray(storage, (), storage.meta) if node.needs_grad else None
     return kind._of(storage.data, link)
 
 
-def adopt(node: TapeNode, meta: Any) -> TapeStorage:
+def adopt(node: TapeNode, meta: Any, device: str | None = None) -> TapeStorage:
     """Storage for a computed node: its value itself when nothing else has that memory, else a copy."""
     value = node.value
-    if not node.memory.is_owned and value.flags.writeable and has_strides(value, meta.strides):
+    if device is not None:
+        node = moved_node(node, device)
+        value = node.value
+    if not node.memory.is_owned and devices.is_writeable(value) and has_strides(value, meta.strides):
         node.loosen()
         return TapeStorage(value, node.memory, node)
-    data = np.copy(value) if len(meta.strides) < 2 else copy_ordered(value, meta.strides)
+    data = copy_ordered(value, meta.strides)
     memory = Memory()
     return TapeStorage(data, memory, alias_node(node, data, memory))
 
@@ -201,12 +225,29 @@ def has_strides(x: np.ndarray, strides: tuple[int, ...]) -> bool:
     return x.strides == strides or all(n <= 1 or s == t for n, s, t in zip(x.shape, x.strides, strides))
 
 
-def copy_ordered(x: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+def copy_ordered(x: Any, strides: tuple[int, ...]) -> Any:
     """A copy whose axes lie in memory in the order that `strides` have."""
+    if (kind := devices.kind_of(x)) is not None:
+        return kind.copy(x, strides)
+    if len(strides) < 2:
+        return np.copy(x)
     order = sorted(range(x.ndim), key=lambda a: -abs(strides[a]))
     data = np.empty([x.shape[a] for a in order], x.dtype).transpose(np.argsort(order))
     data[...] = x
     return data
+
+
+def moved_node(node: TapeNode, device: str) -> TapeNode:
+    """The value on another device. Its gradient comes back to where the value is."""
+    source = devices.device_of(node.value)
+    if source == device:
+        return node
+    data = devices.to_device(node.value, device)
+    if not (node.needs_grad and RECORDING.get()):
+        return data_node(data, Memory())
+    moved = TapeNode("to", (node,), {}, meta_of(data), data, Memory(), True)
+    moved.vjp = lambda g, out, x: x.of(moved_node(g.node, source))
+    return moved
 
 
 def is_recorded(*handles: Handle) -> bool:

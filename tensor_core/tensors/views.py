@@ -9,6 +9,8 @@ import numpy as np
 
 from npcompile.tensor_core.array import STEPS, AxisSlice, BasicIndex, Diagonal, Step, Windows
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Shape, TensorMeta, broadcast_strides, reshape_strides
+from npcompile.tensor_core.tensors.devices import KINDS
 
 
 def index_view(x: np.ndarray, index: BasicIndex) -> np.ndarray:
@@ -50,10 +52,36 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
 }
 
 
-def view_of(x: np.ndarray, steps: Sequence[Step]) -> np.ndarray:
+def reshaped_strides(meta: TensorMeta, shape: Shape, order: str = "C") -> Shape:
+    strides = reshape_strides(meta, shape, order)
+    assert strides is not None, f"no view of {meta} has the shape {shape}"
+    return strides
+
+
+def window_strides(meta: TensorMeta, view: Windows) -> tuple[Shape, Shape]:
+    n = meta.shape[view.axis] - view.width + 1
+    shape = (*meta.shape[: view.axis], n, *meta.shape[view.axis + 1 :], view.width)
+    return shape, (*meta.strides, meta.strides[view.axis])
+
+
+# The steps for which arrays of devices have no method that is NumPy's: the shape and strides of the view.
+STRIDED: dict[str, Callable[[TensorMeta, Any], tuple[Shape, Shape]]] = {
+    "reshape": lambda meta, shape: (shape, reshaped_strides(meta, shape)),
+    "reshape_f": lambda meta, shape: (shape, reshaped_strides(meta, shape, "F")),
+    "broadcast_to": lambda meta, shape: (shape, broadcast_strides(meta, shape)),
+    "broadcast_arrays": lambda meta, shape: (shape, broadcast_strides(meta, shape)),
+    "windows": window_strides,
+}
+
+
+def view_of(x: Any, steps: Sequence[Step]) -> Any:
     """The view of real memory that `steps` make."""
+    kind = KINDS.get(type(x)) if KINDS else None
     for step in steps:
-        x = VIEWS[step.kind](x, step.param)
+        if kind is None or step.kind not in STRIDED:
+            x = VIEWS[step.kind](x, step.param)
+        else:
+            x = kind.strided(x, *STRIDED[step.kind](TensorMeta(x.shape, x.dtype, x.strides), step.param))
     return x
 
 
