@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
-from npcompile.backends.cpu.c_printer import (
-    INTERNAL,
-    REDUCE_HELPERS,
-    folds_text,
-    print_call,
-    print_columns_combine,
-    print_combine,
-    print_kernel,
-    simd_reductions_text,
-    size_text,
-    sliced_columns,
-    symbol_text,
-)
+from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
+from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, kind
 from npcompile.backends.cpu.product import product_text
+from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored

@@ -25,9 +25,9 @@ BASE_FLAGS: tuple[str, ...] = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared
 BASE_FLAGS += ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 if sys.platform == "darwin":
     BASE_FLAGS += ("-Wl,-undefined,dynamic_lookup",)  # CPython's functions are the process's own
-OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")  # used where the compiler takes them
-# np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors: it may not move into a branch.
-OPTIONAL_FLAGS += ("-fno-tree-sink",)
+# Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:
+# it may not sink into a branch.
+OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd", "-fno-tree-sink")
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
 # An option may be taken and still lead nowhere: the probe calls what it is for.

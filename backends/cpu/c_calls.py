@@ -1,0 +1,110 @@
+"""The statements of npc_run that run a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npcompile.backends.cpu.blas import is_openblas
+from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, sliced_columns, tasks_of, whole_reduce
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, context_fields, product_of, size_text
+from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
+from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
+from npcompile.tensor_core.dim import Size
+
+MOST_SLICES = 64
+BLOCK = 4096  # elements of the innermost loop in one task
+FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
+CHUNK = 32768  # elements of a whole reduction in one task, at most
+SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
+
+
+def chunk_of(kernel: Kernel) -> int:
+    """Elements of a whole reduction in one task."""
+    return min(CHUNK, max(2048, int(SERIAL_NANOSECONDS / kernel.cost) // 1024 * 1024))
+
+
+def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
+    """Statements of npc_run that run the kernel; on one thread it keeps the GIL."""
+    tasks = tasks_of(kernel)
+    values = [f".{n} = {n}" for _, n in context_fields(kernel, symbols)]
+    lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
+    n = size_text(product_of([s for _, s in tasks.axes]))
+    elements = inner_elements(kernel, tasks)
+    if kernel.is_serial:
+        lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
+    elif kernel.is_whole:
+        reduce, _, _ = whole_reduce(kernel)
+        loop = outermost(reduce)
+        outer = size_text(loop.size) if loop else "1"
+        lines.append(f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));")
+        lines.append(f"  c.block_size = npc_max(1, {chunk_of(kernel)} / each);")
+        lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
+        lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
+        grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
+        lines.append(f"  if (rt->parallel({kernel.name}, &c, chunks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+        lines.append(f"  {kernel.name}_combine(&c, chunks);")
+        lines.append("  rt->release(c.partial);")
+    else:
+        if tasks.block:
+            inner = size_text(tasks.block[1])
+            lines.append(f"  c.block_size = {inner} <= {2 * BLOCK} ? npc_max(1, {inner}) : {BLOCK};")
+            lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
+            n, elements = f"{n} * c.blocks", "c.block_size"
+        if tasks.columns is not None:
+            lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
+            n = f"{n} * c.blocks"
+        if sliced := sliced_columns(kernel):
+            outer = size_text(sliced.loops[0][1])
+            each = size_text(product_of([sliced.size, *(n for _, n in sliced.loops[1:])]))
+            n, elements = f"{n} * c.slices", f"c.slice_size * {each}"
+            lines.append(
+                f"  c.slice_size = npc_max({LEAST_SLICE} / npc_max(1, {each}), ({outer} + {MOST_SLICES - 1}) / {MOST_SLICES});"
+            )
+            lines.append("  c.slice_size = npc_max(1, c.slice_size);")
+            lines.append(f"  c.slices = npc_max(1, ({outer} + c.slice_size - 1) / c.slice_size);")
+            lines.append(
+                f"  if (!(c.partial = rt->scratch(c.slices * c.blocks * sizeof(struct {kernel.name}_partial)))) goto failed;"
+            )
+        lines.append(
+            f"  const int64_t tasks = {n}, "
+            f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
+        )
+        grain = "grain"
+        if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are parallel inside
+            most = MOST_IN_STACK if is_openblas() else MOST_ALONE
+            grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"
+        if on_one_thread:
+            grain = "tasks"
+        if sliced:
+            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+            lines += [f"  {kernel.name}_combine(&c);", "  rt->release(c.partial);"]
+        else:
+            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
+        if kernel.can_fail:
+            lines.append(
+                "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "
+                f"c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }}"
+            )
+    if kernel.can_fail:
+        lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
+    if any(isinstance(s, Product) for s in walk(kernel.body)):
+        lines.append("  if (c.failed == 3) goto failed;")
+    if any(isinstance(s, (ScratchRow, Product)) for s in walk(kernel.body)):
+        lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
+    return [*lines, "}"]
+
+
+def inner_elements(kernel: Kernel, tasks: Tasks) -> str:
+    """How many elements the loops of one task visit."""
+    total: Size = 0
+    for s in walk(tasks.body):
+        match s:
+            case Reduce():
+                total = total + s.count
+            case Product():
+                total = total + product_of(s.sizes)
+            case Columns():
+                total = total + product_of([n for _, n in s.loops]) * COLUMN_BLOCK
+            case Loop() if not s.is_parallel or not any(isinstance(x, Loop) for x in walk(s.body)):
+                total = total + s.size
+    return size_text(total)

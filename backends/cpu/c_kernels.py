@@ -1,0 +1,231 @@
+"""Kernels printed as C: each a range function over its tasks, and what combines the partial results of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, product_of, size_text
+from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.reducers import combine_text, compensated, identity_text, is_position
+from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, Scan, ScratchRow, Statement, children, walk
+from npcompile.tensor_core.dim import Size, hint_of
+
+FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
+LEAST_SLICE = 32768  # elements of such a part
+
+
+@dataclass(slots=True)
+class Tasks:
+    """The loops of a kernel that are cut in tasks, outermost first, and what is done in a task."""
+
+    axes: list[tuple[str, Size]]
+    body: list[Statement]  # of a task: statements between the loops come first
+    block: tuple[str, Size] | None = None  # the innermost loop, when it is cut in blocks too
+    columns: Size | None = None  # the column axis of a Columns
+
+
+def tasks_of(kernel: Kernel) -> Tasks:
+    axes: list[tuple[str, Size]] = []
+    before: list[Statement] = []
+    body = kernel.body
+    while not kernel.is_serial and not kernel.is_whole and body and isinstance(body[-1], Loop):
+        loop = body[-1]
+        if any(children(s) for s in body[:-1]) or loop.is_parallel != is_map(kernel):
+            break
+        inner = loop.body
+        before += body[:-1]
+        if loop.is_parallel and not any(isinstance(s, Loop) for s in inner):
+            return Tasks(axes, [*before, loop], (loop.axis, loop.size))
+        axes.append((loop.axis, loop.size))
+        body = inner
+    columns = next((s.size for s in body if isinstance(s, Columns)), None)
+    return Tasks(axes, [*before, *body], None, columns)
+
+
+def is_map(kernel: Kernel) -> bool:
+    """Nothing but parallel loops."""
+    return all(s.is_parallel for s in walk(kernel.body) if isinstance(s, Loop)) and not any(
+        isinstance(s, (Reduce, Columns, Scan, Product)) for s in walk(kernel.body)
+    )
+
+
+def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
+    tasks = tasks_of(kernel)
+    printer = Printer(kernel)
+    fields = context_fields(kernel, symbols)
+    lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
+    lines += [
+        "  int64_t blocks, block_size, slices, slice_size, bad_index, bad_size;",
+        "  char* partial;",
+        "  int bad_axis, failed;",
+        "};",
+    ]
+    sliced = sliced_columns(kernel)
+    if kernel.is_whole:
+        lines += partial_struct(kernel)
+    if sliced:
+        fields_of_partial = " ".join(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}];" for a in sliced.accumulators)
+        lines.append(f"struct {kernel.name}_partial {{ {fields_of_partial} }};")
+        printer.partial = f"struct {kernel.name}_partial"
+    lines.append(f"static void {kernel.name}(void* context, int64_t begin, int64_t end, int thread) {{")
+    lines.append(f"  struct {kernel.name}_context* c = context;")
+    for t, n in fields:
+        restrict = "restrict " if t == "char*" and kernel.buffers[n] and not n.startswith("x") else ""
+        lines.append(f"  {t}{' const' if t != 'char*' else ''} {restrict}{n} = c->{n};")
+    rows = [s for s in walk(kernel.body) if isinstance(s, ScratchRow)]
+    for s in rows:
+        lines.append(f"  char* {s.buffer} = rt->scratch({size_text(s.bytes)} + 1);")
+    for s in rows:
+        lines.append(f"  if (!{s.buffer}) {{ c->failed = 2; goto done; }}")
+    if kernel.is_whole:
+        print_chunk(printer, kernel)
+    else:
+        print_tasks(printer, tasks)
+    lines += printer.lines
+    lines.append("done:;")
+    lines += [f"  rt->release({s.buffer});" for s in rows]
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def print_tasks(p: Printer, tasks: Tasks) -> None:
+    counters = [(axis, size_text(size)) for axis, size in tasks.axes]
+    if tasks.block:
+        counters.append(("inner_block", "c->blocks"))
+    if p.partial:
+        counters.append(("slice", "c->slices"))
+    if tasks.columns is not None:
+        counters.append(("column_block", "c->blocks"))
+    if counters:
+        p.line("int64_t rest = begin;")
+    for axis, count in reversed(counters):
+        p.line(f"int64_t {axis} = rest % ({count});")
+        p.line(f"rest /= {count};")
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    if tasks.block:
+        axis, size = tasks.block
+        n = size_text(size)
+        p.line(
+            f"const int64_t first_{axis} = inner_block * c->block_size, end_{axis} = npc_min(first_{axis} + c->block_size, {n});"
+        )
+        p.limits[axis] = (f"first_{axis}", f"end_{axis}")
+    p.statements(tasks.body)
+    for k, (axis, count) in enumerate(reversed(counters)):
+        if k == len(counters) - 1:
+            p.line(f"{axis}++;")
+        else:
+            p.open(f"if (++{axis} == {count}) {{")
+            p.line(f"{axis} = 0;")
+    for _ in counters[1:]:
+        p.close()
+    p.close()
+
+
+# --- reductions over leading axes: slices of the outermost, then their partial results
+
+
+def sliced_columns(kernel: Kernel) -> Columns | None:
+    """The Columns of a kernel that has too few columns to keep the threads busy with."""
+    made = kernel.body[-1] if kernel.body else None
+    if not isinstance(made, Columns) or not made.loops or kernel.can_fail or any(map(is_position, made.accumulators)):
+        return None
+    elements = hint_of(product_of([made.size, *(n for _, n in made.loops)]))
+    return made if hint_of(made.size) <= FEW_COLUMNS and elements >= 4 * LEAST_SLICE else None
+
+
+def print_columns_combine(kernel: Kernel, s: Columns, symbols: Sequence[str]) -> str:
+    """The function that combines the slices, in order, and stores the results."""
+    p = Printer(kernel)
+    p.lanes, p.lane, p.accumulators = COLUMN_BLOCK, "lane", {a.name: a for a in s.accumulators}
+    for t, n in context_fields(kernel, symbols):
+        p.line(f"{t} const {n} = c->{n};")
+    p.statements(kernel.body[:-1])
+    p.open("for (int64_t column_block = 0; column_block < c->blocks; column_block++) {")
+    p.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size_text(s.size)} - first);")
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + column_block;")
+    for a in s.accumulators:
+        p.line(f"{c_type(a.dtype)}* const {a.name} = partial->{a.name};")
+    p.open("for (int64_t slice = 1; slice < c->slices; slice++) {")
+    p.line(f"const struct {kernel.name}_partial* const other = partial + slice * c->blocks;")
+    for a in s.accumulators:
+        combined = combine_text(a.reducer, f"{a.name}[lane]", f"other->{a.name}[lane]", a.dtype)
+        p.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {combined};")
+    p.close()
+    p.finish_columns(s)
+    p.close()
+    head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c) {{"
+    return "\n".join([head, *p.lines, "}"])
+
+
+# --- whole reductions: chunks, then their partial results
+
+
+def whole_reduce(kernel: Kernel) -> tuple[Reduce, list[Statement], list[Statement]]:
+    """The Reduce of a whole kernel, what comes before it and what comes after."""
+    at = next(k for k, s in enumerate(kernel.body) if isinstance(s, Reduce))
+    reduce = kernel.body[at]
+    assert isinstance(reduce, Reduce)
+    return reduce, kernel.body[:at], kernel.body[at + 1 :]
+
+
+def outermost(reduce: Reduce) -> Loop | None:
+    return next((s for s in reduce.body if isinstance(s, Loop)), None)
+
+
+def partial_struct(kernel: Kernel) -> list[str]:
+    reduce, _, _ = whole_reduce(kernel)
+    fields = [f"{c_type(a.dtype)} {a.name}{f', {a.name}_low' if compensated(a) else ''};" for a in reduce.accumulators]
+    return [f"struct {kernel.name}_partial {{ {' '.join(fields)} }};"]
+
+
+def print_chunk(p: Printer, kernel: Kernel) -> None:
+    reduce, before, _ = whole_reduce(kernel)
+    p.statements(before)
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    loop = outermost(reduce)
+    if loop is not None:
+        p.line(
+            "const int64_t chunk_first = task * c->block_size, "
+            f"chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
+        )
+        p.limits[loop.axis] = ("chunk_first", "chunk_end")
+    p.declare(reduce)
+    p.statements(reduce.body)
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + task;")
+    for a in reduce.accumulators:
+        p.combine_lanes(a)
+        if compensated(a):
+            p.line(f"partial->{a.name} = {a.name}_high; partial->{a.name}_low = {a.name}_low;")
+        else:
+            p.line(f"partial->{a.name} = {a.name}[0];")
+    p.close()
+
+
+def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
+    """The function that combines the chunks, in order, and stores the results."""
+    reduce, _, after = whole_reduce(kernel)
+    p = Printer(kernel)
+    p.lanes, p.accumulators = 1, {a.name: a for a in reduce.accumulators}
+    for t, n in context_fields(kernel, symbols):
+        p.line(f"{t} const {n} = c->{n};")
+    for a in reduce.accumulators:
+        c = c_type(a.dtype)
+        if compensated(a):
+            p.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
+        else:
+            p.line(f"{c} {a.name}[1] = {{{identity_text(a)}}};")
+    p.open("for (int64_t k = 0; k < chunks; k++) {")
+    p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + k;")
+    for a in reduce.accumulators:
+        if compensated(a):
+            p.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, partial->{a.name});")
+            p.line(f"{a.name}_low += partial->{a.name}_low;")
+        else:
+            p.line(f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};")
+    p.close()
+    for a in reduce.accumulators:
+        p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")
+    p.statements(after)
+    head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c, int64_t chunks) {{"
+    return "\n".join([head, *p.lines, "}"])
