@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from npcompile.backends.cuda.program import (
     Launch,
     NotPrintable,
     Plan,
+    Program,
     Scratch,
     Tile,
     Values,
@@ -31,6 +34,20 @@ from npcompile.backends.cuda.reductions import (
     rows_of,
 )
 from npcompile.backends.cuda.scans import is_along_memory, print_scan, scan_of
+from npcompile.backends.cuda.scatters import (
+    COPIES,
+    WINNERS,
+    Scatter,
+    copies_of,
+    identity_of,
+    is_uniform,
+    memory_type,
+    print_copies_combined,
+    print_fill,
+    print_in_order,
+    print_positions,
+    scatter_of,
+)
 from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
@@ -49,6 +66,9 @@ PART = 16384  # elements: the least that a part of a row is worth
 PROCESSORS = 132  # of an H100 or H200; others have about as many
 PROGRAMS = 8 * PROCESSORS  # enough to fill the device with short programs
 PARTS = 4 * PROCESSORS  # as many programs of eight warps run at once
+TURNS = 64  # positions of a block of a scatter in order
+COPIED = 2**28  # bytes of copies of a scatter's target
+COPY_COST = 4096  # about how many elements of a copy are made and read while one position is scattered
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -56,8 +76,10 @@ def plan_kernel(kernel: Kernel, types: dict[str, np.dtype], symbols: Sequence[st
     """The programs of one kernel. `on_device`: 0-D inputs that are read from memory. Raises NotPrintable."""
     context = Context(kernel, types, frozenset(symbols), on_device)
     statements = list(walk(kernel.body))
-    if kernel.is_serial or any(isinstance(s, Product) for s in statements):
+    if any(isinstance(s, Product) for s in statements):
         raise NotPrintable(kernel.name)
+    if kernel.is_serial:
+        return plan_scatter(context)
     if any(isinstance(s, Columns) for s in statements):
         return plan_columns(context)
     if any(isinstance(s, Scan) for s in statements):
@@ -257,3 +279,68 @@ def plan_scan(context: Context) -> Plan:
         return [Launch(along, Tile(rows, block, warps=warps_for(block)))]
 
     return Plan(kernel, launches, [along, across] if is_across else [along])
+
+
+def plan_scatter(context: Context) -> Plan:
+    s = scatter_of(context.kernel)
+    count, reach = s.nest.count, s.reach
+    flat = each_once(context, s)
+    if flat is None:
+        return plan_scatter_in_order(context, s)
+
+    def launches(values: Values) -> list[Launch]:
+        positions, size = number_of(count, values), max(number_of(reach, values), 1)
+        room = (Scratch(WINNERS.name, 8 * size),) if len(flat) > 1 else ()
+        counts = [size, positions, positions] if len(flat) > 1 else [positions]
+        return [flat_launch(p, n, room) for p, n in zip(flat, counts)] if positions else []
+
+    return Plan(context.kernel, launches, flat)
+
+
+def each_once(context: Context, s: Scatter) -> list[Program] | None:
+    """Programs that take positions in any order, where the result does not depend on it."""
+    if s.is_atomic:
+        return [print_positions(context, s, "atomic")]
+    if s.mode != "set":
+        return None
+    if is_uniform(context, s):
+        return [print_positions(context, s, "all")]
+    fill = print_fill(context, WINNERS, s.reach, "-1", "tl.int64")
+    return [fill, *(print_positions(context, s, step) for step in ("mark", "set"))]
+
+
+def flat_launch(program: Program, count: int, room: tuple[Scratch, ...], split: int = 1) -> Launch:
+    block = min(1024, power_of_two(count * split))
+    return Launch(program, Tile(ceil_divide(count * split, block), block, split=split, warps=warps_for(block)), room)
+
+
+def plan_scatter_in_order(context: Context, s: Scatter) -> Plan:
+    """Directly, or in as many parts that combining their copies takes about as long as making them."""
+    rows, columns = (product([n for _, n in axes]) for axes in s.rows_and_columns())
+    dtype = part_of(s.dtype)
+    direct = print_in_order(context, s, in_parts=False)
+    in_parts: list[Program] = []
+    if s.can_be_cut:
+        fill = print_fill(context, copies_of(s), s.reach, identity_of(s), memory_type(dtype))
+        in_parts = [fill, print_in_order(context, s, in_parts=True), print_copies_combined(context, s)]
+
+    def launches(values: Values) -> list[Launch]:
+        height, width, reach = number_of(rows, values), number_of(columns, values), max(number_of(s.reach, values), 1)
+        if not height or not width:
+            return []
+        block = min(64, power_of_two(width))
+        chunk, warps = (TURNS, 2) if block <= 8 else (TURNS // 2, 4)
+        blocks = ceil_divide(width, block)
+        most = min(COPIED // (reach * dtype.itemsize), ceil_divide(PARTS, blocks), ceil_divide(height, 8 * chunk))
+        split = min(most, math.isqrt(COPY_COST * height * width // reach)) if in_parts else 1
+        steps = ceil_divide(ceil_divide(height, max(split, 1)), chunk)
+        if split <= 1:
+            return [Launch(direct, Tile(blocks, block, chunk, steps=steps, warps=warps))]
+        split = ceil_divide(height, steps * chunk)
+        room = (Scratch(COPIES, split * reach * dtype.itemsize),)
+        fill, parts, combined = in_parts
+        tile = Tile(split * blocks, block, chunk, split, steps, warps)
+        made = replace(flat_launch(combined, reach, room), tile=replace(flat_launch(combined, reach, ()).tile, split=split))
+        return [flat_launch(fill, reach, room, split), Launch(parts, tile, room), made]
+
+    return Plan(context.kernel, launches, [direct, *in_parts])

@@ -194,16 +194,22 @@ class Writer:
             name = f"{name}_here"
         return name if text == "0" else f"{name} + ({text})"
 
+    def guards(self, offset: Size) -> list[str]:
+        """Where the indices in it are inside."""
+        return [self.checked[name] for name in sorted(symbols_in(offset)) if name in self.checked]
+
+    def reached(self, offset: Size) -> Deps:
+        """What an element there, and whether there is one, depends on."""
+        return self.depends_on(offset).union(*(self.deps.get(f"{name}_ok", NONE) for name in symbols_in(offset)))
+
     def load(self, s: Load) -> None:
         if s.buffer in self.registers:
             value = self.registers[s.buffer]
             self.assign(s.target, parts(value), self.deps[value.name])
             return
         dtype = s.target.dtype
-        deps = self.depends_on(s.offset)
-        guards = [self.checked[name] for name in sorted(symbols_in(s.offset)) if name in self.checked]
-        for name in symbols_in(s.offset):
-            deps |= self.deps.get(f"{name}_ok", NONE)
+        deps = self.reached(s.offset)
+        guards = self.guards(s.offset)
         if s.mask is not None:
             deps |= self.deps_of(s.mask)
             guards.append(s.mask.name)
@@ -226,9 +232,9 @@ class Writer:
         if s.buffer in self.registers or (s.buffer in self.rows and self.keeps_rows):
             self.registers[s.buffer] = s.value
             return
-        deps = self.depends_on(s.offset) | self.deps_of(s.value)
+        deps = self.reached(s.offset) | self.deps_of(s.value)
         address = self.address(s.buffer, s.offset, s.value.dtype, deps)
-        mask = self.mask(deps)
+        mask = self.mask(deps, *self.guards(s.offset))
         for k, name in enumerate(parts(s.value)):
             value = f"{name}.to(tl.int8)" if s.value.dtype.kind == "b" else name
             place = f"{address} + {k}" if k else address
