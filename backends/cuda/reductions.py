@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npcompile.backends.cuda.combine import Combine
-from npcompile.backends.cuda.primitives import constant_texts, full, part_of, triton_type
+from npcompile.backends.cuda.primitives import full, part_of, triton_type
 from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
 from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
@@ -26,7 +26,6 @@ from npcompile.backends.kernels.kernel import (
     children,
     walk,
 )
-from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
 # FOLD elements of a lane are combined in registers before the running results see them.
@@ -124,8 +123,8 @@ def reduce_block(writer: Writer, combine: Combine, states: Sequence[str], axis: 
     writer.line(f"{', '.join(totals)} = tl.reduce({given}, {axis}, {combine.name}, keep_dims=True)")
 
 
-def give_result(writer: Writer, a: Accumulator, count: Size, deps: Deps) -> None:
-    """The totals as the accumulator's result. `count` elements were combined."""
+def give_result(writer: Writer, a: Accumulator, deps: Deps) -> None:
+    """The totals as the accumulator's result."""
     combine = Combine(a)
     totals = combine.states(f"{a.name}_total")
     if combine.is_position:
@@ -136,9 +135,8 @@ def give_result(writer: Writer, a: Accumulator, count: Size, deps: Deps) -> None
             texts = [f"({totals[0]} != 0).to({triton_type(a.result.dtype)})"]
     else:
         texts = [f"{t}.to({triton_type(a.result.dtype)})" for t in totals]
-    if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
-        zeros = constant_texts(0, part_of(a.result.dtype)) * len(texts)  # the sum of nothing is 0.0, not -0.0
-        texts = [f"tl.where({writer.tensor(count)} == 0, {zero}, {t})" for zero, t in zip(zeros, texts)]
+    if a.reducer == "add" and a.dtype.kind in "fc":
+        texts = [f"({t} + 0.0)" for t in texts]  # NumPy's sums begin with 0.0, so that of -0.0 alone is 0.0
     writer.assign(a.result, texts, deps)
 
 
@@ -242,7 +240,7 @@ def print_pass(writer: Writer, statement: Reduce | Loop, is_on_chip: bool) -> No
     else:
         print_blocks(writer, nest, accumulators, ("0", count), COLUMN)
     for a in accumulators:
-        give_result(writer, a, nest.count, ROW)
+        give_result(writer, a, ROW)
 
 
 def can_split(kernel: Kernel) -> bool:
@@ -277,7 +275,7 @@ def print_split_rows(context: Context) -> list[Program]:
             elif isinstance(statement, Reduce):
                 load_parts(writer, statement.accumulators, "row * SPLIT + parts", "parts < SPLIT", 1)
                 for a in statement.accumulators:
-                    give_result(writer, a, statement.count, ROW)
+                    give_result(writer, a, ROW)
                 combines += map(Combine, statement.accumulators)
             elif not isinstance(statement, Loop) and (is_last or not isinstance(statement, Store)):
                 writer.statement(statement)
@@ -336,10 +334,9 @@ def print_columns(context: Context) -> Program:
 
 
 def finish_columns(context: Context, writer: Writer, columns: Columns, name: str) -> Program:
-    count = product([n for _, n in columns.loops])
     writer.masks.pop(ROW, None)
     for a in columns.accumulators:
-        give_result(writer, a, count, COLUMN)
+        give_result(writer, a, COLUMN)
     writer.statements(columns.finish)
     return finished(writer, name, list(map(Combine, columns.accumulators)))
 
