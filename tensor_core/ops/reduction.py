@@ -1,8 +1,13 @@
 """Many numbers to one, and running totals."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from npcompile.tensor_core.array import full
+from npcompile.tensor_core.control import make_for_loop
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.op import Parts, Value, row
 
@@ -82,7 +87,8 @@ DERIVATIVE_OF_REDUCE = {"add": of_sum, "multiply": of_product, **dict.fromkeys(E
 def of_running_product(g: Value, out: Value, x: Value, reducer: str, axis: int) -> Parts:
     """The sum of g * out from here on, divided by x. Where x is 0, the product is taken without it.
 
-    The third zero of a line and those after it get nothing: each product that one is in has two other zeros.
+    The third zero of a line and those after it get nothing: each product that one is in has two other zeros. Further
+    derivatives are those of another form, in which zeros are numbers like others.
     """
     is_zero = x.equals(0)
     part = scan_back(g * out, axis) / is_zero.where(1, x)
@@ -91,7 +97,74 @@ def of_running_product(g: Value, out: Value, x: Value, reducer: str, axis: int) 
         here = is_zero & number.equals(k)
         without = here.where(1, x).op("scan", reducer="multiply", axis=axis)
         part = here.where(scan_back(g * without, axis), part)
-    return part
+    again = (g.node, x.node)
+    return x.of(x.builder.apply("custom_gradient", part.node, *again, *again, rule=DerivativeOfRunning(axis), read=2))
+
+
+@dataclass(frozen=True, slots=True)
+class DerivativeOfRunning:
+    """The derivative of `of_running_product` as another form has it, without a division.
+
+    That is the product of all before, times s, where s[i] = g[i] + x[i + 1] * s[i + 1].
+    """
+
+    axis: int
+
+    def __call__(self, h: Value, g: Value, x: Value) -> Parts:
+        order = (*(a for a in range(x.ndim) if a != self.axis), self.axis)
+        h, g, x = (v.permute(order) for v in (h, g, x))
+        last = x.ndim - 1
+        s = recurrence(g, moved(x, 1))
+        t = flipped(recurrence(flipped(h * product_before(x), last), flipped(x, last)), last)  # t[i] = ... + x[i] * t[i - 1]
+        by_x = flipped(moved(flipped(t, last), 1), last) * s + of_product_before(h * s, x)
+        return [v.permute(sorted(range(x.ndim), key=order.__getitem__)) for v in (t, by_x)]
+
+
+def of_product_before(g: Value, x: Value) -> Value:
+    last = x.ndim - 1
+    one, none = (x.of(full(x.builder, (*x.shape[:-1], 1), n, x.dtype)) for n in (1, 0))
+    line = one.op("concatenate", x, axis=last)
+    products = line.op("scan", reducer="multiply", axis=last)
+    found = of_running_product(g.op("concatenate", none, axis=last), products, line, "multiply", last)
+    return found.op("slice", start=(*(0 for _ in x.shape[:-1]), 1), step=(1,) * x.ndim, shape=x.shape)
+
+
+def recurrence(total: Value, factor: Value) -> Value:
+    """s[i] = total[i] + factor[i] * s[i + 1] along the last axis, over spans of 1, 2, 4 ... elements."""
+    if isinstance(total.shape[-1], Dim):
+        return recurrence_of_any_length(total, factor)
+    span = 1
+    while span < total.shape[-1]:
+        total = total + factor * moved(total, span)
+        factor = factor * moved(factor, span)
+        span *= 2
+    return total
+
+
+def recurrence_of_any_length(outer: Value, factor: Value) -> Value:
+    def step(inner: Builder, carries: list[Node], _: list[Node]) -> tuple[list[Node], list[Node]]:
+        span, total, factor = (replace(outer, builder=inner, node=n) for n in carries)
+        places = [total.of(inner.apply("index", shape=total.shape, axis=a)) for a in range(total.ndim)]
+        place = places[-1] + span
+        inside = place < place.like(total.shape[-1])
+        places[-1] = inside.where(place, 0)
+        after, factors = (inside.where(v.op("gather", *places), 0) for v in (total, factor))
+        return [x.node for x in (span * 2, total + factor * after, factor * factors)], []
+
+    one = outer.builder.constant(1, np.dtype(np.int64))
+    carries, _ = make_for_loop(outer.builder, step, [one, outer.node, factor.node], (), MOST_SPANS)
+    return outer.of(carries[1])
+
+
+MOST_SPANS = 40  # doubled so often, a span is longer than any line
+
+
+def moved(x: Value, distance: int) -> Value:
+    """Element i + distance of the last axis in place of element i, and zeros beyond the end, which is not nearer."""
+    *shape, length = x.shape
+    start = (*(0 for _ in shape), distance)
+    rest = x.op("slice", start=start, step=(1,) * x.ndim, shape=(*shape, length - distance))
+    return rest.op("concatenate", x.of(full(x.builder, (*shape, distance), 0, x.dtype)), axis=x.ndim - 1)
 
 
 def of_running_extreme(g: Value, out: Value, x: Value, reducer: str, axis: int) -> Parts:
