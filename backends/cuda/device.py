@@ -40,6 +40,7 @@ class Device(Protocol):
 
     def use(self) -> AbstractContextManager[Any]: ...  # the device that calls in the block are for
     def attempt(self, call: Callable[[], T]) -> T: ...  # again with more memory free; then MemoryError
+    def linalg_errors(self) -> AbstractContextManager[Any]: ...  # the library raises LinAlgError in the block
     def is_array(self, value: Any) -> bool: ...
     def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Any: ...
     def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], Any]: ...  # of empty arrays
@@ -89,10 +90,16 @@ class CupyDevice:
         """
 
         def free_pools() -> None:
+            self.library.fft.config.get_plan_cache().clear()
             self.library.get_default_memory_pool().free_all_blocks()
             self.library.get_default_pinned_memory_pool().free_all_blocks()
 
         return memory.retried(call, free_pools, self.memory_report)
+
+    def linalg_errors(self) -> AbstractContextManager[Any]:
+        import cupyx
+
+        return cupyx.errstate(linalg="raise")
 
     def memory_report(self) -> str:
         free, total = self.library.cuda.runtime.memGetInfo()
@@ -234,6 +241,33 @@ def named_device(name: str) -> CupyDevice:
 def device_of(array: Any) -> CupyDevice:
     """The device that has the memory of a CuPy array."""
     return numbered_device(array.device.id)
+
+
+# --- arrays of the host and the device
+
+
+def on_device(device: Device, value: Any) -> Any:
+    """An array of the device: `value` itself, or a C-contiguous copy of an array of the host."""
+    if device.is_array(value):
+        return value
+    host = np.asarray(value)
+    return device.upload(np.ascontiguousarray(host).reshape(host.shape))
+
+
+def copied(device: Device, value: Any) -> Any:
+    """An array of the device that is not `value`."""
+    return device.attempt(lambda: device.library.array(value)) if device.is_array(value) else on_device(device, value)
+
+
+def to_host(device: Device, value: Any) -> np.ndarray:
+    """A NumPy array of what may be on the device."""
+    if not device.is_array(value):
+        return np.asarray(value)
+    out = np.empty(value.shape, value.dtype)
+    dense = device.empty(out.shape, out.dtype, out.strides)
+    dense[...] = value
+    device.download(dense, out)
+    return out
 
 
 def copy_to(array: Any, device: CupyDevice) -> Any:

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.combine import LOGIC
-from npcompile.backends.cuda.device import Device
+from npcompile.backends.cuda.control import run_control
+from npcompile.backends.cuda.device import Device, copied
+from npcompile.backends.cuda.device import on_device as on_device
+from npcompile.backends.cuda.device import to_host as to_host
+from npcompile.backends.cuda.library import Call, by_library, call_for
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
-from npcompile.backends.kernels.pieces import LEAVES, MOVES, Piece, cut, stages_of
+from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
-from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, users
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
@@ -32,9 +36,15 @@ def is_native_node(node: Node) -> bool:
             return combines(node.params["reducer"], node.inputs[0].dtype)
         case "arg_reduce":
             return node.inputs[0].dtype.kind in "biuf"
+        case "scatter":
+            mode = node.params["mode"]
+            return mode == "set" or (mode in SCATTERED and combines("add" if mode == "subtract" else mode, node.dtype))
         case "einsum":
             return bool(node.inputs) and not is_product(node)
     return node.op == "input" or node.op in LEAVES or node.op in MOVES
+
+
+SCATTERED = (*LOGIC, "subtract")
 
 
 def combines(reducer: str, dtype: np.dtype) -> bool:
@@ -58,39 +68,86 @@ class Stage:
 
 
 def stages(graph: Graph) -> list[Stage]:
-    number = stages_of(graph, is_native_node)
-    foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
+    views = views_of(graph)
+
+    def is_native_here(node: Node) -> bool:
+        return node not in views and is_native_node(node)
+
+    number = sunk(graph, staged(graph, is_native_here), is_native_here)
+    foreign = [n for n in graph.nodes if n.op != "input" and not is_native_here(n)]
     last = max(number.values(), default=0)
-    return [Stage(tuple(n for n in foreign if number[n] == s), cut(graph, number, s, is_native_node)) for s in range(last + 1)]
+    return [Stage(tuple(n for n in foreign if number[n] == s), cut(graph, number, s, is_native_here)) for s in range(last + 1)]
+
+
+def views_of(graph: Graph) -> set[Node]:
+    """Movements around library calls that need no kernel: the library takes views, and gives arrays without gaps."""
+    reading = users(graph.nodes)
+    views: set[Node] = set()
+    for n in reversed(graph.nodes):
+        is_read_so = all(is_product(u) or u in views for u in reading[n]) and n not in graph.results
+        if n.op in ("permute", "reshape") and is_read_so:
+            views.add(n)
+    for n in graph.nodes:
+        if n.op == "reshape" and (n.inputs[0] in views or is_by_library(n.inputs[0])):
+            views.add(n)
+    return views
+
+
+def is_by_library(node: Node) -> bool:
+    return node.op == "item" or not is_native_node(node) and call_for(node) is not None
+
+
+def staged(graph: Graph, is_native_here: Callable[[Node], bool]) -> dict[Node, int]:
+    """Every node's stage: in each, nodes that are not native run first, one by one, then the others as one piece."""
+    stage: dict[Node, int] = {}
+    for node in graph.nodes:
+        waits = [
+            stage[i] + (is_native_here(i) and i.op != "input" and i.op not in LEAVES and not is_native_here(node))
+            for i in node.inputs
+        ]
+        stage[node] = max(waits, default=0)
+    return stage
+
+
+def sunk(graph: Graph, stage: dict[Node, int], is_native_here: Callable[[Node], bool]) -> dict[Node, int]:
+    """Views and elementwise nodes go to the first stage that reads them: there they join the kernel that does."""
+    found = dict(stage)
+    reading = users(graph.nodes)
+    results = set(graph.results)
+    for node in reversed(graph.nodes):
+        is_cheap = node.op in VIEWS or OPS[node.op].kind == "elementwise"
+        if is_cheap and is_native_here(node) and node not in results and reading[node]:
+            found[node] = min(found[u] if is_native_here(u) else found[u] - 1 for u in reading[node])
+    return found
 
 
 def run_in_pieces(graph: Graph, compile_piece: Callable[[Graph], Runner], compile_graph: Callable[[Graph], Any]) -> Runner:
-    """Kernels and library calls in alternation. Writes are made last.
+    """Kernels and library calls in alternation. Writes are made last, when nothing is allocated any more.
 
     Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
     """
     parts = stages(graph)
     runners = [None if p.piece is None else compile_piece(p.piece.graph) for p in parts]
-    inside = {
-        g: compile_graph(replace(g, checks=frozenset()))
-        for g in dict.fromkeys(g for p in parts for n in p.foreign for g in subgraphs(n).values())
-    }
+    foreign = [[Foreign.of(n, compile_graph) for n in p.foreign] for p in parts]
+    dead = dying(graph, parts)
+    shared = sharing(graph, {n for p in parts for n in p.foreign})
 
     def run(device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         values: dict[Node, Any] = dict(zip(graph.inputs, inputs))
         sizes = dict(zip(graph.symbols, symbols))
-        for part, runner in zip(parts, runners):
-            for node in part.foreign:
-                values[node] = run_foreign(device, node, values, sizes, inside)
+        for part, runner, calls, last_read in zip(parts, runners, foreign, dead):
+            for call in calls:
+                values[call.node] = call.run(device, values, sizes)
             if runner is not None and part.piece is not None:
                 piece = part.piece
                 results = runner(device, [values[n] for n in piece.inputs], [symbols[k] for k in piece.symbols])
                 values.update(zip(piece.outputs, results))
-        fresh = [device.library.array(on_device(device, values[n])) for _, n in graph.writes]
+            for node in last_read:
+                values.pop(node, None)
+        fresh = [copied(device, values[n]) for _, n in graph.writes]
         outputs = [on_device(device, values[n]) for n in graph.outputs]
-        for k, n in enumerate(graph.outputs):  # each is an array of its own
-            if n.op == "input" or n in graph.outputs[:k]:
-                outputs[k] = device.library.array(outputs[k])
+        for k in shared:
+            outputs[k] = copied(device, outputs[k])
         for (index, _), value in zip(graph.writes, fresh):
             inputs[index][...] = value
         return outputs
@@ -98,66 +155,81 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[[Graph], Runner], compil
     return run
 
 
-def on_device(device: Device, value: Any) -> Any:
-    return value if device.is_array(value) else dense_upload(device, np.asarray(value))
+def sharing(graph: Graph, foreign: set[Node]) -> list[int]:
+    """Which outputs are memory of an input or of another output: views are, and each is to be an array of its own."""
+    seen: set[Node] = set()
+    found = []
+    for k, node in enumerate(graph.outputs):
+        while node.op in ("permute", "reshape") and node in foreign:
+            (node,) = node.inputs
+        if node.op == "input" or node in seen:
+            found.append(k)
+        seen.add(node)
+    return found
 
 
-def dense_upload(device: Device, host: np.ndarray) -> Any:
-    return device.upload(np.ascontiguousarray(host).reshape(host.shape))
+def dying(graph: Graph, parts: Sequence[Stage]) -> list[list[Node]]:
+    """What nobody reads after each stage: its memory is free again."""
+    last: dict[Node, int] = {}
+    for k, part in enumerate(parts):
+        read = [i for n in part.foreign for i in n.inputs]
+        made = [*part.foreign]
+        if part.piece is not None:
+            read += part.piece.inputs
+            made += part.piece.outputs
+        last |= dict.fromkeys([*made, *read], k)
+    kept = set(graph.results)
+    return [[n for n, k in last.items() if k == number and n not in kept] for number in range(len(parts))]
 
 
-def to_host(device: Device, value: Any) -> np.ndarray:
-    """A NumPy array of what may be on the device."""
-    if not device.is_array(value):
-        return np.asarray(value)
-    out = np.empty(value.shape, value.dtype)
-    dense = device.empty(out.shape, out.dtype, out.strides)
-    dense[...] = value
-    device.download(dense, out)
-    return out
+VIEWED: dict[str, Callable[..., Any]] = {
+    "permute": lambda x, *, axes: x.transpose(axes),
+    "reshape": lambda x, *, shape: x.reshape(shape),
+}
 
 
-LIBRARY = {"fft": "fft.fft", "ifft": "fft.ifft", "rfft": "fft.rfft", "irfft": "fft.irfft"}
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A node that no kernel computes: by the device's library, or as control flow, or by NumPy on copies."""
+
+    node: Node
+    by_library: Call | None
+    graphs: dict[str, tuple[Graph, Callable[..., Any]]]  # the param, its graph and that compiled
+    stays: bool  # has the device every dtype here?
+
+    @classmethod
+    def of(cls, node: Node, compile_graph: Callable[[Graph], Any]) -> Foreign:
+        graphs = {
+            name: (g, compile_graph(replace(g, checks=frozenset())).call)
+            for name, g in subgraphs(node).items()
+            if name.endswith("_graph")  # others only name what a graph is like
+        }
+        metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
+        return cls(node, call_for(node), graphs, all(has_triton_type(m.dtype) for m in metas))
+
+    def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int]) -> Any:
+        node = self.node
+        for i in node.inputs:
+            if i not in values:  # a leaf that no piece has computed
+                assert i.op in LEAVES, i
+                values[i] = np.asarray(OPS[i.op].eager(**bind(i.params, sizes)))
+        inputs = [values[i] for i in node.inputs]
+        params = bind(node.params, sizes)
+        if node.op == "item":
+            return inputs[0][params["index"]]
+        if node.op in VIEWED and has_triton_type(node.dtype):
+            return VIEWED[node.op](on_device(device, inputs[0]), **params)
+        if self.graphs and self.stays and any(device.is_array(x) or x.ndim for x in inputs):
+            params |= {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
+            return run_control(device, node, inputs, params)
+        made = None
+        if self.by_library is not None:
+            made = by_library(device, self.by_library, node, [on_device(device, x) for x in inputs], params)
+        return by_numpy(device, node, inputs, params) if made is None else made
 
 
-def run_foreign(device: Device, node: Node, values: dict[Node, Any], sizes: dict[str, int], inside: dict[Graph, Any]) -> Any:
-    """One node by the device's library where that has NumPy's meaning, else by NumPy on copies."""
-    inputs = []
-    for i in node.inputs:
-        if i not in values:  # a leaf that no piece has computed
-            assert i.op in LEAVES, i
-            values[i] = np.asarray(OPS[i.op].eager(**bind(i.params, sizes)))
-        inputs.append(values[i])
-    params = bind(node.params, sizes)
-    made = None
-    if not any(isinstance(m, TupleMeta) for m in (node.meta, *(i.meta for i in node.inputs))):
-        made = by_library(device, node, inputs, params)
-    if made is not None:
-        return made
-    for name, graph in subgraphs(node).items():
-        params[name] = Bound.of(graph, inside[graph].call, sizes)
+def by_numpy(device: Device, node: Node, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     host = [x if isinstance(x, tuple) else np.asarray(to_host(device, x), order="C") for x in inputs]
     with np.errstate(all="ignore"):
         value = OPS[node.op].eager(*host, **params)
     return value if isinstance(node.meta, TupleMeta) else np.asarray(value, node.dtype, order="C")
-
-
-def by_library(device: Device, node: Node, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The result as a dense array of the device, or None."""
-    library = device.library
-    if not all(has_triton_type(n.dtype) for n in (node, *node.inputs)):
-        return None
-    if is_product(node):
-        made = library.matmul(*(on_device(device, x) for x in inputs))
-    elif node.op in LIBRARY:
-        folder, name = LIBRARY[node.op].split(".")
-        x = on_device(device, inputs[0])
-        made = getattr(getattr(library, folder), name)(x, params["n"], params["axis"], params["norm"])
-    else:
-        function = getattr(library, node.op, None)
-        if OPS[node.op].kind != "elementwise" or params or function is None or node.op == "power":
-            return None
-        made = function(*(on_device(device, x) for x in inputs))
-    if made.dtype != node.dtype:
-        return None
-    return library.ascontiguousarray(made).reshape(made.shape)

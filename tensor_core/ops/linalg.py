@@ -60,16 +60,19 @@ def det(a: TensorMeta):
     return TensorMeta(require_square(a), a.dtype)
 
 
-def eager_cofactor(a):
-    """By singular values: their products without one of them need no division, and singular matrices have them too."""
-    is_finite = np.isfinite(a).all((-2, -1), keepdims=True)
-    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
-    ones = np.ones((*s.shape[:-1], 1), s.dtype)
-    before = np.concatenate([ones, s], -1).cumprod(-1)[..., :-1]
-    after = np.concatenate([s, ones], -1)[..., ::-1].cumprod(-1)[..., -2::-1]
-    sign = np.asarray(np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+def eager_cofactor(a, library=np):
+    """By singular values: their products without one of them need no division, and singular matrices have them too.
+
+    `library` has NumPy's functions for arrays like `a`.
+    """
+    is_finite = library.isfinite(a).all((-2, -1), keepdims=True)
+    u, s, vh = library.linalg.svd(library.where(is_finite, a, 0))
+    ones = library.ones((*s.shape[:-1], 1), s.dtype)
+    before = library.concatenate([ones, s], -1).cumprod(-1)[..., :-1]
+    after = library.concatenate([s, ones], -1)[..., ::-1].cumprod(-1)[..., -2::-1]
+    sign = library.asarray(library.linalg.det(u) * library.linalg.det(vh))[..., None, None]
     found = sign * ((u * (before * after)[..., None, :]) @ vh).conj()
-    return np.where(is_finite, found, np.nan).astype(a.dtype, copy=False)
+    return library.where(is_finite, found, library.nan).astype(a.dtype, copy=False)
 
 
 @row("extern", eager=eager_cofactor, vjp=rules.cofactor, **LAPACK_FAILS)
