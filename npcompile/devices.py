@@ -58,7 +58,7 @@ def placed(backend: Backend) -> Backend:
     return compile_placed if backend is compile_cpu else backend
 
 
-def compile_placed(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     if not _in_use:
         return compile_cpu(graph, example_inputs)
     made: dict[str, CompiledGraph] = {}
@@ -66,18 +66,26 @@ def compile_placed(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     def compiled() -> CompiledGraph:
         name = CURRENT.get()
         if name not in made:
-            made[name] = compile_cpu(graph, example_inputs) if name == "cpu" else compile_named(graph, name)
+            made[name] = compile_cpu(graph, example_inputs) if name == "cpu" else compile_named(graph, name, mode)
         return made[name]
 
     first = compiled()
     return CompiledGraph(lambda *args: compiled().call(*args), first.source, first.kernels, first.seconds)
 
 
-def compile_there(backend: Backend, graph: Graph, number: int) -> Any:
+def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
+    """Compile a graph of NumPy's arrays. The mode is for graphs that run on a device."""
+    examples = [None] * len(graph.inputs)
+    if backend is compile_placed:
+        return compile_placed(graph, examples, mode)
+    return compile_cuda(graph, examples, mode) if backend is compile_cuda else backend(graph, examples)
+
+
+def compile_there(backend: Backend, graph: Graph, number: int, mode: str = "default") -> Any:
     """Compile a graph whose arrays are on the CUDA device of this number, for that device: what it computes stays there.
 
     The CPU's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back.
     """
     if backend in (compile_cpu, compile_placed, compile_cuda):
-        return compile_on(graph, number)
+        return compile_on(graph, number, mode)
     return copying(backend(graph, ()), graph, number)

@@ -10,25 +10,25 @@ from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 
 
-def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the current CUDA device: see `backend.compile_cuda`. Raises NoDevice."""
     from npcompile.backends.cuda import backend  # here: most programs never need it
 
-    return backend.compile_cuda(graph, example_inputs)
+    return backend.compile_cuda(graph, example_inputs, mode)
 
 
-def compile_on(graph: Graph, number: int) -> CompiledGraph:
+def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for arrays on the CUDA device of this number: see `backend.compile_on`. Raises NoDevice."""
     from npcompile.backends.cuda import backend
 
-    return backend.compile_on(graph, number)
+    return backend.compile_on(graph, number, mode)
 
 
-def compile_named(graph: Graph, name: str) -> CompiledGraph:
+def compile_named(graph: Graph, name: str, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the device "cuda", the current one, or "cuda:1". Raises NoDevice."""
     from npcompile.backends.cuda import backend, device
 
-    return backend.compile_for(graph, device.named_device(name))
+    return backend.compile_for(graph, device.named_device(name), mode=mode)
 
 
 def copying(call: Callable[..., Any], graph: Graph, number: int) -> Callable[..., Any]:

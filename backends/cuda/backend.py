@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.device import Device, current_device, numbered_device
+from npcompile.backends.cuda.graphs import BadIndex, Replayed
 from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.program import NotPrintable
-from npcompile.backends.cuda.run import BadIndex, Kernels, has_strides, numpy_runner
+from npcompile.backends.cuda.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.schedule import dense_strides, estimate
@@ -21,27 +22,28 @@ from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
 
 
-def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the current CUDA device. Takes NumPy arrays, which are moved there and back, or CuPy's.
 
+    `mode="reduce-overhead"` repeats launches as CUDA graphs where it can: see `graphs.py`.
     Raises NoDevice. Floating-point errors are not seen on the device: where NumPy would raise one, NumPy runs.
     """
-    return compile_for(graph, current_device())
+    return compile_for(graph, current_device(), mode=mode)
 
 
-def compile_on(graph: Graph, number: int) -> CompiledGraph:
+def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the CUDA device of this number. What it computes stays there; NumPy arrays it is given are moved.
 
     Raises NoDevice.
     """
-    return compile_for(graph, numbered_device(number), stays=True)
+    return compile_for(graph, numbered_device(number), stays=True, mode=mode)
 
 
-def compile_for(graph: Graph, device: Device, stays: bool = False) -> CompiledGraph:
-    return run_factored(factor(graph), graph, lambda g: compile_program(g, device, stays))
+def compile_for(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
+    return run_factored(factor(graph), graph, lambda g: compile_program(g, device, stays, mode))
 
 
-def compile_program(graph: Graph, device: Device, stays: bool = False) -> CompiledGraph:
+def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
     """Compile a graph as it is written. Results stay on the device where inputs come from there, or if `stays`."""
     started = time.perf_counter()
     kernels: list[Kernels] = []
@@ -64,6 +66,8 @@ def compile_program(graph: Graph, device: Device, stays: bool = False) -> Compil
         return compile_for(part, device)
 
     run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)
+    if mode == "reduce-overhead":
+        run = Replayed(graph, run).run
 
     def call(*args: Any) -> tuple[Any, ...]:
         inputs, symbols = args[: len(graph.inputs)], args[len(graph.inputs) :]

@@ -9,12 +9,14 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from sys import getrefcount
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from npcompile.backends.cuda import launch, memory
 from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
+from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")
@@ -49,6 +51,10 @@ class Device(Protocol):
     def download(self, array: Any, out: np.ndarray) -> None: ...  # dense, of equal strides
     def address(self, array: Any) -> int: ...
     def addresses(self, values: Sequence[Any]) -> list[int | None]: ...  # None: not on the device
+    def assign(self, target: Any, value: Any) -> None: ...  # dense, of equal strides; `value` may be of the host
+    def references(self, arrays: Sequence[Any]) -> list[Any]: ...  # how many there are to each: to be compared
+    def stream(self) -> int: ...  # the current one
+    def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]: ...  # see graphs.py
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
 
 
@@ -135,12 +141,14 @@ class CupyDevice:
         return self.attempt(lambda: self.library.zeros(size, dtype))
 
     def upload(self, host: np.ndarray) -> Any:
+        refuse_while_capturing("memory of the host is copied")
         array = self.empty(host.shape, host.dtype, host.strides)
         if host.nbytes:
             array.data.copy_from_host_async(host.ctypes.data, host.nbytes, self.library.cuda.get_current_stream())
         return array
 
     def download(self, array: Any, out: np.ndarray) -> None:
+        refuse_while_capturing("memory is copied to the host")
         if out.nbytes:
             stream = self.library.cuda.get_current_stream()
             array.data.copy_to_host_async(out.ctypes.data, out.nbytes, stream)
@@ -152,6 +160,22 @@ class CupyDevice:
     def addresses(self, values: Sequence[Any]) -> list[int | None]:
         array = self.library.ndarray
         return [x.data.ptr if isinstance(x, array) else None for x in values]
+
+    def assign(self, target: Any, value: Any) -> None:
+        stream = self.library.cuda.get_current_stream()
+        if self.is_array(value):
+            target.data.copy_from_device_async(value.data, target.nbytes, stream)
+        else:
+            target.data.copy_from_host_async(value.ctypes.data, target.nbytes, stream)
+
+    def references(self, arrays: Sequence[Any]) -> list[Any]:
+        return [(getrefcount(x), getrefcount(x.data), getrefcount(x.data.mem)) for x in arrays]
+
+    def stream(self) -> int:
+        return self.library.cuda.get_current_stream().ptr
+
+    def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
+        return capture_with_cupy(self.library, run)
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)

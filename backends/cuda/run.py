@@ -11,11 +11,13 @@ import numpy as np
 
 from npcompile.backends.cuda.compiler import CompileFailed, Request
 from npcompile.backends.cuda.device import Device
+from npcompile.backends.cuda.graphs import check
 from npcompile.backends.cuda.launch import Argument, Run, Step, make_run
 from npcompile.backends.cuda.memory import Lifetime, plan_memory
 from npcompile.backends.cuda.partition import Runner, on_device, to_host
 from npcompile.backends.cuda.plan import plan_kernel
-from npcompile.backends.cuda.program import Launch, Parameter, Plan
+from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
+from npcompile.backends.cuda.tile_printer import divided
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
@@ -25,10 +27,6 @@ from npcompile.tensor_core.meta import product
 
 MOST_RECIPES = 64  # sizes remembered for one program
 WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
-
-
-class BadIndex(Exception):
-    """A kernel met an index out of bounds; nothing is written yet."""
 
 
 def numpy_runner(graph: Graph) -> Runner:
@@ -75,7 +73,7 @@ class Recipe:
         for launch, checked in self.phases:
             launch(values)
             if checked:
-                check(device, held[-1])
+                check(device, held[-1], len(self.phases) == 1)
         return outputs
 
 
@@ -168,7 +166,7 @@ class Kernels:
             elif not device.is_array(x):
                 copies[k] = on_device(device, x)
             elif not has_strides(x, bind(dense_strides(node.meta), sizes)):
-                if has_strides(x, bind(node.meta.strides, sizes)) and not any(s % x.itemsize for s in x.strides):
+                if has_strides(x, bind(node.meta.strides, sizes)) and self.can_read(node, x):
                     strided.add(k)
                 else:
                     copies[k] = device.empty(x.shape, node.dtype, bind(dense_strides(node.meta), sizes))
@@ -191,6 +189,15 @@ class Kernels:
             self.recipes.clear()
         self.recipes[key] = recipe
         return recipe.run(device, inputs, addresses)
+
+    def can_read(self, node: Node, x: Any) -> bool:
+        """Are the gaps between elements whole elements, as the program knows it?"""
+        try:
+            for s in node.meta.strides:
+                divided(s, x.itemsize)
+        except NotPrintable:
+            return False
+        return not any(s % x.itemsize for s in x.strides)
 
 
 def has_strides(array: Any, strides: Sequence[int]) -> bool:
@@ -260,13 +267,6 @@ def argument(parameter: Parameter, number: int, places: dict[str, Argument], siz
         case "error":
             return places["error"]
     return places[parameter.source]
-
-
-def check(device: Device, error: Any) -> None:
-    flag = np.empty(1, np.int32)
-    device.download(error, flag)
-    if flag[0]:
-        raise BadIndex
 
 
 def launchers_for(

@@ -16,7 +16,7 @@ from typing import Any
 from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
-from npcompile.devices import compile_there
+from npcompile.devices import compile_here, compile_there
 from npcompile.logs import log
 from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
@@ -493,7 +493,8 @@ class CompiledFunction:
         examples = [None] * len(graph.inputs)
         try:
             backend = self.options.backend
-            made = backend(graph, examples) if place is None else compile_there(backend, graph, place.number)
+            mode = self.options.mode
+            made = compile_here(backend, graph, mode) if place is None else compile_there(backend, graph, place.number, mode)
         except (NoCompiler, CompilerError) as error:
             warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
             made = compile_eager(graph, examples)

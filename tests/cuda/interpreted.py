@@ -9,6 +9,7 @@ import linecache
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from npcompile.backends.cuda.arrays import ArrayKind
 from npcompile.backends.cuda.compiler import Request
+from npcompile.backends.cuda.graphs import CAPTURING, refuse_while_capturing
 
 
 def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
@@ -119,20 +121,27 @@ class InterpretedDevice:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         memory = np.full(size + 64, 0xA5, np.uint8)  # what is not written shows
         aligned = memory[-memory.ctypes.data % 16 :]
-        return np.ndarray(tuple(shape), dtype, aligned, strides=tuple(strides)).view(DeviceArray)
+        made = np.ndarray(tuple(shape), dtype, aligned, strides=tuple(strides)).view(DeviceArray)
+        if CAPTURING.flags is not None:
+            self.held.append(made)  # its address is in the recording
+        return made
 
     def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], DeviceArray]:
         return lambda: self.empty(shape, dtype, strides)
 
     def zeros(self, size: int, dtype: np.dtype) -> DeviceArray:
-        return np.zeros(size, dtype).view(DeviceArray)
+        array = np.empty(size, dtype).view(DeviceArray)
+        self.do(lambda: array.fill(0))
+        return array
 
     def upload(self, host: np.ndarray) -> DeviceArray:
+        refuse_while_capturing("upload")
         array = self.empty(host.shape, host.dtype, host.strides)
         array[...] = host
         return array
 
     def download(self, array: DeviceArray, out: np.ndarray) -> None:
+        refuse_while_capturing("download")
         assert all(n == 1 or a == b for n, a, b in zip(out.shape, array.strides, out.strides)) or not out.size
         out[...] = array
 
@@ -142,9 +151,41 @@ class InterpretedDevice:
     def addresses(self, values: Sequence[Any]) -> list[int | None]:
         return [self.address(x) if self.is_array(x) else None for x in values]
 
+    def assign(self, target: DeviceArray, value: np.ndarray) -> None:
+        assert target.strides == value.strides and target.dtype == value.dtype
+        target[...] = value
+
+    def references(self, arrays: Sequence[DeviceArray]) -> list[int]:
+        return [getrefcount(x) for x in arrays]
+
+    def stream(self) -> int:
+        return 0
+
+    def do(self, action: Callable[[], None]) -> None:
+        """What a device does later: now, or in each run of a recording."""
+        if CAPTURING.flags is None:
+            action()
+        else:
+            self.recorded.append(action)
+
+    def capture(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        self.recorded: list[Callable[[], None]] = []
+        self.held: list[DeviceArray] = []
+        result, actions, held = run(), self.recorded, self.held
+
+        def launch(held: Any = held) -> None:
+            for action in actions:
+                action()
+
+        return result, launch
+
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         self.requests += requests
-        return [interpret(request) for request in requests]
+        return [self.launcher(request) for request in requests]
+
+    def launcher(self, request: Request) -> Callable[..., None]:
+        call = interpret(request)
+        return lambda *arguments: self.do(lambda: call(*arguments))
 
 
 makers: list[Callable[[], Any]] = [InterpretedDevice]  # the last one makes the device of a test

@@ -1,0 +1,243 @@
+"""CUDA graphs: what a program launches, recorded once for its sizes and launched as a whole.
+
+A recording has the addresses that it was made with. So results have memory of the recording, which is used again when
+nobody has a reference to them any more; inputs are compared by address, and those that change are copied to memory of
+the recording, as 0-D inputs by value always are. What a program writes to is never copied.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from npcompile.tensor_core.graph import Graph
+
+if TYPE_CHECKING:
+    from npcompile.backends.cuda.device import Device
+    from npcompile.backends.cuda.partition import Runner
+
+T = TypeVar("T")
+MOST_KEYS = 16  # sizes and layouts of one program with recordings
+MOST_RECORDINGS = 8  # of one of these: as many results can be in use at once
+
+
+class CannotCapture(Exception):
+    """The program does what no recording can hold: it waits for the device, copies from or to the host, or calls cuBLAS."""
+
+
+class Capturing(threading.local):
+    """Is this thread recording? `flags`: error flags to be read after each run of the recording."""
+
+    flags: list[Any] | None = None
+
+
+CAPTURING = Capturing()
+
+
+def refuse_while_capturing(what: str) -> None:
+    """Raises CannotCapture in a thread that records."""
+    if CAPTURING.flags is not None:
+        raise CannotCapture(what)
+
+
+@contextmanager
+def capturing() -> Iterator[list[Any]]:
+    CAPTURING.flags = flags = []
+    try:
+        yield flags
+    finally:
+        CAPTURING.flags = None
+
+
+def capture_with_cupy(library: Any, run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
+    """What `run` returns, and a function that does on the current stream what it would have done. Raises CannotCapture."""
+    pool = library.cuda.MemoryPool()  # what is freed in between is used again in the recording, and by nobody else
+    stream = library.cuda.Stream(non_blocking=True)
+    refused = (library.cuda.runtime.CUDARuntimeError, library.cuda.driver.CUDADriverError, NotImplementedError)
+    relaxed = library.cuda.runtime.streamCaptureModeRelaxed  # the pool allocates, other threads do what they like
+    with library.cuda.using_allocator(pool.malloc), stream:
+        stream.begin_capture(relaxed)
+        try:
+            result = run()
+        except BaseException as error:
+            with suppressed(refused):
+                stream.end_capture()
+            if isinstance(error, refused):
+                raise CannotCapture(str(error)) from error
+            raise
+        try:
+            graph = stream.end_capture()
+        except refused as error:
+            raise CannotCapture(str(error)) from error
+
+    def launch(held: Any = (pool, stream)) -> None:  # the memory of temporaries lives as long as the graph
+        graph.launch()
+
+    return result, launch
+
+
+@contextmanager
+def suppressed(errors: tuple[type[BaseException], ...]) -> Iterator[None]:
+    try:
+        yield
+    except errors:
+        return
+
+
+@dataclass(slots=True, eq=False)
+class Recording:
+    """One CUDA graph with the memory that it uses."""
+
+    addresses: dict[int, int | None]  # of inputs that must come from the same place
+    copied: dict[int, Any]  # memory for the other inputs
+    outputs: list[Any]
+    launch: Callable[[], None]
+    flags: list[Any]
+    references: list[tuple[int, ...]] = field(default_factory=list)  # to each output, when only the recording has it
+    by_value: dict[int, bytes] = field(default_factory=dict)  # what the memory of 0-D inputs of the host holds
+
+    def is_free(self, device: Device) -> bool:
+        """Has nobody else a reference to a result?"""
+        return device.references(self.outputs) == self.references
+
+    def run(self, device: Device, inputs: Sequence[Any]) -> list[Any]:
+        for k, memory in self.copied.items():
+            given = inputs[k]
+            if not device.is_array(given):
+                content = given.tobytes()
+                if self.by_value.get(k) == content:
+                    continue
+                self.by_value[k] = content
+            device.assign(memory, given)
+        self.launch()
+        for flag in self.flags:
+            check(device, flag)
+        return [*self.outputs]
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """Recordings for one combination of sizes, layouts and stream."""
+
+    free: deque[Recording] = field(default_factory=deque)  # that no thread is running now
+    made: int = 0
+    moved: set[int] = field(default_factory=set)  # inputs that were seen at several addresses, and can be copied
+    ready: frozenset[int] | None = None  # inputs that were copied in the last run that was not recorded
+
+
+@dataclass(slots=True, eq=False)
+class Replayed:
+    """A program whose launches are recorded at its second run, and repeated from then on."""
+
+    graph: Graph
+    runner: Runner
+    known: dict[tuple, Known] = field(default_factory=dict)
+    refused: bool = False
+
+    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        if self.refused or CAPTURING.flags is not None:  # a part of what is being recorded
+            return self.runner(device, inputs, symbols)
+        addresses = device.addresses(inputs)
+        aligned = tuple([-1 if a is None else a & 15 for a in addresses])
+        key = (device.stream(), tuple(symbols), tuple([x.strides for x in inputs]), aligned)
+        known = self.known.get(key)
+        if known is None:
+            if len(self.known) >= MOST_KEYS:
+                self.known.clear()
+            known = self.known[key] = Known()
+        recording = self.find(device, known, inputs, addresses)
+        if recording is None:
+            if known.made >= MOST_RECORDINGS:
+                return self.runner(device, inputs, symbols)
+            copied = frozenset(k for k, x in enumerate(inputs) if k in known.moved or not device.is_array(x))
+            if known.ready != copied:  # kernels are compiled, and libraries started, before anything is recorded
+                given = [copy_of(device, x) if k in copied else x for k, x in enumerate(inputs)]
+                results = self.runner(device, given, symbols)
+                known.ready = copied
+                return results
+            recording = self.record(device, inputs, symbols, copied)
+            if recording is None:
+                return self.runner(device, inputs, symbols)
+            known.made += 1
+        try:
+            return recording.run(device, inputs)
+        finally:
+            known.free.append(recording)
+
+    def find(self, device: Device, known: Known, inputs: Sequence[Any], addresses: Sequence[int | None]) -> Recording | None:
+        """A recording for these inputs whose results nobody uses. One gives way where copying inputs would have helped."""
+        kept: list[Recording] = []
+        found = None
+        while found is None:
+            try:
+                recording = known.free.pop()  # no other thread has it now
+            except IndexError:
+                break
+            if not recording.is_free(device):
+                kept.append(recording)
+                continue
+            moved = {k for k, a in recording.addresses.items() if addresses[k] != a}
+            if not moved:
+                found = recording
+            elif all(map(self.can_copy, moved, [inputs[k] for k in moved])):
+                known.moved |= moved
+                known.made -= 1
+            else:
+                kept.append(recording)
+        known.free.extendleft(kept)
+        return found
+
+    def can_copy(self, index: int, value: Any) -> bool:
+        """What is written to is not copied, nor what has gaps."""
+        return all(index != k for k, _ in self.graph.writes) and is_dense(value)
+
+    def record(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int], copied: frozenset[int]) -> Recording | None:
+        copies = {k: device.empty(inputs[k].shape, inputs[k].dtype, inputs[k].strides) for k in copied}
+        given = [copies.get(k, x) for k, x in enumerate(inputs)]
+        with capturing() as flags:
+            try:
+                outputs, launch = device.capture(lambda: self.runner(device, given, symbols))
+            except CannotCapture:
+                self.refused = True
+                self.known.clear()
+                return None
+        fixed = {k: a for k, a in enumerate(device.addresses(inputs)) if k not in copied}
+        made = Recording(fixed, copies, list(outputs), launch, flags)
+        del outputs
+        made.references = device.references(made.outputs)
+        return made
+
+
+def copy_of(device: Device, value: Any) -> Any:
+    made = device.empty(value.shape, value.dtype, value.strides)
+    device.assign(made, value)
+    return made
+
+
+def is_dense(x: Any) -> bool:
+    """Does the array take just the memory that its elements need?"""
+    extent = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.dtype.itemsize
+    return not x.size or min(x.strides, default=0) >= 0 and extent == x.size * x.dtype.itemsize
+
+
+class BadIndex(Exception):
+    """A kernel met an index out of bounds; nothing is written yet."""
+
+
+def check(device: Device, flag: Any, is_last: bool = True) -> None:
+    """Raises BadIndex where a kernel has set the flag. A recording can ask only when all of it has run."""
+    if CAPTURING.flags is not None:
+        if not is_last:
+            raise CannotCapture("writes depend on whether indices are in bounds")
+        CAPTURING.flags.append(flag)
+        return
+    value = np.empty(1, np.int32)
+    device.download(flag, value)
+    if value[0]:
+        raise BadIndex
