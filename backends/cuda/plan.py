@@ -33,7 +33,7 @@ from npcompile.backends.cuda.reductions import (
     print_split_rows,
     rows_of,
 )
-from npcompile.backends.cuda.scans import is_along_memory, print_scan, scan_of
+from npcompile.backends.cuda.scans import is_along_memory, print_scan, print_scan_in_order, scan_of
 from npcompile.backends.cuda.scatters import (
     COPIES,
     WINNERS,
@@ -48,6 +48,7 @@ from npcompile.backends.cuda.scatters import (
     print_positions,
     scatter_of,
 )
+from npcompile.backends.cuda.tile_printer import COLUMN, ROW
 from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
@@ -59,6 +60,8 @@ EACH = 256  # elements of a map for one warp: enough loads at once to keep memor
 EACH_EXPENSIVE = {4: 128, 8: 64}  # by itemsize, where functions need the registers
 NARROW = 32  # columns: with fewer, all loops are counted as one
 SQUARE = 256  # bytes of a side of a tile that is read along both axes
+TURN_EACH = 512  # elements of such a tile for a warp
+NEAR_EACH = {4: 256, 8: 128}  # elements of rows on the chip for a warp, by itemsize
 ON_CHIP = 16384  # elements of a row that stay in registers
 PASS_BYTES = 32768  # of a block of a longer row, or of a part of one: enough loads at once for a whole multiprocessor
 MOST_EACH = 32  # elements of a block that a thread takes
@@ -66,6 +69,7 @@ PART = 16384  # elements: the least that a part of a row is worth
 PROCESSORS = 132  # of an H100 or H200; others have about as many
 PROGRAMS = 8 * PROCESSORS  # enough to fill the device with short programs
 PARTS = 4 * PROCESSORS  # as many programs of eight warps run at once
+SCANNED = 2048  # elements of a block of scans
 TURNS = 64  # positions of a block of a scatter in order
 COPIED = 2**28  # bytes of copies of a scatter's target
 COPY_COST = 4096  # about how many elements of a copy are made and read while one position is scattered
@@ -128,7 +132,7 @@ def plan_turned_map(context: Context, nest: Nest, across: str, itemsize: int) ->
             return []
         block, height = (min(max(SQUARE // itemsize, 16), power_of_two(n)) for n in (columns, rows))
         grid = total // (columns * rows) * ceil_divide(columns, block) * ceil_divide(rows, height)
-        return [Launch(turned, Tile(grid, block, height, warps=min(warps_for(block * height, 512), 8)))]
+        return [Launch(turned, Tile(grid, block, height, warps=min(warps_for(block * height, TURN_EACH), 8)))]
 
     return Plan(context.kernel, launches, [turned])
 
@@ -226,7 +230,7 @@ def near_tile(rows: int, count: int, itemsize: int) -> Tile:
     """Rows in registers: several short ones in a program."""
     block = power_of_two(count)
     height = min(max(1024 // block, 1), power_of_two(rows))
-    return Tile(ceil_divide(rows, height), block, height, warps=warps_for(block * height, 128 if itemsize == 8 else 256))
+    return Tile(ceil_divide(rows, height), block, height, warps=warps_for(block * height, NEAR_EACH[4 if itemsize < 8 else 8]))
 
 
 def plan_columns(context: Context) -> Plan:
@@ -262,23 +266,35 @@ def plan_columns(context: Context) -> Plan:
 
 def plan_scan(context: Context) -> Plan:
     kernel = context.kernel
-    outer, _, _, nest = scan_of(kernel)
-    ((_, size),) = nest.axes
-    is_across = not is_along_memory(kernel)
-    across = print_scan(context, is_across=True)
-    along = print_scan(context, is_across=False)
+    outer, _, scan, nest = scan_of(kernel)
+    along = COLUMN if is_along_memory(kernel) else ROW
+    whole, parts = print_scan(context, along, in_parts=False), print_scan(context, along, in_parts=True)
+    a = scan.accumulator
+    is_rounded = a.reducer in ("add", "multiply") and a.dtype.kind in "fc"
+    in_order = [print_scan_in_order(context)] if along == ROW and is_rounded else []
+    itemsize = least_itemsize(kernel)
 
     def launches(values: Values) -> list[Launch]:
-        rows, n = number_of(outer.count, values), number_of(size, values)
+        rows, n = number_of(outer.count, values), number_of(nest.count, values)
         if not rows or not n:
             return []
-        if is_across and rows >= PROGRAMS:
-            block = 64
-            return [Launch(across, Tile(ceil_divide(rows, block), block, warps=2))]
-        block = min(2048, power_of_two(n))
-        return [Launch(along, Tile(rows, block, warps=warps_for(block)))]
+        if in_order and rows >= PROGRAMS:
+            return [Launch(in_order[0], Tile(ceil_divide(rows, 32), 32, warps=1))]
+        block = 1 if along == COLUMN else min(64, power_of_two(rows))
+        step = min(SCANNED // block, power_of_two(n))
+        blocks = ceil_divide(rows, block)
+        split = min(ceil_divide(n, 4 * step), ceil_divide(PARTS, blocks))
+        steps = ceil_divide(ceil_divide(n, split), step)
+        split = ceil_divide(n, steps * step)
+        shape = {"block": step, "rows": 1} if along == COLUMN else {"block": block, "rows": step}
+        tile = Tile(split * blocks, **shape, split=split, steps=steps, warps=warps_for(step * block))
+        if split == 1:
+            return [Launch(whole[0], tile)]
+        fold = max(min(step, step * block // (32 * tile.warps * (16 // itemsize))), 1)
+        room = tuple(Scratch(p.name, rows * split * 8) for p in partial_names(a))
+        return [Launch(parts[0], replace(tile, fold=fold), room), Launch(parts[1], tile, room)]
 
-    return Plan(kernel, launches, [along, across] if is_across else [along])
+    return Plan(kernel, launches, [*whole, *parts, *in_order])
 
 
 def plan_scatter(context: Context) -> Plan:

@@ -72,8 +72,8 @@ def start_states(writer: Writer, accumulators: Sequence[Accumulator], along: Dep
             writer.line(f"{a.name}_none = tl.zeros({STATE[along]}, {combine.types[0]})")
 
 
-def print_step(writer: Writer, nest: Nest, accumulators: Sequence[Accumulator], end: str, along: Deps) -> None:
-    """One block of a pass in blocks, from `start`, along the columns or the rows of the tile."""
+def begin_block(writer: Writer, nest: Nest, end: str, along: Deps) -> None:
+    """The indices and masks of one block of a pass in blocks, from `start`, along the columns or the rows of the tile."""
     if along == COLUMN:
         writer.line("column = start + tl.arange(0, BLOCK).to(INDEX)[None, :]")
         masks(writer, None, end)
@@ -82,6 +82,10 @@ def print_step(writer: Writer, nest: Nest, accumulators: Sequence[Accumulator], 
         writer.line("row = start + tl.arange(0, ROWS).to(INDEX)[:, None]")
         masks(writer, end, None)
         writer.axes("row", nest.axes, ROW)
+
+
+def print_step(writer: Writer, nest: Nest, accumulators: Sequence[Accumulator], end: str, along: Deps) -> None:
+    begin_block(writer, nest, end, along)
     states = element_states(writer, nest.inside, accumulators)
     shape, axis = FOLDED[along]
     for a in accumulators:

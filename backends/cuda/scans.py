@@ -6,10 +6,18 @@ from npcompile.backends.cuda.combine import Combine
 from npcompile.backends.cuda.primitives import full
 from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.program import NotPrintable, Program
-from npcompile.backends.cuda.reductions import element_states
-from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Writer
+from npcompile.backends.cuda.reductions import (
+    AXIS,
+    begin_block,
+    element_states,
+    load_parts,
+    print_blocks,
+    reduce_block,
+    store_parts,
+)
+from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
 from npcompile.backends.kernels.index import is_number, split_linear
-from npcompile.backends.kernels.kernel import Accumulate, Kernel, Scan, Statement, Store, children
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Scan, Statement, Store, children
 
 
 def scan_of(kernel: Kernel) -> tuple[Nest, list[Statement], Scan, Nest]:
@@ -31,59 +39,109 @@ def is_along_memory(kernel: Kernel) -> bool:
     return False
 
 
-def print_scan(context: Context, *, is_across: bool) -> Program:
-    """A row a program, scanned block by block; or `is_across`, BLOCK scans side by side, step by step as NumPy goes."""
+def print_scan_in_order(context: Context) -> Program:
+    """BLOCK scans side by side, step by step as NumPy goes."""
     outer, before, scan, nest = scan_of(context.kernel)
-    combine = Combine(scan.accumulator)
-    a = scan.accumulator
+    a, combine = scan.accumulator, Combine(scan.accumulator)
     writer = context.writer()
     writer.line("program = tl.program_id(0).to(INDEX)")
-    writer.tile_indices(None if is_across else "program", "program * BLOCK" if is_across else None)
-    if is_across:
-        masks(writer, None, writer.size(outer.count))
-        writer.axes("column", outer.axes, COLUMN)
-    else:
-        writer.axes("row", outer.axes, ROW)
+    writer.tile_indices(None, "program * BLOCK")
+    masks(writer, None, writer.size(outer.count))
+    writer.axes("column", outer.axes, COLUMN)
     writer.statements([*outer.before, *before])
-    ((_, size),) = nest.axes
     carry = combine.states(f"{a.name}_carry")
-    shape = "[1, BLOCK]" if is_across else "[1, 1]"
     for name, dtype, identity in zip(carry, combine.types, combine.identity()):
-        writer.line(f"{name} = {full(shape, identity, dtype)}")
-    step = "1" if is_across else "BLOCK"
-    with writer.block(f"for start in range(0, {writer.size(size)}, {step}):"):
-        if is_across:
-            writer.axes("start", nest.axes, NONE)
-        else:
-            writer.line("column = start + tl.arange(0, BLOCK).to(INDEX)[None, :]")
-            masks(writer, None, writer.size(size))
-            writer.axes("column", nest.axes, COLUMN)
+        writer.line(f"{name} = {full('[1, BLOCK]', identity, dtype)}")
+    with writer.block(f"for start in tl.range(0, {writer.size(nest.count)}, num_stages=16):"):
+        writer.axes("start", nest.axes, NONE)
         for s in nest.inside:
-            if not isinstance(s, Accumulate):
+            if isinstance(s, Accumulate):
+                given = element_states(writer, [s], [a])[a.name]
+                writer.line(f"{', '.join(carry)} = {combine.name}({', '.join([*carry, *given])})")
+                give_scanned(writer, a, carry, COLUMN)
+            else:
                 writer.statement(s)
-                continue
-            states = element_states(writer, [s], [a])[a.name]
-            scan_step(writer, combine, states, carry, is_across)
     return finished(writer, context.kernel.name, [combine])
 
 
-def scan_step(writer: Writer, combine: Combine, given: list[str], carry: list[str], is_across: bool) -> None:
+def print_scan(context: Context, along: Deps, *, in_parts: bool) -> list[Program]:
+    """Scans along the columns of a tile, a row a program, or along its rows, BLOCK scans side by side, block by block.
+
+    `in_parts`: each scan is cut in SPLIT parts. A first program makes their totals; the second begins a part with the
+    totals of all before it.
+    """
+    return [*([part_totals(context, along)] if in_parts else []), scan_of_parts(context, along, in_parts=in_parts)]
+
+
+def part_writer(context: Context, along: Deps) -> tuple[Writer, str, str]:
+    """At a part of a scan: where its total is kept, of the part that a text names, and the mask of that."""
+    outer, before, _, nest = scan_of(context.kernel)
+    writer = context.writer()
+    writer.line("program = tl.program_id(0).to(INDEX)")
+    if along == COLUMN:
+        step, place, mask = "BLOCK", "row * SPLIT + {}", ""
+        writer.line("part = program % SPLIT")
+        writer.tile_indices("program // SPLIT", None)
+        writer.axes("row", outer.axes, ROW)
+    else:
+        width = writer.size(outer.count)
+        step, place, mask = "ROWS", f"{{}} * {width} + column", "in_columns"
+        writer.line(f"blocks = ({width} + BLOCK - 1) // BLOCK")
+        writer.line("part = program // blocks")
+        writer.tile_indices(None, "(program % blocks) * BLOCK")
+        masks(writer, None, width)
+        writer.axes("column", outer.axes, COLUMN)
+    writer.statements([*outer.before, *before])
+    writer.line(f"first = part * (STEPS * {step})")
+    writer.line(f"end = tl.minimum(first + STEPS * {step}, {writer.size(nest.count)})")
+    return writer, place, mask
+
+
+def part_totals(context: Context, along: Deps) -> Program:
+    _, _, scan, nest = scan_of(context.kernel)
+    writer, place, mask = part_writer(context, along)
+    body: list[Statement] = [s for s in nest.inside if not isinstance(s, Store)]
+    print_blocks(writer, Nest([], nest.axes, body), [scan.accumulator], ("first", "end"), along)
+    store_parts(writer, [scan.accumulator], place.format("part"), mask)
+    return finished(writer, f"{context.kernel.name}_part0", [Combine(scan.accumulator)])
+
+
+def scan_of_parts(context: Context, along: Deps, *, in_parts: bool) -> Program:
+    _, _, scan, nest = scan_of(context.kernel)
+    a, combine = scan.accumulator, Combine(scan.accumulator)
+    axis = AXIS[along]
+    writer, place, mask = part_writer(context, along)
+    carry = combine.states(f"{a.name}_carry")
+    if in_parts:
+        writer.line(f"parts = tl.arange(0, PARTS).to(INDEX){'[None, :]' if along == COLUMN else '[:, None]'}")
+        load_parts(writer, [a], place.format("parts"), " & ".join(filter(None, ["(parts < part)", mask])), axis)
+        for name, total in zip(carry, combine.states(f"{a.name}_total")):
+            writer.line(f"{name} = {total}")
+    else:
+        for name, dtype, identity in zip(carry, combine.types, combine.identity()):
+            writer.line(f"{name} = {full('[1, 1]' if along == COLUMN else '[1, BLOCK]', identity, dtype)}")
+    with writer.block(f"for start in range(first, end, {'BLOCK' if along == COLUMN else 'ROWS'}):"):
+        begin_block(writer, nest, "end", along)
+        for s in nest.inside:
+            if isinstance(s, Accumulate):
+                given = element_states(writer, [s], [a])[a.name]
+                scan_block(writer, combine, given, carry, axis)
+            else:
+                writer.statement(s)
+    return finished(writer, context.kernel.name, [combine])
+
+
+def scan_block(writer: Writer, combine: Combine, given: list[str], carry: list[str], axis: int) -> None:
     a = combine.accumulator
-    totals = combine.states(f"{a.name}_total")
     pack = given[0] if len(given) == 1 else f"({', '.join(given)})"
-    if is_across:
-        writer.line(f"{', '.join(carry)} = {combine.name}({', '.join([*carry, *given])})")
-        give = carry
-    else:
-        scanned = combine.states(f"{a.name}_scanned")
-        writer.line(f"{', '.join(scanned)} = tl.associative_scan({pack}, 1, {combine.name})")
-        before = [f"tl.broadcast_to({c}, [ROWS, BLOCK])" for c in carry]
-        writer.line(f"{', '.join(scanned)} = {combine.name}({', '.join([*before, *scanned])})")
-        writer.line(f"{', '.join(totals)} = tl.reduce({pack}, 1, {combine.name}, keep_dims=True)")
-        writer.line(f"{', '.join(carry)} = {combine.name}({', '.join([*carry, *totals])})")
-        give = scanned
-    if a.dtype.kind == "b":
-        texts = [f"({give[0]} != 0)"]
-    else:
-        texts = list(give)
-    writer.assign(a.result, texts, COLUMN if is_across else BOTH)
+    scanned = combine.states(f"{a.name}_scanned")
+    writer.line(f"{', '.join(scanned)} = tl.associative_scan({pack}, {axis}, {combine.name})")
+    before = [f"tl.broadcast_to({c}, [ROWS, BLOCK])" for c in carry]
+    writer.line(f"{', '.join(scanned)} = {combine.name}({', '.join([*before, *scanned])})")
+    reduce_block(writer, combine, given, axis)
+    writer.line(f"{', '.join(carry)} = {combine.name}({', '.join([*carry, *combine.states(f'{a.name}_total')])})")
+    give_scanned(writer, a, scanned, BOTH)
+
+
+def give_scanned(writer: Writer, a: Accumulator, names: list[str], deps: Deps) -> None:
+    writer.assign(a.result, [f"({names[0]} != 0)"] if a.dtype.kind == "b" else names, deps)

@@ -214,6 +214,27 @@ def test_scans(reducer: str, dtype: str, axis: int, monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(got, expected, rtol=1e-13 if dtype in "dD" else 0)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("reducer", "dtype"), [("add", "d"), ("add", "l"), ("maximum", "f"), ("logical_or", "?"), ("add", "D")])
+def test_few_long_scans_are_cut_in_parts(reducer: str, dtype: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "SCANNED", 32)
+    x = numbers(dtype, *((700, 3) if axis == 0 else (3, 700)))
+    builder = Builder()
+    graph = builder.finish([builder.apply("scan", array(builder, *x.shape, dtype=x.dtype), reducer=reducer, axis=axis)])
+    (got,), kernels = run(graph, x)
+    expected = getattr(np, reducer).accumulate(x, axis=axis)
+    np.testing.assert_allclose(got, expected, rtol=1e-12 if dtype in "dD" else 0)
+    assert len(kernels) == 2
+
+
+def test_running_sums_across_memory_are_numpys_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "PROGRAMS", 8)
+    x = np.random.default_rng(0).standard_normal((50, 90)).astype(F4)
+    builder = Builder()
+    graph = builder.finish([builder.apply("scan", array(builder, 50, 90, dtype=F4), reducer="add", axis=0)])
+    np.testing.assert_array_equal(run(graph, x)[0][0], np.add.accumulate(x, axis=0))
+
+
 def test_transposed_operands_in_square_tiles() -> None:
     builder = Builder()
     x, y = array(builder, 70, 45), array(builder, 45, 70)
