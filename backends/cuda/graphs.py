@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from npcompile.backends.cuda.memory import caches
 from npcompile.tensor_core.graph import Graph
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def refuse_while_capturing(what: str) -> None:
 
 @contextmanager
 def capturing() -> Iterator[list[Any]]:
-    CAPTURING.flags = flags = []
+    CAPTURING.flags = []
     try:
-        yield flags
+        yield CAPTURING.flags
     finally:
         CAPTURING.flags = None
 
@@ -131,7 +132,7 @@ class Known:
     ready: frozenset[int] | None = None  # inputs that were copied in the last run that was not recorded
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Replayed:
     """A program whose launches are recorded at its second run, and repeated from then on."""
 
@@ -139,6 +140,13 @@ class Replayed:
     runner: Runner
     known: dict[tuple, Known] = field(default_factory=dict)
     refused: bool = False
+
+    def __post_init__(self) -> None:
+        caches.add(self)
+
+    def release(self) -> None:
+        """Memory is short: recordings go, and the memory that they have."""
+        self.known.clear()
 
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         if self.refused or CAPTURING.flags is not None:  # a part of what is being recorded

@@ -13,6 +13,7 @@ import npcompile as npc
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import graphs
 from npcompile.backends.cuda.graphs import Replayed
+from npcompile.backends.cuda.memory import release_caches
 from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 
@@ -200,4 +201,18 @@ def test_arrays_of_the_host(there: There, programs: list[Replayed]) -> None:  # 
             got = f(X + k, 2.0 + k)
             assert type(got) is np.ndarray
             same(got, np.tanh(X + k) * (2.0 + k))
+    assert recordings(programs) == 1
+
+
+def test_memory_is_given_back_when_it_is_short(there: There, programs: list[Replayed]) -> None:  # noqa: F811
+    f = compiled(lambda x: np.sin(x) - 1)
+    x = there.put(X)
+    for _ in range(3):
+        kept = f(x)
+    release_caches()
+    assert recordings(programs) == 0
+    same(there.get(kept), np.sin(X) - 1)
+    for _ in range(3):
+        same(there.get(f(x)), np.sin(X) - 1)
+    same(there.get(kept), np.sin(X) - 1)
     assert recordings(programs) == 1
