@@ -542,6 +542,9 @@ def triangle(builder: Builder, m: Any, k: Size, keep_lower: bool) -> Array:
     return FUNCTIONS[np.where](builder, mask, *((x, zero) if keep_lower else (zero, x)))
 
 
+SPARSE_VIEWS = type(np.meshgrid(0, sparse=True, copy=False))  # a list before NumPy 2.5, then a tuple
+
+
 @implements(np.meshgrid)
 def meshgrid(builder: Builder, *xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
     if indexing not in ("xy", "ij"):
@@ -556,4 +559,6 @@ def meshgrid(builder: Builder, *xi: Any, copy: Any = True, sparse: Any = False, 
         outputs.append(reshape(vector, (*(1,) * axis, length, *(1,) * (ndim - axis - 1))))
     if not flag(sparse):
         outputs = tuple(broadcast_arrays(outputs, broadcast_shapes(*(x.shape for x in outputs))))
-    return tuple(copy_of(x, "C") for x in outputs) if flag(copy) else outputs
+    if flag(copy):
+        return tuple(copy_of(x, "C") for x in outputs)
+    return SPARSE_VIEWS(outputs) if flag(sparse) else outputs
