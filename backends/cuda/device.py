@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda import launch, memory
+from npcompile.backends.cuda import launch, memory, staging
 from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
 from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.tensor_core.meta import contiguous_strides
@@ -72,6 +72,7 @@ class CupyDevice:
             there = "one CUDA device" if count == 1 else f"{count} CUDA devices"
             raise NoDevice(f'there is no device "cuda:{number}": this machine has {there}, the last is "cuda:{count - 1}"')
         self.number = number
+        self.staging = staging.Staging(staging.CupyTransport(self.library))
         start_ahead()
         launch.prepare()
         self.architecture = int(self.library.cuda.Device(number).compute_capability)
@@ -143,13 +144,13 @@ class CupyDevice:
     def upload(self, host: np.ndarray) -> Any:
         refuse_while_capturing("memory of the host is copied")
         array = self.empty(host.shape, host.dtype, host.strides)
-        if host.nbytes:
+        if host.nbytes < staging.LEAST or not self.staging.upload(array.data.ptr, staging.bytes_of(host)):
             array.data.copy_from_host_async(host.ctypes.data, host.nbytes, self.library.cuda.get_current_stream())
         return array
 
     def download(self, array: Any, out: np.ndarray) -> None:
         refuse_while_capturing("memory is copied to the host")
-        if out.nbytes:
+        if out.nbytes < staging.LEAST or not self.staging.download(array.data.ptr, staging.bytes_of(out)):
             stream = self.library.cuda.get_current_stream()
             array.data.copy_to_host_async(out.ctypes.data, out.nbytes, stream)
             stream.synchronize()
