@@ -14,6 +14,7 @@ from typing import Any
 
 from npcompile.backends.registry import find_backend
 from npcompile.compiler import caller, make_entry, original
+from npcompile.devices import placed
 from npcompile.tracer.point import GraphBreakError, Options
 from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
@@ -52,7 +53,7 @@ class TransformedFunction(Transform):
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options), self.function, updated=())
-        return make_entry(caller(within), Options(find_backend("cpu"), fullgraph=True))
+        return make_entry(caller(within), Options(placed(find_backend("cpu")), fullgraph=True))
 
 
 # kind -> the arguments of the function itself, from those of the transformed one

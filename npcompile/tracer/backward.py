@@ -12,9 +12,10 @@ import numpy as np
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.array import full, overwritten
 from npcompile.tensor_core.graph import Builder, Graph, Node, bind, topological
-from npcompile.tensor_core.meta import Decline, TensorMeta
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.tape import Memory, data_node
 from npcompile.tensor_core.tensor import Tensor, attach
+from npcompile.tensor_core.tensors.devices import device_of, is_on_device, open_kind
 from npcompile.tensor_core.transforms.partition import Split, split
 from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import depending
@@ -132,8 +133,27 @@ class BackwardProgram:
 
 
 def constant_node(value: Any, node: Node) -> Node:
-    data: Node = data_node(np.asarray(value, node.dtype), Memory())
+    data: Node = data_node(value if is_on_device(value) else np.asarray(value, node.dtype), Memory())
     return data
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """What a cotangent is that nobody gave."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: str
+
+    @classmethod
+    def like(cls, x: Any) -> Zeros:
+        return cls(x.shape, x.dtype, device_of(x))
+
+    def make(self) -> Any:
+        if self.device == "cpu":
+            return np.zeros(self.shape, self.dtype)
+        strides = contiguous_strides(self.shape, self.dtype.itemsize)
+        return open_kind(self.device).full(self.shape, self.dtype, strides, 0, self.device)  # type: ignore[arg-type]
 
 
 def attach_backward(
@@ -152,7 +172,7 @@ def attach_backward(
     cut = program.backward.split
     sizes = dict(zip(program.symbols, symbols))
     values = [*(arguments[k] for k in cut.kept_inputs), *saved]
-    shapes = [(x.shape, x.dtype) for x in outputs]
+    zeros = [Zeros.like(x) for x in outputs]
     versions = [(memory := x._storage.memory, memory.version) for x in kept]
 
     def require_unchanged() -> None:
@@ -165,7 +185,7 @@ def attach_backward(
 
     def backward(cotangents: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
         require_unchanged()
-        given = [np.zeros(*like) if c is None else np.asarray(c, order="C") for c, like in zip(cotangents, shapes)]
+        given = [z.make() if c is None else c if is_on_device(c) else np.asarray(c, order="C") for c, z in zip(cotangents, zeros)]
         return list(program.run(*values, *given, *(sizes[s] for s in cut.backward.symbols)))
 
     def again(cotangents: Sequence[Value | None], inputs: Sequence[Value]) -> list[Value]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import operators
@@ -141,7 +141,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             if any(map(holds_tensor, [*arguments, *named.values()])):
                 plain_named = {k: as_array(v) for k, v in named.items()}
                 result = call_constant(frame, function, [as_array(a) for a in arguments], plain_named)
-                return result if function in TO_ARRAY else as_tensor(capture, result)
+                return own_copy(capture, result) if function in TO_ARRAY else as_tensor(capture, result)
         if function in FUNCTIONS:
             try:
                 return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
@@ -175,6 +175,12 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
 
 # These call __array__ of what they are given; other functions of NumPy dispatch on it.
 TO_ARRAY = frozenset([np.asarray, np.array, np.asanyarray, np.ascontiguousarray, np.asfortranarray])
+
+
+def own_copy(capture: Any, x: Any) -> Any:
+    """What __array__ gives: the memory of a Tensor on the CPU, a copy of one on a device."""
+    is_shared = isinstance(x, Array) and x.storage.source in capture.on_device
+    return fresh(x.builder, x.node) if is_shared else x
 
 
 def is_numpy_function(function: Any) -> bool:
@@ -447,13 +453,16 @@ def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Argume
 
 # --- transformed functions: what each transform does is in transformed.py
 
+# Nothing is reported: what was to be, has been. (A marker beside np.errstate's categories: see unlikely.py.)
+UNCHECKED = FLOAT_ERRORS | {"branches"}
 TRANSFORMS: dict[str, Callable[[Frame, Transform, Arguments, Keywords], Any]] = {}
 
 
 def call_transform(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
-    """The transformed function's result. Derivatives report no floating-point errors: there is no NumPy run to do it."""
-    builder = frame.capture.builder
-    ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    """The transformed function's result."""
+    builder, ignored = frame.capture.builder, frame.capture.builder.ignored
+    if "unchecked" in transform.options:
+        builder.ignored |= UNCHECKED
     records, builder.records = builder.records, True
     frame.capture.transforming += 1
     try:

@@ -21,6 +21,7 @@ from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
+from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.on_host import Place, is_scalar
 from npcompile.tracer.values import (
@@ -126,6 +127,7 @@ class Capture:
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     place: Place | None = None  # the device that the program runs on, when arrays came on one
+    makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
     on_device: dict[str, str] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
 
     def __post_init__(self) -> None:
@@ -297,16 +299,20 @@ class Capture:
     def _guard_device(self, source: str, x: Any, kind: ArrayKind, owner: str) -> bool:
         """Place the program where the array is. Is it an array, not what stands for a NumPy scalar?"""
         number = kind.number(x)
+        if not is_on_device(x):  # nothing has asked for Tensors on this kind of device before
+            open_kind("cuda")
         self.guard(f"{kind.number_text.format(source)} == {number}")
         self.guard(f"{source}.flags.c_contiguous is {bool(x.flags.c_contiguous)}")
         self.on_device[source] = owner or source
         if self.place is not None and self.place.number != number:
             others = [o for s, o in self.on_device.items() if s != source]
             raise MixedDevices(
-                f'{owner or source} is on "cuda:{number}", and {others[0] if others else "what it meets"} on '
+                f'{owner or source} is on "{Place(number, True).name}", and {others[0] if others else "what it meets"} on '
                 f'"{self.place.name}" ({self.builder.location}): arrays of one program are on one device. '
                 f'Move one of them there, as x.to("{self.place.name}") does with a Tensor.'
             )
+        if self.makes_on_cpu:
+            raise Decline(f"a Tensor made on the CPU, in a program whose arrays are on cuda:{number}", "Name its device.")
         self.place = Place(number, not owner or (self.place is not None and self.place.gives_arrays))
         for tensor, (_, example) in self.tensors.items():
             self._require_one_device(tensor, example)

@@ -30,7 +30,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return f"cuda:{self.number}"
+        return f"cuda:{self.number}" if self.number else "cuda"
 
     def device(self) -> Any:
         from npcompile.backends.cuda import device  # here: most programs never need it

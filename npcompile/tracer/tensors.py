@@ -9,6 +9,7 @@ import numpy as np
 
 from npcompile import tensors as creation
 from npcompile.conversions import to_arrays, to_tensors
+from npcompile.devices import current_name
 from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core import tensor as eager
 from npcompile.tensor_core.array import Array, fresh, full
@@ -81,8 +82,15 @@ TENSOR_ATTRIBUTES: dict[str, Callable[[Frame, TensorValue], Any]] = {
     "grad": load_grad,
     "requires_grad": lambda frame, x: Constant(has_gradient(frame.capture, x)),
     "is_leaf": lambda frame, x: Constant(x.is_leaf or not has_gradient(frame.capture, x)),
-    "device": lambda frame, x: Constant("cpu"),
+    "device": lambda frame, x: Constant(device_of(frame.capture, x)),
 }
+
+
+def device_of(capture: Capture, x: TensorValue) -> str:
+    """Where a Tensor is: one from outside where it was, others where the program runs."""
+    if x.source is not None:
+        return str(capture.tensors[x.source][1].device)
+    return "cpu" if capture.place is None else capture.place.name
 
 
 def has_gradient(capture: Capture, x: TensorValue) -> bool:
@@ -103,7 +111,7 @@ def tensor_method(captured: Callable[..., Any]) -> Callable[..., Any]:
 
 @tensor_method
 def tensor_numpy(frame: Frame, x: TensorValue) -> Any:
-    return x.array
+    return x.array if device_of(frame.capture, x) == "cpu" else fresh(x.array.builder, x.array.node)
 
 
 @tensor_method
@@ -118,9 +126,14 @@ def tensor_clone(frame: Frame, x: TensorValue) -> Any:
 
 @tensor_method
 def tensor_to(frame: Frame, x: TensorValue, device: Any) -> Any:
-    if operators.plain(frame.capture, device) != "cpu":
+    if operators.plain(frame.capture, device) != device_of(frame.capture, x):
         raise Decline("a Tensor moved to another device")
     return x
+
+
+@tensor_method
+def tensor_cpu(frame: Frame, x: TensorValue) -> Any:
+    return tensor_to(frame, x, Constant("cpu"))
 
 
 @tensor_method
@@ -211,19 +224,33 @@ def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:
     def captured(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         capture = frame.capture
         rest = {k: as_array(v) for k, v in keywords.items() if k not in ("device", "requires_grad")}
-        for name, plain_value in (("device", "cpu"), ("requires_grad", False)):
-            if name in keywords and operators.plain(capture, keywords[name]) != plain_value:
-                raise Decline(f"a new Tensor with {name}")
-        arguments = [as_array(p) for p in realized(capture, positional)]
+        if "requires_grad" in keywords and operators.plain(capture, keywords["requires_grad"]) is not False:
+            raise Decline("a new Tensor with requires_grad")
+        given = realized(capture, positional)
+        if function in (np.array, np.asarray) and len(given) > 2:
+            raise Decline("a new Tensor whose device is no keyword")
+        device = operators.plain(capture, keywords["device"]) if "device" in keywords else None
+        if device is None and not (given and is_on_device(capture, given[0])):
+            device = current_name()
+            capture.guard(f"{capture.name_constant(current_name)}() == {device!r}")
+        here = "cpu" if capture.place is None else capture.place.name
+        if device is not None and device != here:
+            raise Decline(f'a new Tensor on "{device}", in a program on "{here}"')
+        capture.makes_on_cpu |= device == "cpu"
+        arguments = [as_array(p) for p in given]
         return as_tensor(capture, calls.call_constant(frame, function, arguments, rest))
 
     return captured
 
 
+def is_on_device(capture: Capture, x: Any) -> bool:
+    return capture.place is not None and isinstance(x, (Array, TensorValue))
+
+
 for name in CREATION:
     captures(getattr(creation, name))(capture_creation(getattr(np, name)))
-captures(eager.tensor)(capture_creation(np.array))
-captures(eager.asarray)(capture_creation(np.asarray))
+captures(*{eager.tensor, creation.tensor})(capture_creation(np.array))
+captures(*{eager.asarray, creation.asarray})(capture_creation(np.asarray))
 
 
 @captures(eager.no_grad)
@@ -271,13 +298,22 @@ def capture_to_tensors(frame: Frame, positional: Arguments, keywords: Keywords) 
     """Arrays in a result as Tensors, which say so when they lost their gradient."""
     result, arguments = positional
     capture, tree = frame.capture, Tree.of(frame, result)
-    needs_grad = any(isinstance(leaf, TensorValue) and leaf.requires_grad for leaf in Tree.of(frame, arguments).leaves)
-    leaves = [wrap_leaf(capture, leaf) for leaf in tree.leaves]
+    given = Tree.of(frame, arguments).leaves
+    needs_grad = any(isinstance(leaf, TensorValue) and leaf.requires_grad for leaf in given)
+    leaves = [on_device(capture, wrap_leaf(capture, leaf)) for leaf in tree.leaves]
     if needs_grad and capture.came_after is not None:
         for leaf in leaves:
             if isinstance(leaf, TensorValue) and not has_gradient(capture, leaf):
                 capture.lost[leaf.array.node] = message_of(capture.came_after)
     return tree.build(leaves)
+
+
+def on_device(capture: Capture, leaf: Any) -> Any:
+    """What native code made on the host, as a Tensor where the program runs."""
+    if capture.place is None or not isinstance(leaf, TensorValue) or leaf.source is not None:
+        return leaf
+    source = leaf.array.storage.source
+    return leaf if source is None or source in capture.on_device else as_tensor(capture, fresh(capture.builder, leaf.array.node))
 
 
 def wrap_leaf(capture: Capture, leaf: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ import npcompile as npc
 from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import device as cuda_device
+from npcompile.backends.cuda.tensors import CudaArrays
+from npcompile.tensor_core.tensors import devices
 from tests.backends import gpu
 from tests.cuda.interpreted import KIND, DeviceArray, InterpretedDevice
 
@@ -33,9 +36,17 @@ class There:
                 memo[id(value)] = type(value)(self.put(v, memo) for v in value)
             elif type(value) is dict:
                 memo[id(value)] = {k: self.put(v, memo) for k, v in value.items()}
+            elif isinstance(value, npc.Tensor):
+                memo[id(value)] = self.tensor(value.detach().numpy(), value.requires_grad)
+                memo[id(value)].grad = self.put(value.grad, memo)
             else:
                 memo[id(value)] = value
+                if hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType)):
+                    vars(value).update(self.put(vars(value), memo))
         return memo[id(value)]
+
+    def tensor(self, x: np.ndarray, requires_grad: bool = False) -> npc.Tensor:
+        return npc.Tensor._of(self.put(x)).requires_grad_(requires_grad)
 
     def get(self, value: Any) -> Any:
         """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's."""
@@ -44,11 +55,14 @@ class There:
         if isinstance(value, self.array_type):
             return value.get()
         if isinstance(value, npc.Tensor):
-            return self.get(value.detach()._data)
+            grad = None if value.grad is None else self.get(value.grad.detach()._data)
+            return {"data": self.get(value.detach()._data), "grad": grad, "flags": str((value.requires_grad, value.is_leaf))}
         if type(value) in (list, tuple):
             return type(value)(map(self.get, value))
         if type(value) is dict:
             return {k: self.get(v) for k, v in value.items()}
+        if type(value).__module__.startswith("tests.") and hasattr(value, "__dict__"):
+            return self.get(vars(value))
         return value
 
 
@@ -59,10 +73,12 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield There(device, device.library.ndarray)
         return
     made = InterpretedDevice()
+    made.number = 0
     for module in (cuda_device, cuda_backend):
         monkeypatch.setattr(module, "current_device", lambda: made)
         monkeypatch.setattr(module, "numbered_device", lambda number: made)
     monkeypatch.setitem(arrays.ARRAY_KINDS, DeviceArray, KIND)
+    monkeypatch.setitem(devices.KINDS, DeviceArray, CudaArrays(DeviceArray))
     yield There(made, DeviceArray)
 
 
@@ -79,7 +95,8 @@ def same(a: Any, b: Any, rtol: float = 1e-12) -> None:
     elif isinstance(b, (np.ndarray, np.generic)) and b.dtype.kind in "biufc":
         assert isinstance(a, (np.ndarray, np.generic)), (a, b)
         assert a.dtype == b.dtype and a.shape == b.shape, (a, b)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+        rounding = max(rtol, 8 * float(np.finfo(b.dtype).eps)) if b.dtype.kind in "fc" else 0
+        np.testing.assert_allclose(a, b, rtol=rounding, atol=rounding)
     elif isinstance(b, (float, complex)):
         assert type(a) is type(b) and a == pytest.approx(b, rel=rtol, nan_ok=True)
     else:

@@ -14,7 +14,7 @@ import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.tensor import Tensor
 from tests.backends import BACKENDS
-from tests.tracer.harness import compare_any, default_input, describe
+from tests.tracer.harness import Sample, compare_any, default_input, describe
 
 
 def leaf(x: Any, dtype: Any = None) -> Tensor:
@@ -59,6 +59,7 @@ def check(
             count(compiled, graphs, breaks)
 
         test.__name__, test.__doc__ = function.__name__, function.__doc__
+        test.sample = Sample(function, inputs)  # type: ignore[attr-defined]
         return test
 
     return decorate
@@ -171,7 +172,7 @@ def backward(result: Any) -> Exception | None:
     total: Any = None
     for k, part in enumerate(parts(result)):
         if isinstance(part, Tensor) and part.requires_grad and part.size:
-            weights = np.cos(np.arange(part.size) + k).reshape(part.shape).astype(part.dtype)
+            weights = npc.tensor(np.cos(np.arange(part.size) + k).reshape(part.shape).astype(part.dtype), device=part.device)
             total = (part * weights).sum() if total is None else total + (part * weights).sum()
     if total is not None:
         try:
