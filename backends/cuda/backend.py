@@ -69,13 +69,19 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
     if mode == "reduce-overhead":
         run = Replayed(graph, run).run
 
+    count = len(graph.inputs)
+
     def call(*args: Any) -> tuple[Any, ...]:
-        inputs, symbols = args[: len(graph.inputs)], args[len(graph.inputs) :]
-        remains = stays or any(map(device.is_array, inputs))
+        inputs, symbols = args[:count], args[count:]
         if graph.checks and may_not_return():
-            return by_numpy(remains)(*args)
+            return by_numpy(stays or any(map(device.is_array, inputs)))(*args)
         with device.use():
-            return run_there(inputs, symbols, remains, args)
+            if not inputs or not all(map(device.is_array, inputs)):
+                return run_there(inputs, symbols, stays or any(map(device.is_array, inputs)), args)
+            try:  # the way of most calls, which is to be short
+                return tuple(run(device, inputs, symbols))
+            except BadIndex:
+                return by_numpy(True)(*args)  # NumPy's own error
 
     def run_there(inputs: Sequence[Any], symbols: Sequence[Any], remains: bool, args: Sequence[Any]) -> tuple[Any, ...]:
         given = [move(device, x, n, k in written) for k, (x, n) in enumerate(zip(inputs, graph.inputs))]
