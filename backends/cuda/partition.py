@@ -15,6 +15,7 @@ from npcompile.backends.cuda.device import on_device as on_device
 from npcompile.backends.cuda.device import to_host as to_host
 from npcompile.backends.cuda.library import Call, by_library, call_for
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
+from npcompile.backends.cuda.products import is_small
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, users
@@ -40,7 +41,7 @@ def is_native_node(node: Node) -> bool:
             mode = node.params["mode"]
             return mode == "set" or (mode in SCATTERED and combines("add" if mode == "subtract" else mode, node.dtype))
         case "einsum":
-            return bool(node.inputs) and not is_product(node)
+            return bool(node.inputs) and (not is_product(node) or is_small(node))
     return node.op == "input" or node.op in LEAVES or node.op in MOVES
 
 
@@ -84,7 +85,7 @@ def views_of(graph: Graph) -> set[Node]:
     reading = users(graph.nodes)
     views: set[Node] = set()
     for n in reversed(graph.nodes):
-        is_read_so = all(is_product(u) or u in views for u in reading[n]) and n not in graph.results
+        is_read_so = all((is_product(u) and not is_native_node(u)) or u in views for u in reading[n]) and n not in graph.results
         if n.op in ("permute", "reshape") and is_read_so:
             views.add(n)
     for n in graph.nodes:

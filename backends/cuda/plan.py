@@ -10,6 +10,7 @@ import numpy as np
 
 from npcompile.backends.cuda.primitives import part_of
 from npcompile.backends.cuda.printer import Context, Nest, nest_of, print_map, print_turned_map
+from npcompile.backends.cuda.products import with_reductions
 from npcompile.backends.cuda.program import (
     Launch,
     NotPrintable,
@@ -81,7 +82,7 @@ def plan_kernel(kernel: Kernel, types: dict[str, np.dtype], symbols: Sequence[st
     context = Context(kernel, types, frozenset(symbols), on_device)
     statements = list(walk(kernel.body))
     if any(isinstance(s, Product) for s in statements):
-        raise NotPrintable(kernel.name)
+        return plan_rows(replace(context, kernel=with_reductions(kernel)))
     if kernel.is_serial:
         return plan_scatter(context)
     if any(isinstance(s, Columns) for s in statements):
@@ -100,8 +101,10 @@ def plan_map(context: Context) -> Plan:
 
     def launch_flat(values: Values) -> list[Launch]:
         total = number_of(nest.count, values)
-        block = min(MAP_WARPS * each, power_of_two(total))
-        return [Launch(flat, Tile(ceil_divide(total, block), block, warps=warps_for(block, each)))] if total else []
+        if not total:
+            return []
+        tile, *others = (flat_tile(total, n) for n in (each, each // 2, each * 2, each * 4))
+        return [Launch(flat, tile, others=tuple(others))]
 
     if len(nest.axes) < 2 or is_at_most(nest.axes[-1][1], NARROW):
         return Plan(context.kernel, launch_flat, [flat])
@@ -114,7 +117,10 @@ def plan_map(context: Context) -> Plan:
         columns, total = number_of(nest.axes[-1][1], values), number_of(nest.count, values)
         if columns <= NARROW:
             return launch_flat(values)
-        return [Launch(tiled, map_tile(total // columns, columns, each))] if total else []
+        if not total:
+            return []
+        tile, *others = (map_tile(total // columns, columns, n) for n in (each, each // 2, each * 2, each * 4))
+        return [Launch(tiled, tile, others=tuple(others))]
 
     is_fixed = not isinstance(nest.axes[-1][1], Dim)
     return Plan(context.kernel, launches, [tiled] if is_fixed else [tiled, flat])
@@ -141,6 +147,11 @@ def each_of(kernel: Kernel) -> int:
     """How many elements of a map a warp takes."""
     sizes = [s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Let) and s.op in EXPENSIVE]
     return EACH_EXPENSIVE.get(min(max(sizes, default=0), 8), EACH if not sizes else 128)
+
+
+def flat_tile(total: int, each: int) -> Tile:
+    block = min(MAP_WARPS * each, power_of_two(total))
+    return Tile(ceil_divide(total, block), block, warps=warps_for(block, each))
 
 
 def map_tile(rows: int, columns: int, each: int) -> Tile:

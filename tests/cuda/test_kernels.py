@@ -271,3 +271,20 @@ def test_gathers_and_indices_out_of_bounds() -> None:
     with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 9"):
         run(graph, data, np.array([0, 9, 0, 0]))
     np.testing.assert_array_equal(data, before)
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("sizes", [(9, 5, 12), (2, 30, 3)], ids=str)
+@pytest.mark.parametrize("stack", [(), (4,)], ids=str)
+def test_products_of_small_matrices(dtype: str, sizes: tuple[int, int, int], stack: tuple[int, ...]) -> None:
+    m, k, n = sizes
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((*stack, *s)).astype(dtype) for s in ((m, k), (k, n)))
+    builder = Builder()
+    nodes = [array(builder, *a.shape, dtype=a.dtype) for a in (x, y)]
+    axes = tuple(range(len(stack)))
+    i, j, inner = (len(stack) + p for p in range(3))
+    made = builder.apply("einsum", *nodes, inputs=((*axes, i, inner), (*axes, inner, j)), output=(*axes, i, j))
+    (got,), kernels = run(builder.finish([made]), x, y)
+    np.testing.assert_allclose(got, x @ y, rtol=1e-4 if dtype in "fF" else 1e-12, atol=1e-5 if dtype in "fF" else 1e-13)
+    assert len(kernels) == 1
