@@ -96,10 +96,13 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
             outputs = tuple(
                 fetch(device, x, meta, sizes, n.location) for x, meta, n in zip(results, graph.metas, graph.outputs, strict=True)
             )
-        for index, _ in graph.writes:
+        contents = []
+        for index in written:
             if not device.is_array(inputs[index]):
                 node = graph.inputs[index]
-                inputs[index][...] = fetch(device, given[index], node.meta.with_(boxed=True), sizes, node.location)
+                contents.append((index, fetch(device, given[index], node.meta.with_(boxed=True), sizes, node.location)))
+        for index, value in contents:  # when nothing can fail any more
+            inputs[index][...] = value
         return outputs
 
     seconds = {"schedule": time.perf_counter() - started}
@@ -115,11 +118,11 @@ def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) 
     def on_copies(*args: Any) -> tuple[Any, ...]:
         with device.use():
             copies = [to_host(device, x) if device.is_array(x) else x for x in args[:count]]
-            results = call(*copies, *args[count:])
-            for index, _ in graph.writes:
-                if device.is_array(args[index]):
-                    args[index][...] = on_device(device, copies[index])
-            return tuple(on_device(device, x) for x in results)
+            results = tuple(on_device(device, x) for x in call(*copies, *args[count:]))
+            written = [k for k, _ in graph.writes if device.is_array(args[k])]
+            for k, value in zip(written, [on_device(device, copies[k]) for k in written]):
+                args[k][...] = value
+            return results
 
     return on_copies
 

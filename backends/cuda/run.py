@@ -36,8 +36,9 @@ def numpy_runner(graph: Graph) -> Runner:
     def run(device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         copies = [to_host(device, x) for x in inputs]
         results = [on_device(device, x) for x in call(*copies, *symbols)]
-        for index, _ in graph.writes:
-            inputs[index][...] = on_device(device, copies[index])
+        contents = [(k, on_device(device, copies[k])) for k, _ in graph.writes]
+        for k, value in contents:  # when nothing can fail any more
+            inputs[k][...] = value
         return results
 
     return run

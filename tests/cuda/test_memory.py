@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import npcompile as npc
+from npcompile import devices
 from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda import memory
 from npcompile.backends.cuda.device import ForkedDevice, NoDevice, device_number, named_device
 from npcompile.backends.cuda.memory import Lifetime, plan_memory, retried
+from tests.cuda.numpy_library import StrictDevice
 
 
 @st.composite
@@ -167,3 +170,108 @@ def test_a_forked_child_is_told(two_devices: None, monkeypatch: pytest.MonkeyPat
 
 def fail() -> None:
     raise Runtime.CUDARuntimeError("cudaErrorInitializationError")
+
+
+# --- every allocation fails once
+
+
+class FailingDevice(StrictDevice):
+    """An allocation, counted from 0, fails: once, or from then on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.fails_at, self.goes_on = 0, -1, False
+
+    def fail(self, at: int, goes_on: bool) -> None:
+        self.count, self.fails_at, self.goes_on = 0, at, goes_on
+
+    def attempt(self, call: Callable[[], Any]) -> Any:
+        def counted() -> Any:
+            number, self.count = self.count, self.count + 1
+            if 0 <= self.fails_at <= number and (self.goes_on or number == self.fails_at):
+                raise MemoryError("no memory")
+            return call()
+
+        return retried(counted, lambda: None, lambda: "for 12 bytes")
+
+    def empty(self, *args: Any) -> Any:
+        return self.attempt(lambda: super(FailingDevice, self).empty(*args))
+
+    def zeros(self, *args: Any) -> Any:
+        return self.attempt(lambda: super(FailingDevice, self).zeros(*args))
+
+
+def shift(x: np.ndarray, y: np.ndarray) -> Any:
+    x += y.mean(0)
+    y[1:] = x[:-1] * 2
+    return x.sum(), y.T @ x
+
+
+def pick(x: np.ndarray, at: np.ndarray) -> Any:
+    x[at] = x[at] * 2
+    return np.sort(x, 0), np.cumsum(x, 1)
+
+
+def layer(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> Any:
+    return np.maximum(x @ w + b, 0).sum(0), np.linalg.inv(w.T @ w)
+
+
+def loop(x: np.ndarray) -> Any:
+    return npc.fori_loop(0, 2, lambda i, c: npc.cond(c.sum() > 0, lambda a: a @ a.T @ a + i, np.cos, c), x)
+
+
+Y = np.random.default_rng(0).standard_normal((12, 10))
+PROGRAMS: list[tuple[Callable[..., Any], list[np.ndarray]]] = [
+    (shift, [Y, Y[::-1] * 2]),
+    (pick, [Y, np.array([3, -1, 0])]),
+    (layer, [Y, Y[:10], Y[0]]),
+    (loop, [Y]),
+]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(("function", "arguments"), PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
+def test_every_allocation_fails(
+    function: Callable[..., Any], arguments: list[np.ndarray], goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right values, or MemoryError with arguments as they were; and the function works afterwards."""
+    device = FailingDevice()
+    monkeypatch.setattr(cuda_device, "current_device", lambda: device)
+    monkeypatch.setattr(devices, "_in_use", [])
+    expected = outcome(function, arguments)
+    compiled = npc.compile(function)
+    failures = 0
+    with npc.device("cuda"):
+        for number in range(200):
+            if goes_on:  # when it is compiled; else when it is known
+                compiled = npc.compile(function)
+            ours = [x.copy() for x in arguments]
+            device.fail(number, goes_on)
+            try:
+                got = compiled(*ours)
+            except MemoryError as error:
+                assert goes_on and "no memory for 12 bytes" in str(error)
+                is_same([ours], [arguments])
+            else:
+                is_same([got, ours], expected)
+            is_met = device.count > number
+            failures += is_met
+            device.fail(-1, False)
+            if goes_on or not is_met:
+                is_same(outcome(compiled, arguments), expected)
+            if not is_met:
+                break
+    assert failures > 4 and not is_met
+
+
+def outcome(function: Callable[..., Any], arguments: list[np.ndarray]) -> list[Any]:
+    given = [x.copy() for x in arguments]
+    return [function(*given), given]
+
+
+def is_same(got: Any, expected: Any) -> None:
+    if isinstance(expected, (list, tuple)):
+        for a, b in zip(got, expected, strict=True):
+            is_same(a, b)
+    else:
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
