@@ -25,7 +25,8 @@ from npcompile.tensor_core.meta import TensorMeta
 def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the current CUDA device. Takes NumPy arrays, which are moved there and back, or CuPy's.
 
-    `mode="reduce-overhead"` repeats launches as CUDA graphs where it can: see `graphs.py`.
+    `mode="reduce-overhead"` repeats launches as CUDA graphs where it can (`graphs.py`), "max-autotune" tries tiles
+    (`tuning.py`).
     Raises NoDevice. Floating-point errors are not seen on the device: where NumPy would raise one, NumPy runs.
     """
     return compile_for(graph, current_device(), mode=mode)
@@ -54,7 +55,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         return copying(on_host.call, graph, device) if remains else on_host.call
 
     def compile_piece(part: Graph) -> Runner:
-        made = Kernels(part)
+        made = Kernels(part, is_tuned=mode == "max-autotune")
         try:
             made.prepare()
         except NotPrintable:
@@ -63,7 +64,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         return made.run
 
     def compile_inside(part: Graph) -> CompiledGraph:
-        return compile_for(part, device)
+        return compile_for(part, device, mode=mode if mode == "max-autotune" else "default")
 
     run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)
     if mode == "reduce-overhead":

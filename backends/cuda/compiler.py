@@ -46,6 +46,7 @@ class Request:
     signature: tuple[tuple[str, str], ...]
     divisible: tuple[int, ...] = ()
     warps: int = 4
+    stages: int = 3
 
 
 @dataclass(frozen=True, slots=True)

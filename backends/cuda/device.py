@@ -17,6 +17,7 @@ import numpy as np
 from npcompile.backends.cuda import launch, memory, staging
 from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
 from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
+from npcompile.backends.cuda.tuning import time_with_cupy
 from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class Device(Protocol):
     """What compiled graphs need of a device. Its arrays have `shape`, `dtype` and `strides` as NumPy's."""
 
     library: Any  # NumPy's functions for its arrays
+    architecture: int  # 90 for sm_90
 
     def use(self) -> AbstractContextManager[Any]: ...  # the device that calls in the block are for
     def attempt(self, call: Callable[[], T]) -> T: ...  # again with more memory free; then MemoryError
@@ -55,6 +57,7 @@ class Device(Protocol):
     def references(self, arrays: Sequence[Any]) -> list[Any]: ...  # how many there are to each: to be compared
     def stream(self) -> int: ...  # the current one
     def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]: ...  # see graphs.py
+    def times(self, runs: Sequence[Callable[[], None]]) -> list[float]: ...  # of each, to be compared
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
 
 
@@ -177,6 +180,9 @@ class CupyDevice:
 
     def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
         return capture_with_cupy(self.library, run)
+
+    def times(self, runs: Sequence[Callable[[], None]]) -> list[float]:
+        return time_with_cupy(self.library, runs)
 
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)

@@ -72,6 +72,7 @@ class Tile:
     steps: int = 1
     warps: int = 4
     fold: int = 1
+    stages: int = 3  # loads of a loop that are on their way at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Launch:
     program: Program
     tile: Tile
     scratch: tuple[Scratch, ...] = ()
+    others: tuple[Tile, ...] = ()  # that would do as well: see tuning.py
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from npcompile.backends.cuda.partition import Runner, on_device, to_host
 from npcompile.backends.cuda.plan import plan_kernel
 from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
 from npcompile.backends.cuda.tile_printer import divided
+from npcompile.backends.cuda.tuning import tuned
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
@@ -134,6 +135,7 @@ class Kernels:
     prepared: dict[tuple[frozenset[int], frozenset[int]], Prepared] = field(default_factory=dict)
     recipes: dict[tuple, Recipe] = field(default_factory=dict)
     by_numpy: Runner | None = None  # where Triton refused a kernel
+    is_tuned: bool = False  # see tuning.py
 
     def prepare(self, strided: frozenset[int] = frozenset(), scalars: frozenset[int] = frozenset()) -> Prepared:
         """For inputs that are dense but `strided`, and 0-D ones passed by value but `scalars`, which are in memory."""
@@ -180,7 +182,8 @@ class Kernels:
             return results
         addresses = device.addresses(inputs)
         try:
-            recipe = recipe_for(self.prepare(frozenset(strided), frozenset(scalars)), device, addresses, sizes)
+            prepared = self.prepare(frozenset(strided), frozenset(scalars))
+            recipe = recipe_for(prepared, device, addresses, sizes, self.is_tuned and not strided & written)
         except CompileFailed as error:
             warnings.warn(f"a part of this program runs with NumPy: Triton refused a kernel. {error}", stacklevel=2)
             self.by_numpy = numpy_runner(graph)
@@ -205,7 +208,9 @@ def has_strides(array: Any, strides: Sequence[int]) -> bool:
     return not array.size or all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, strides))
 
 
-def recipe_for(prepared: Prepared, device: Device, addresses: Sequence[int | None], sizes: dict[str, int]) -> Recipe:
+def recipe_for(
+    prepared: Prepared, device: Device, addresses: Sequence[int | None], sizes: dict[str, int], is_tuned: bool = False
+) -> Recipe:
     """All that sizes and layouts decide, computed once. Raises CompileFailed."""
     outputs: dict[int, Callable[[], Any]] = {}
     rooms: dict[str, int] = {}  # bytes of each temporary
@@ -222,6 +227,8 @@ def recipe_for(prepared: Prepared, device: Device, addresses: Sequence[int | Non
             data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
             prepared.literals[b.name] = device.upload(data.copy())
     work = [(number, launch) for number, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
+    if is_tuned:
+        work = [(number, tune(prepared, device, launch, addresses, sizes, wide)) for number, launch in work]
     rooms |= {f"{number} {room.name}": room.bytes for number, launch in work for room in launch.scratch}
     scalars = list(dict.fromkeys(p.source for _, launch in work for p in launch.program.parameters if p.role == "scalar"))
 
@@ -245,6 +252,28 @@ def recipe_for(prepared: Prepared, device: Device, addresses: Sequence[int | Non
     arena = device.maker((size,), np.dtype(np.uint8), (1,)) if rooms else None
     parts = [(int(name), part) for name, _, part in (s.removeprefix("x").partition("_") for s in scalars)]
     return Recipe(parts, [outputs[k] for k in sorted(outputs)], arena, phases)
+
+
+def tune(
+    prepared: Prepared, device: Device, launch: Launch, addresses: Sequence[int | None], sizes: dict[str, int], wide: bool
+) -> Launch:
+    """The launch with its best tile. Inputs that are only read are the call's own, all else is memory of zeros."""
+    written = {f"x{k}" for k, _ in prepared.graph.writes}
+    sizes_of = {b.name: product(bind(b.shape, sizes)) * b.dtype.itemsize for b in prepared.buffers}
+    sizes_of |= {room.name: room.bytes for room in launch.scratch} | {"error": 4}
+    memory, held = {}, []
+    for p in launch.program.parameters:
+        if p.role == "buffer" and p.source.startswith("x") and p.source not in written:
+            memory[p.name] = addresses[int(p.source[1:])] or 0
+        elif p.is_pointer:
+            held.append(device.zeros(max(sizes_of[p.source or p.name], 1), np.dtype(np.uint8)))
+            memory[p.name] = device.address(held[-1])
+
+    def load(launches: Sequence[Launch]) -> list[Callable[..., None]]:
+        return launchers_for(prepared, device, launches, addresses, sizes, wide)
+
+    divisible = [is_divisible(p, addresses, sizes) for p in launch.program.parameters]
+    return tuned(device, launch, load, memory, sizes, wide, divisible)
 
 
 def lifetimes(work: Sequence[tuple[int, Launch]], rooms: dict[str, int]) -> list[Lifetime]:
@@ -293,6 +322,7 @@ def launchers_for(
                 signature(launch, wide_here),
                 divisible,
                 tile.warps,
+                tile.stages,
             )
     if missing:
         prepared.launchers.update(zip(missing, device.load(list(missing.values()))))

@@ -28,7 +28,12 @@ def compile_one(request: dict[str, Any]) -> dict[str, Any]:
     made = triton.compile(
         ASTSource(namespace[name], dict(request["signature"]), {}, attributes),
         target=GPUTarget("cuda", request["architecture"], 32),
-        options={"num_warps": request["warps"], "enable_fp_fusion": False, "enable_reflect_ftz": False},
+        options={
+            "num_warps": request["warps"],
+            "num_stages": request["stages"],
+            "enable_fp_fusion": False,
+            "enable_reflect_ftz": False,
+        },
     )
     metadata = made.metadata
     assert not getattr(metadata, "global_scratch_size", 0), "the kernel wants scratch memory"

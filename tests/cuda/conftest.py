@@ -10,7 +10,7 @@ collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
     collect_ignore += [
         f"test_{name}.py"
-        for name in ("primitives", "random_graphs", "kernels", "programs", "compile", "device", "workers", "graphs")
+        for name in ("primitives", "random_graphs", "kernels", "programs", "compile", "device", "workers", "graphs", "tuning")
     ]
 
 

@@ -101,6 +101,7 @@ class InterpretedDevice:
     """See npcompile.backends.cuda.device.Device."""
 
     library = np
+    architecture = 90
 
     def __init__(self) -> None:
         self.requests: list[Request] = []  # everything that was loaded
@@ -160,6 +161,9 @@ class InterpretedDevice:
 
     def stream(self) -> int:
         return 0
+
+    def times(self, runs: Sequence[Callable[[], None]]) -> list[float]:
+        return [float(k) for k, run in enumerate(runs) if run() is None]  # all are run, and the first is the best
 
     def do(self, action: Callable[[], None]) -> None:
         """What a device does later: now, or in each run of a recording."""
