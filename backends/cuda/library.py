@@ -75,10 +75,9 @@ def product(library: Any, a: Array, b: Array, **_: Any) -> Array:
     return library.matmul(a, b)
 
 
-ELEMENTWISE = {  # without a form in Triton; other operands, or other functions, have values of CuPy's own at some points
-    "c": {"exp", "log", "sqrt", "sin", "cos", "sinh", "cosh", "tanh", "isfinite", "isinf"},
-    "other": {"gcd", "lcm"},
-}
+# Without a form in Triton. CuPy's other functions have values of their own at some points: complex ones where a part is zero,
+# infinite or NaN, lcm where it overflows.
+ELEMENTWISE = {"c": {"isfinite", "isinf"}, "other": {"gcd"}}
 
 
 def elementwise(name: str) -> Call:

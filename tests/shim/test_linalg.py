@@ -193,7 +193,8 @@ def test_writes_before_the_error_stay(x):
     x *= 2
 
 
-@check_program(positive_definite("d")[0], graphs=1, breaks=0)
+# Vectors are unique up to their sign, and cuSOLVER's is not always LAPACK's.
+@check_program(positive_definite("d")[0], graphs=1, breaks=0, backends=HOST_BACKENDS)
 def test_named_tuples(x):
     u, s, vh = np.linalg.svd(x)
     result = np.linalg.eigh(x)
@@ -202,7 +203,7 @@ def test_named_tuples(x):
     return result, values, u * s[:, None] @ vh, len(slog), slog[:1], slog + (1,), isinstance(slog, tuple), type(slog), [*slog]
 
 
-@check_program(positive_definite("d")[0, 0], graphs=1, breaks=0)
+@check_program(positive_definite("d")[0, 0], graphs=1, breaks=0, backends=HOST_BACKENDS)
 def test_named_tuple_stays_one_object(x):
     result = np.linalg.qr(x)
     return result, [result], result.Q @ result.R
@@ -238,7 +239,7 @@ def test_pseudo_inverse(x, y):
     return np.linalg.pinv(y), np.linalg.pinv(x, hermitian=True), np.linalg.pinv(y, rcond=0.3)
 
 
-@check_program(positive_definite("d")[0, 0], graphs=1, breaks=0)
+@check_program(positive_definite("d")[0, 0], graphs=1, breaks=0, backends=HOST_BACKENDS)
 def test_hermitian_svd(x):
     return np.linalg.svd(x, hermitian=True), np.linalg.svd(x, compute_uv=False, hermitian=True), np.linalg.matrix_rank(x)
 
@@ -248,7 +249,7 @@ def test_tensorsolve(x, y):
     return np.linalg.tensorsolve(x, y)
 
 
-@check_program(lambda round: numbers((3 + 2 * round, 3 + 2 * round), "d", round), rounds=4, graphs=2)
+@check_program(lambda round: numbers((3 + 2 * round, 3 + 2 * round), "d", round), rounds=4, graphs=2, backends=HOST_BACKENDS)
 def test_other_sizes(x):
     q, r = np.linalg.qr(x[:, 1:])
     return np.linalg.inv(x) + 1, np.linalg.svd(x[1:], full_matrices=False), q @ r, np.linalg.eigvalsh(x), np.linalg.slogdet(x)

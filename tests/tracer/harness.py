@@ -70,7 +70,7 @@ def check(
                 given = Sample(function, inputs).arguments(round)
                 theirs = run(function, function, clone(given))
                 ours = run(compiled, function, clone(given))
-                same_outcome(ours, theirs, ulp)
+                same_outcome(ours, theirs, ulp if backend != "cuda" else 64 * ulp)  # sums in another order, other libraries
             known = compiled_function(compiled)
             if graphs is not None:
                 assert known is not None and len(known.graphs) == graphs, describe(known)
