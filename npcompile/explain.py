@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.transforms.partition import Split
@@ -28,6 +29,7 @@ class Explanation:
     seconds: dict[str, float] = field(default_factory=dict)  # per phase, summed over the graphs
     result: Any = None  # what the call returned
     gradients: tuple[Split, ...] = ()  # of graphs with gradients: forward and backward graph, what is saved
+    transfers: tuple[Transfer, ...] = ()  # copies between host and device that the call made, in order
 
     def __str__(self) -> str:
         summary = f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'break')}"
@@ -40,6 +42,9 @@ class Explanation:
         lines += [f"break: {b}" for b in self.breaks]
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
+        if self.transfers:
+            lines.append(counted(len(self.transfers), "transfer"))
+            lines += [f"    {t}" for t in self.transfers]
         lines.append(f"kernels: {', '.join(self.kernels) or 'none'}")
         lines.append("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in self.seconds.items()))
         return "\n".join(lines)
@@ -51,6 +56,8 @@ def counted(number: int, noun: str) -> str:
 
 def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     """A function that calls `function` compiled from scratch and tells what was captured.
+
+    Where arrays are on a device, or `npcompile.device` moves them there, it also lists the copies between host and device.
 
     `function` may be plain or already compiled; its options are kept, what it has compiled is left alone. The call
     itself happens once, with its effects.
@@ -64,16 +71,17 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     fresh = compile(function if known is None else known.user, **options)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        result = fresh(*args, **kwargs)
+        with recorded() as transfers:
+            result = fresh(*args, **kwargs)
         compiled = compiled_function(fresh)
         if compiled is None:
             return Explanation(fresh.__qualname__, (), (), (), (), (), (), (), {}, result)
-        return account(compiled, result)
+        return account(compiled, result, transfers)
 
     return run
 
 
-def account(compiled: CompiledFunction, result: Any) -> Explanation:
+def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfer] = ()) -> Explanation:
     variants = [v for point in compiled.points.values() for v in reversed(point.variants)]
     seconds: dict[str, float] = {}
     for variant in variants:
@@ -96,6 +104,7 @@ def account(compiled: CompiledFunction, result: Any) -> Explanation:
         seconds,
         result,
         tuple(compiled.splits),
+        tuple(transfers),
     )
 
 

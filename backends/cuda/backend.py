@@ -50,6 +50,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
     kernels: list[Kernels] = []
     written = {index for index, _ in graph.writes}
     on_host = compile_eager(graph, ())
+    uses = [first_use(graph, n) for n in graph.inputs]
 
     def by_numpy(remains: bool) -> Callable[..., tuple[Any, ...]]:
         return copying(on_host.call, graph, device) if remains else on_host.call
@@ -85,7 +86,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
                 return by_numpy(True)(*args)  # NumPy's own error
 
     def run_there(inputs: Sequence[Any], symbols: Sequence[Any], remains: bool, args: Sequence[Any]) -> tuple[Any, ...]:
-        given = [move(device, x, n, k in written) for k, (x, n) in enumerate(zip(inputs, graph.inputs))]
+        given = [move(device, x, n, k in written, uses[k]) for k, (x, n) in enumerate(zip(inputs, graph.inputs))]
         try:
             results = run(device, given, symbols)
         except BadIndex:
@@ -101,7 +102,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         for index in written:
             if not device.is_array(inputs[index]):
                 node = graph.inputs[index]
-                contents.append((index, fetch(device, given[index], node.meta.with_(boxed=True), sizes, node.location)))
+                contents.append((index, fetch(device, given[index], node.meta.with_(boxed=True), sizes, uses[index])))
         for index, value in contents:  # when nothing can fail any more
             inputs[index][...] = value
         return outputs
@@ -128,7 +129,12 @@ def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) 
     return on_copies
 
 
-def move(device: Device, value: Any, node: Node, is_written: bool) -> Any:
+def first_use(graph: Graph, node: Node) -> Location | None:
+    """The user's line that first needs an input."""
+    return next((n.location for n in graph.nodes if node in n.inputs), None)
+
+
+def move(device: Device, value: Any, node: Node, is_written: bool, location: Location | None = None) -> Any:
     """An input on the device: a dense array in the memory order that its meta has. What is 0-D and only read stays."""
     if device.is_array(value):
         return value
@@ -137,7 +143,7 @@ def move(device: Device, value: Any, node: Node, is_written: bool) -> Any:
         return array
     order = memory_order(node.meta)
     dense = np.ascontiguousarray(array.transpose(order)).reshape([array.shape[a] for a in order])
-    note(True, dense.nbytes, node.location)
+    note(True, dense.nbytes, location)
     return device.upload(dense.transpose(np.argsort(order)))
 
 

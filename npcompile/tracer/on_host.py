@@ -94,6 +94,13 @@ def as_numpy(array: Any, boxed: bool = True) -> Any:
     return host if boxed else host[()]
 
 
+def decided(condition: Any, location: Location) -> bool:
+    """What an array decides: the host waits for it."""
+    if array_kind(type(condition)) is not None:
+        note(False, condition.nbytes, location)
+    return bool(condition)
+
+
 def leaving(result: Any, place: Place) -> Any:
     """The result of a call, with what native code made moved to the device."""
     visit = Visit(None, place)

@@ -31,7 +31,7 @@ from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import Emitter, parameter_name
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions import PLAIN_ITERATORS
-from npcompile.tracer.on_host import Place, Touched, leaving, natively
+from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
@@ -616,8 +616,11 @@ class Ending:
                     self.next_item(index, text(iterator))
             case NextItem(index, iterator):
                 self.next_item(index, text(iterator))
-            case Branch(condition, if_true, if_false):
-                test = f"{'not ' if condition.negated else ''}{text(condition.array)}"
+            case Branch(condition, if_true, if_false, reason):
+                test = text(condition.array)
+                if self.capture.place is not None:
+                    test = f"{self.emitter.name_constant(decided)}({test}, {self.emitter.name_constant(reason.location)})"
+                test = f"{'not ' if condition.negated else ''}{test}"
                 self.arm(f"if {test}:", *if_true)
                 lines.append(self.arm_text(*if_false)[-1])
 

@@ -102,6 +102,7 @@ class InterpretedDevice:
 
     library = np
     architecture = 90
+    number = 0
 
     def __init__(self) -> None:
         self.requests: list[Request] = []  # everything that was loaded
@@ -123,6 +124,7 @@ class InterpretedDevice:
         memory = np.full(size + 64, 0xA5, np.uint8)  # what is not written shows
         aligned = memory[-memory.ctypes.data % 16 :]
         made = np.ndarray(tuple(shape), dtype, aligned, strides=tuple(strides)).view(DeviceArray)
+        made.number = self.number
         if CAPTURING.flags is not None:
             self.held.append(made)  # its address is in the recording
         return made

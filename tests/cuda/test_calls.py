@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cuda.arrays import array_kind
+from npcompile.backends.eager import compile_eager
 from npcompile.compiler import compiled_function
 from tests.backends import NO_DEVICE
 from tests.cuda.interpreted import DeviceArray
@@ -167,3 +169,320 @@ def test_samples_on_tensors(name: str, there: There) -> None:  # noqa: F811
         same(there.get([found, ours]), there.get([expected, theirs]), rtol=1e-10)
         assert repr(tensor_harness.backward(found)) == repr(tensor_harness.backward(expected))
         same(there.get([found, ours]), there.get([expected, theirs]), rtol=1e-10)
+
+
+# --- what is given, and what comes back
+
+
+def test_results_come_back_as_what_came_in(there: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x, y: (x + y, x.sum(), x, y, x.T))
+    x, y = there.put(X), X + 1
+    total, s, x2, y2, view = f(x, y)
+    assert type(total) is type(s) is type(view) is there.array_type and x2 is x and y2 is y
+    assert view.strides == x.strides[::-1]
+    assert all(type(r) in (np.ndarray, np.float64) for r in f(X, y)[:2])
+    same(there.get([total, s, view]), [X + y, X.sum(), X.T])
+    with npc.device("cpu"):  # where the arrays are decides
+        assert type(f(x, y)[0]) is there.array_type
+
+
+def test_arguments_are_changed_where_they_are(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x, y, rows):
+        x[1:] += y[1:]
+        np.multiply(x, 2, out=y)
+        rows[0] = x[0].sum()
+        return x[::2]
+
+    for _ in range(2):
+        ours, theirs = there.put([X.copy(), X + 1, X[:, 0].copy()]), [X.copy(), X + 1, X[:, 0].copy()]
+        ours[1] = there.get(ours[1]).copy()  # one of NumPy's among them
+        got, expected = f(*ours), f.__npcompile_original__(*theirs)
+        same(there.get([got, *ours]), [expected, *theirs])
+        got[...] = 0
+        same(there.get(ours[0])[::2], expected * 0)
+    assert len(compiled_function(f).graphs) == 1
+
+
+def test_arguments_that_overlap(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x, y):
+        x += 1
+        return y * 2
+
+    base = there.put(np.arange(10.0))
+    same(there.get(f(base[2:6], base[4:8])), (np.arange(4.0, 8) + [1, 1, 0, 0]) * 2)
+    same(there.get(f(base[:2], base[4:8])), (np.arange(4.0, 8) + [1, 1, 0, 0]) * 2)
+    same(there.get(base), np.arange(10.0) + [1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
+
+
+def test_another_size_and_another_call(there: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x: np.tanh(x) + 1)
+    for n in (3, 4, 5, 6):
+        for _ in range(2):
+            same(there.get(f(there.put(X[:n]))), np.tanh(X[:n]) + 1)
+    same(there.get(f(there.put(X).T)), np.tanh(X.T) + 1)
+    assert len(compiled_function(f).graphs) <= 3
+
+
+def test_scalars_are_nobodys_to_change(there: There) -> None:  # noqa: F811
+    total = npc.compile(lambda x: x.sum())
+
+    @npc.compile
+    def f(s):
+        t = s
+        s += 1
+        return s, t
+
+    s = total(there.put(X))
+    same(there.get([*f(s), s]), [X.sum() + 1, X.sum(), X.sum()])
+    box = there.put(np.array(2.0))  # an array of no dimensions, which is one
+    same(there.get([*f(box), box]), [np.array(3.0)] * 3)
+
+
+class Model:
+    def __init__(self, w: Any):
+        self.w = w
+
+    def __call__(self, x: Any) -> Any:
+        return np.tanh(x @ self.w)
+
+
+def test_arrays_in_objects_and_closures(there: There) -> None:  # noqa: F811
+    w, b = there.put(X.T.copy()), there.put(X[0, 0] + np.zeros(12))
+    model = Model(w)
+    call = npc.compile(model)
+    f = npc.compile(lambda parts: {"sum": call(parts["x"][0]) + b})
+    same(there.get(f({"x": [there.put(X)]})), {"sum": np.tanh(X @ X.T) + X[0, 0]})
+    model.w = there.put(X.T * 2)
+    same(there.get(call(there.put(X))), np.tanh(X @ (X.T * 2)))
+
+
+def test_an_index_out_of_bounds(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x, i):
+        x += 1
+        return x[i]
+
+    x = there.put(X)
+    with pytest.raises(IndexError, match="index 12 is out of bounds for axis 0 with size 12"):
+        f(x, there.put(np.array([0, 12])))
+    same(there.get(x), X + 1)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        npc.compile(lambda x: 1 / (x * 0))(x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "cuda", lambda graph, examples: compile_eager(graph, examples).call])
+def test_other_backends(backend: Any, there: There) -> None:  # noqa: F811
+    x = there.put(X)
+    result = npc.compile(lambda x: np.add(x, 1, out=x) * 2, backend=backend)(x)
+    assert type(result) is there.array_type
+    same(there.get([result, x]), [(X + 1) * 2, X + 1])
+
+
+def test_devices_do_not_meet(there: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x, y: x + y)
+    there.require_second()
+    with pytest.raises(RuntimeError, match=r'is on "cuda.*", and . on "cuda.*Move one of them'):
+        f(there.put(X), there.second.put(X))
+    x, y = there.second.put(X), there.second.put(X + 1)
+    result = f(x, y)
+    assert array_kind(type(result)).number(result) == 1
+    with pytest.raises(RuntimeError, match='is a Tensor on "cpu", and it meets arrays on "cuda"'):
+        npc.compile(npc.wrap_numpy(lambda x, y: x + y))(there.tensor(X), npc.tensor(X))
+    same(there.get((f(there.tensor(X), npc.tensor(2.0)))._data), X + 2)
+
+
+def test_a_device_by_number(there: There) -> None:  # noqa: F811
+    there.require_second()
+    f = npc.compile(lambda x: x * 2)
+    with npc.device("cuda:1"):
+        result = f(X)
+    assert type(result) is np.ndarray
+    same(result, X * 2)
+    with pytest.raises(ValueError, match="unknown device 'gpu'"), npc.device("gpu"):
+        pass
+
+
+# --- breaks
+
+
+def test_native_code_sees_numpys_arrays(there: There) -> None:  # noqa: F811
+    seen: list[Any] = []
+
+    @npc.disable
+    def look(*values: Any) -> None:
+        seen.extend([*values, type(values[2][0])])
+
+    @npc.compile
+    def f(x, w):
+        y = np.sin(x)
+        s = y.sum()
+        look(y, s, [x], 3)
+        z = y * s + w
+        w[0] = 1
+        return z, s, y
+
+    for _ in range(2):
+        x, w = there.put(X), np.ones(9)
+        z, s, y = f(x, w)
+        assert [type(v) for v in seen[:4]] == [np.ndarray, np.float64, list, int] and seen[4] is np.ndarray
+        assert seen[2][0] is x  # the list is the user's
+        assert type(z) is type(s) is type(y) is there.array_type and array_kind(type(w)) is None
+        same(seen[0], np.sin(X))
+        same(there.get([z, s, y]), [np.sin(X) * np.sin(X).sum() + 1, np.sin(X).sum(), np.sin(X)])
+        seen.clear()
+    assert len(compiled_function(f).graphs) == 2
+
+
+def test_what_native_code_changes_is_changed_on_the_device(there: There) -> None:  # noqa: F811
+    @npc.disable
+    def change(rows: Any, parts: dict[str, Any]) -> Any:
+        rows[0] = 7
+        parts["new"] = rows[1:3]
+        parts["x"][1, 1] = 8
+        return rows[::2], rows.sum(axis=1)
+
+    @npc.compile
+    def f(x):
+        parts = {"x": x}
+        y = x * 2
+        view, sums = change(x, parts)
+        view[1] = 9
+        parts["new"][0, 0] = 10
+        return x + y, view, sums * 2, parts["new"]
+
+    x, theirs = there.put(X), X.copy()
+    expected = f.__npcompile_original__(theirs)
+    got = f(x)
+    assert all(type(v) is there.array_type for v in got)
+    same(there.get([list(got), x]), [list(expected), theirs])
+    if there.array_type is DeviceArray:
+        compare_aliasing(there.get(got), expected, [there.get(x)], [theirs])
+
+
+def test_what_native_code_raises_leaves_its_changes(there: There) -> None:  # noqa: F811
+    @npc.disable
+    def change(x: Any) -> None:
+        x += 1
+        raise KeyError("changed")
+
+    @npc.compile
+    def f(x):
+        x *= 2
+        try:
+            change(x)
+        except KeyError:
+            x -= 3
+        return x + 1
+
+    x = there.put(X)
+    same(there.get([f(x), x]), [X * 2 - 1, X * 2 - 2])
+
+
+def test_what_native_code_makes_comes_back_on_the_device(there: There) -> None:  # noqa: F811
+    @npc.disable
+    def made(x: Any) -> Any:
+        return np.cumsum(x, axis=0), [x.max()], "text"
+
+    result = npc.compile(lambda x: made(x * 2))(there.put(X))
+    assert type(result[0]) is there.array_type
+    same(there.get(result), (np.cumsum(X * 2, axis=0), [(X * 2).max()], "text"))
+    f = npc.compile(lambda x: (made(x)[0], x + 1))
+    assert all(type(v) is there.array_type for v in f(there.put(X)))
+
+
+def test_a_loop_with_a_break(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x):
+        n = 0
+        while True:
+            x = 0.5 * (x + 2 / x)
+            n += 1
+            if np.abs(x * x - 2).max() < 1e-12:
+                break
+        total = x[0] * 0
+        for row in x:
+            npc.graph_break()
+            total += row
+        return x, n, total
+
+    x = np.abs(X) + 0.5
+    theirs = f.__npcompile_original__(x)
+    for _ in range(2):
+        same(there.get(f(there.put(x))), theirs)
+
+
+def inner(x: Any, k: Any) -> Any:
+    print("", end="")
+    return x * k, x.sum()
+
+
+def test_a_function_with_a_break_is_called(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x):
+        y, s = inner(x + 1, 2)
+        return y - s, s
+
+    got = f(there.put(X))
+    assert all(type(v) is there.array_type for v in got)
+    same(there.get(got), ((X + 1) * 2 - (X + 1).sum(), (X + 1).sum()))
+
+
+def test_tensors_at_a_break(there: There) -> None:  # noqa: F811
+    @npc.compile
+    @npc.wrap_numpy
+    def f(x, y):
+        a = np.sin(x)
+        print("", end="")
+        return a * y
+
+    result = f(there.tensor(X), there.tensor(X + 1))
+    assert result.device == "cuda"
+    same(there.get(result._data), np.sin(X) * (X + 1))
+    x = there.tensor(X, requires_grad=True)
+    with pytest.raises(RuntimeError, match="lost their gradient at a graph break"):
+        f(x, there.tensor(X)).sum().backward()
+
+    def g(x: Any) -> Any:
+        y = x * 2
+        assert y.device == "cuda" and "Tensor" in repr(y)
+        return y * y
+
+    result = npc.compile(g)(x)
+    result.sum().backward()
+    same(there.get(x.grad._data), 8 * X)
+
+
+def test_arrays_of_tensors_leave_as_numpys(there: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x):
+        a = x.numpy()
+        a += 1
+        return a, a.sum(), x * 2
+
+    x = there.tensor(X)
+    a, s, y = f(x)
+    assert type(a) is np.ndarray and type(s) is np.float64 and y.device == "cuda"
+    same([a, s, there.get(y._data)], [X + 1, (X + 1).sum(), X * 2])
+
+
+def test_explain_counts_the_copies(there: There) -> None:  # noqa: F811
+    def f(x, w):
+        y = x + w
+        print("", y.sum(), end="")
+        return y * w
+
+    found = npc.explain(f)(there.put(X), X)
+    first = f.__code__.co_firstlineno
+    assert [(t.to_device, t.nbytes, t.location.line - first) for t in found.transfers] == [
+        (True, X.nbytes, 1),
+        (False, 8, 2),
+        (True, X.nbytes, 3),
+    ]
+    assert "3 transfers" in str(found) and f"{X.nbytes} bytes to the device (test_calls.py:{first + 1})" in str(found)
+    assert not npc.explain(lambda x: x + 1)(there.put(X)).transfers
+    with npc.device("cuda"):
+        found = npc.explain(lambda x: x + 1)(X)
+    assert [t.to_device for t in found.transfers] == [True, False]
+    assert not npc.explain(lambda x: x + 1)(X).transfers

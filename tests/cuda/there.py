@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile import devices as npc_devices
 from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import device as cuda_device
@@ -24,6 +25,14 @@ class There:
 
     def __init__(self, device: Any, array_type: type):
         self.device, self.array_type = device, array_type
+
+    @property
+    def second(self) -> There:
+        return There(cuda_device.numbered_device(1), self.array_type)
+
+    def require_second(self) -> None:
+        if self.array_type is not DeviceArray and cuda_device.device_count() < 2:
+            pytest.skip("this machine has one CUDA device")
 
     def put(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
         """The value with arrays of the device for NumPy's, of the same strides. One array given twice stays one."""
@@ -72,14 +81,15 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         device = cuda_device.current_device()
         yield There(device, device.library.ndarray)
         return
-    made = InterpretedDevice()
-    made.number = 0
+    monkeypatch.setattr(npc_devices, "_in_use", [])
+    devices_there = [InterpretedDevice(), InterpretedDevice()]
+    devices_there[1].number = 1
     for module in (cuda_device, cuda_backend):
-        monkeypatch.setattr(module, "current_device", lambda: made)
-        monkeypatch.setattr(module, "numbered_device", lambda number: made)
+        monkeypatch.setattr(module, "current_device", lambda: devices_there[0])
+        monkeypatch.setattr(module, "numbered_device", devices_there.__getitem__)
     monkeypatch.setitem(arrays.ARRAY_KINDS, DeviceArray, KIND)
     monkeypatch.setitem(devices.KINDS, DeviceArray, CudaArrays(DeviceArray))
-    yield There(made, DeviceArray)
+    yield There(devices_there[0], DeviceArray)
 
 
 def same(a: Any, b: Any, rtol: float = 1e-12) -> None:
