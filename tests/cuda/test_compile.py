@@ -17,8 +17,9 @@ from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.op import OPS
+from tests.cuda.corpus import form_requests, requests_of, sample_requests
 from tests.cuda.interpreted import InterpretedDevice
-from tests.cuda.test_kernels import array, softmax
+from tests.cuda.test_kernels import array
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
 
@@ -51,20 +52,24 @@ def compiled(graph: Graph, *arrays: np.ndarray) -> list[Binary]:
     return device.binaries
 
 
-def test_forms_of_kernels() -> None:
-    builder = Builder()
-    x = array(builder, 130, 1000, dtype=np.dtype(np.float32))
-    results = [softmax(builder, x), builder.apply("sin", builder.apply("permute", x, axes=(1, 0)))]
-    results += [builder.apply("reduce", x, reducer=r, axes=a) for r in ("add", "maximum") for a in ((0,), (1,), (0, 1))]
-    results += [builder.apply("arg_reduce", x, which="max", axis=a) for a in (0, 1)]
-    results += [builder.apply("scan", x, reducer="add", axis=a) for a in (0, 1)]
-    made = compiled(builder.finish(results), np.zeros((130, 1000), np.float32))
-    assert len(made) >= 7
+ARCHITECTURES = pytest.mark.parametrize("architecture", [80, 90])
+
+
+@ARCHITECTURES
+def test_forms_of_kernels(architecture: int) -> None:
+    made = compile_all(form_requests(), architecture)
     assert all(b.cubin[:4] == b"\x7fELF" and b.hidden == 2 and b.shared < 48 * 1024 for b in made)
 
 
+@ARCHITECTURES
+def test_sample_programs(architecture: int) -> None:
+    made = compile_all(sample_requests(), architecture)
+    assert len(made) > 100 and all(b.cubin[:4] == b"\x7fELF" for b in made)
+
+
+@ARCHITECTURES
 @pytest.mark.parametrize("dtype", [np.dtype(c) for c in "?bhilBHILefdFD"], ids=lambda d: d.name)
-def test_every_primitive(dtype: np.dtype) -> None:
+def test_every_primitive(dtype: np.dtype, architecture: int) -> None:
     builder = Builder()
     x, y = (builder.input(TensorMeta((64,), dtype)) for _ in range(2))
     results = []
@@ -76,8 +81,7 @@ def test_every_primitive(dtype: np.dtype) -> None:
                 continue
             results += [node] if is_native(node) else []
     results += [builder.apply("cast", x, dtype=np.dtype(c)) for c in "?bhilBHILefdFD"]
-    zeros = np.zeros(64, dtype)
-    assert compiled(builder.finish(results), zeros, zeros)
+    assert compile_all(requests_of(builder.finish(results)), architecture)
 
 
 def test_second_time_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
