@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.registry import find_backend
-from npcompile.compiler import caller, make_entry, original
+import numpy as np
+
+from npcompile import trees
+from npcompile.backends.registry import FloatingPointSignal, find_backend
+from npcompile.compiler import caller, compiled_function, make_entry, original
 from npcompile.devices import placed
+from npcompile.eager_transforms import EAGER, NotPossible, examples
+from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tensor_core.tensor import Tensor, no_grad
 from npcompile.tracer.point import GraphBreakError, Options
 from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
@@ -25,6 +32,8 @@ class TransformedFunction(Transform):
     """What the functions below return: call it as the function it was made of."""
 
     _entry: Callable[..., Any] | None = field(default=None, repr=False)
+    _unchecked: TransformedFunction | None = field(default=None, repr=False)
+    _eager: set[Any] = field(default_factory=set, repr=False)  # signatures that are no one graph
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function, updated=())
@@ -33,46 +42,87 @@ class TransformedFunction(Transform):
         entry = self._entry
         if entry is None:
             entry = self._entry = self._compile()
+        elif self._eager and signature(args) in self._eager:
+            return EAGER[self.kind](self.function, self.options, args, kwargs)
         try:
             return entry(*args, **kwargs)
         except GraphBreakError as error:
-            raised = self._own_error(args, kwargs)
-            if raised is None:
-                raise
-            raise raised from error
-
-    def _own_error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-        """What the function raises by itself for these arguments: capture, which never raises, ended there."""
-        plain = PLAIN_ARGUMENTS.get(self.kind)
-        try:
-            if plain is not None:
-                self.function(*plain(args), **kwargs)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is the user's)
-            return error
-        return None
+            return self._without_capture(error, args, kwargs)
 
     def _compile(self) -> Callable[..., Any]:
-        within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options), self.function, updated=())
+        within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options, self), self.function, updated=())
         return make_entry(caller(within), Options(placed(find_backend("cpu")), fullgraph=True))
 
+    def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result on eager Tensors; else what the function raises by itself, or why it was not captured."""
+        eager = EAGER.get(self.kind)
+        if eager is not None and DATA_DECIDES in str(error):
+            try:
+                result = eager(self.function, self.options, args, kwargs)
+                self._eager.add(signature(args))
+                return result
+            except Exception as found:  # noqa: BLE001  (with Tensors in place of arrays it may be another error: asked below)
+                error.__cause__ = found
+        with suppress(NotPossible):
+            self._run_plainly(args, kwargs)
+        raise error
 
-# kind -> the arguments of the function itself, from those of the transformed one
-PLAIN_ARGUMENTS: dict[str, Callable[[tuple[Any, ...]], Sequence[Any]]] = {
-    "grad": lambda args: args,
-    "value_and_grad": lambda args: args,
-    "jacobian": lambda args: args,
-    "plain": lambda args: args,
-    "checkpoint": lambda args: args,
-    "jvp": lambda args: args[0],
-    "pullback": lambda args: args[1:],
+    def _run_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Call the function on copies of its arguments: it raises its own errors, and warns on its own lines."""
+        copies = copied((args, kwargs))
+        for given in PLAIN_ARGUMENTS[self.kind](self.options, copies[0]):
+            with no_grad():
+                self.function(*given, **copies[1])
+
+    def _report(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a program that met a floating-point error, or a branch that it did not expect."""
+        if self.kind in ("plain", "checkpoint"):
+            return self.function(*args, **kwargs)
+        known = None if self._entry is None else compiled_function(self._entry)
+        if known is None or not any(graph.writes for graph, _ in known.graphs):  # it would write a second time
+            self._run_plainly(args, kwargs)
+        if self._unchecked is None:
+            self._unchecked = TransformedFunction(self.kind, self.function, self.options | {"unchecked": True})
+        return self._unchecked(*args, **kwargs)
+
+
+DATA_DECIDES = "branch on array data"
+
+# kind -> the calls of the function itself that a call of the transformed one stands for.
+PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any]]]] = {
+    **dict.fromkeys(("grad", "value_and_grad", "jacobian", "plain", "checkpoint"), lambda options, args: [args]),
+    "jvp": lambda options, args: [args[0]],
+    "pullback": lambda options, args: [args[1:]],
+    "vmap": lambda options, args: examples(options["in_axes"], args),
+    "custom_gradient": lambda options, args: [args],
 }
 
 
+def signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Types of the arguments, dtypes and numbers of dimensions: what decides that a program is no one graph."""
+    leaves, treedef = trees.flatten(args)
+    return treedef, *((type(x), getattr(x, "dtype", None), np.ndim(x)) for x in leaves)
+
+
+def copied(tree: Any) -> Any:
+    leaves, treedef = trees.flatten(tree)
+    return treedef.unflatten(
+        [np.copy(x, "K") if isinstance(x, np.ndarray) else x.clone() if isinstance(x, Tensor) else x for x in leaves]
+    )
+
+
+@dataclass(eq=False)
 class WithinEntry(Transform):
     """What an entry calls. Captured, it is the transform; natively it is called when the compiled program has failed."""
 
+    outer: TransformedFunction | None = None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        error = sys.exception()  # an index out of bounds, or a singular matrix: there is no plain form that could say where
+        error, outer = sys.exception(), self.outer
+        assert outer is not None
+        if "unchecked" not in self.options and (error is None or isinstance(error, (FloatingPointSignal, Unexpected))):
+            return outer._report(args, kwargs)
+        outer._run_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
         assert error is not None, f"{self.kind} of {self.function} was not captured"
         raise error
 
@@ -104,8 +154,13 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     Raises
     ------
     GraphBreakError
-        When called: the function cannot be captured as one graph, or an op in it has no derivative (docs/gradients.md);
-        the message names the line.
+        When called: the function cannot be captured as one graph, nor run on Tensors, or an op in it has no derivative
+        (docs/gradients.md); the message names the line.
+
+    Notes
+    -----
+    The function's floating-point errors are reported as NumPy reports them; those of its derivative are not. A function
+    whose `if` or `while` data decides runs on eager Tensors (docs/gradients.md).
 
     Examples
     --------
@@ -166,6 +221,10 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         argument, or a sequence with one per positional argument. Every leaf of an argument has the same axis.
     out_axes
         Where that axis is in the results.
+
+    Notes
+    -----
+    Floating-point errors are reported as by a loop: where there are any, the function is called for each example.
 
     Examples
     --------

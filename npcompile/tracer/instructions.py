@@ -12,7 +12,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import attributes, calls, loops, operators
+from npcompile.tracer import attributes, calls, loops, operators, unlikely
 from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.capture import Break
 from npcompile.tracer.decode import Instruction
@@ -542,6 +542,8 @@ def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> i
     if isinstance(decision, Truth):
         if any(not (isinstance(n, int) and n == 1) for n in decision.array.shape):
             raise Decline("the truth of an array with more than one element")
+        if not keep and (assumed := unlikely.go_on(frame, i, decision, jump_if)) is not None:
+            return assumed
         stack = frame.stack.copy()
         jumped = (frame.follow(i.target), [*stack, value] if keep else stack)
         fell = (frame.follow(i.index + 1), stack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +15,7 @@ from npcompile.numpy_shim.registry import as_array
 from npcompile.tensor_core.array import Array, Storage, fresh, full
 from npcompile.tensor_core.control import read_outside, trace
 from npcompile.tensor_core.dim import Dim, Size, same
-from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.transforms.batch import batch
@@ -124,6 +125,17 @@ def put_together(form: Any, leaves: Iterator[Any]) -> Any:
         case Static(value):
             return value
     return next(leaves) if form is LEAF else form
+
+
+@contextmanager
+def silently(builder: Builder) -> Iterator[None]:
+    """What is made here reports no floating-point errors: derivatives do not, as those of eager Tensors."""
+    ignored = builder.ignored
+    builder.ignored |= FLOAT_ERRORS
+    try:
+        yield
+    finally:
+        builder.ignored = ignored
 
 
 # --- the arguments and results of a function that is transformed
@@ -268,7 +280,8 @@ def differentiate(frame: Frame, transform: Transform, positional: Arguments, key
             f"grad of a function that returns {loss.dtype}{list(loss.shape)}",
             "It must return one real floating-point number: sum it up, or use jacobian.",
         )
-    found = gradients(builder, [loss.node], [builder.constant(1, loss.dtype)], variables.nodes)
+    with silently(builder):
+        found = gradients(builder, [loss.node], [builder.constant(1, loss.dtype)], variables.nodes)
     variables.write_back()
     return value, aux, one_or_all(variables.results(found), is_one)
 
@@ -282,11 +295,11 @@ def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, 
     for y in float_arrays(frame, tree):
         if y.dtype.kind not in "fc":
             raise Decline(f"the jacobian of a function that returns {y.dtype} numbers")
-        cotangent = stand_in(builder, y.shape, y.dtype)
-        found = gradients(builder, [y.node], [cotangent], variables.nodes)
-        size = y.meta.size
-        batched = batch(builder, [zeros(x) if n is None else n for x, n in zip(variables.before, found)],
-                        {cotangent: basis(builder, y, size)}, size)  # fmt: skip
+        cotangent, size = stand_in(builder, y.shape, y.dtype), y.meta.size
+        with silently(builder):
+            found = gradients(builder, [y.node], [cotangent], variables.nodes)
+            columns = [zeros(x) if n is None else n for x, n in zip(variables.before, found)]
+            batched = batch(builder, columns, {cotangent: basis(builder, y, size)}, size)
         nodes: list[Node | None] = []
         for x, (node, has_axis) in zip(variables.before, batched):
             if not has_axis:
@@ -312,7 +325,9 @@ def capture_pullback(frame: Frame, transform: Transform, positional: Arguments, 
     tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
     outputs, cotangents = float_arrays(frame, tree), float_arrays(frame, Tree.of(frame, given))
     require_alike(outputs, cotangents, "cotangent", "result")
-    found = gradients(frame.capture.builder, [y.node for y in outputs], [c.node for c in cotangents], variables.nodes)
+    builder = frame.capture.builder
+    with silently(builder):
+        found = gradients(builder, [y.node for y in outputs], [c.node for c in cotangents], variables.nodes)
     variables.write_back()
     return Sequence(tuple, variables.results(found))
 
@@ -394,7 +409,8 @@ def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywo
     require_alike(variables.before, directions, "tangent", "argument")
     tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
     outputs = float_arrays(frame, tree)
-    found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
+    with silently(builder):
+        found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
     variables.write_back()
     moved = [alike(leaf, result(builder, zeros(y) if n is None else n, y))
              for leaf, y, n in zip(tree.leaves, outputs, found)]  # fmt: skip
@@ -433,10 +449,13 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
         arguments.append(tree.build(items))
     if size is None:
         raise Decline("vmap of no argument", "At least one of in_axes is a number.")
+    before = len(builder.made)
     tree = Tree.of(frame, calls.call(frame, transform.function, arguments, keywords))
     outputs = float_arrays(frame, tree)
     results = []
-    found = batch(builder, [y.node for y in outputs], batched, size)
+    required = [n for n in builder.made[before:] if n.op == "require_none"]  # of one example
+    with silently(builder):  # what was made for one example says whether errors are reported
+        found = batch(builder, [*(y.node for y in outputs), *required], batched, size)
     for leaf, y, (node, has_axis) in zip(tree.leaves, outputs, found):
         if not has_axis:
             node = builder.apply("broadcast_to", node, shape=(size, *y.shape))

@@ -1,5 +1,7 @@
 """What NumPy and its libraries run as a whole, between the kernels; and the parts of results that are several arrays."""
 
+import numpy as np
+
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
 
@@ -21,3 +23,19 @@ def item(x: TensorMeta, *, index):
     """One of the results of an op that has several."""
     assert isinstance(x, TupleMeta)
     return x.items[index]
+
+
+class Unexpected(Exception):
+    """What a program assumed of its data does not hold."""
+
+
+def eager_require_none(x):
+    if x.any():
+        raise Unexpected
+    return np.asarray(x)
+
+
+@row("extern", eager=eager_require_none, raises=(Unexpected,), stacks=True)
+def require_none(x: TensorMeta):
+    """x, booleans that are all false. Raises Unexpected if one is true."""
+    return x

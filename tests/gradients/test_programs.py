@@ -98,27 +98,11 @@ def test_product_with_the_hessian_is_that_of_differences(program: Program) -> No
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * (1 + np.abs(expected).max()))
 
 
-def averaged(x: Any) -> Any:
-    return np.average(x, weights=x**2)
-
-
-def peaks(x: Any) -> Any:
-    return np.nanmax(x)
-
-
-def mean_of_numbers(x: Any) -> Any:
-    return np.nanmean(x)
-
-
 def log_sum(x: Any) -> Any:
     return np.logaddexp.reduce(x)
 
 
 KNOWN_GAPS = [
-    # These raise or warn for some numbers, which is a branch on them in NumPy's own source.
-    (averaged, "a branch on array data in an inlined function"),
-    (peaks, "a branch on array data in an inlined function"),
-    (mean_of_numbers, "a branch on array data in an inlined function"),
     (log_sum, "reductions with logaddexp run as NumPy"),
 ]
 

@@ -1,0 +1,275 @@
+"""Derivatives of functions that are no one graph, as their branches and loops depend on data: by eager Tensors.
+
+The function is called with Tensors in place of the arrays that derivatives are taken with respect to, and what it computes
+is recorded. What it takes out of a Tensor as a Python number (`float(x)`, `x.item()`) is a constant, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile import trees
+from npcompile.tensor_core.tensor import Tensor, enable_grad
+from npcompile.tensor_core.tensors.backward import gradients_of
+
+Arguments = tuple[Any, ...]
+Keywords = dict[str, Any]
+Function = Callable[..., Any]
+
+# Is this within such a derivative? What is computed then may need derivatives itself.
+_NESTED: ContextVar[bool] = ContextVar("_NESTED", default=False)
+
+
+class NotPossible(Exception):
+    """The call has no result here either: why it was not captured says more."""
+
+
+@contextmanager
+def nested() -> Iterator[None]:
+    token = _NESTED.set(True)
+    try:
+        with enable_grad():
+            yield
+    finally:
+        _NESTED.reset(token)
+
+
+def is_recorded(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+@dataclass(slots=True)
+class Variables:
+    """Arguments that derivatives are taken with respect to."""
+
+    given: list[Any]  # their leaves
+    treedef: trees.TreeDef
+    variables: list[Tensor]  # one for each leaf
+    copies: list[Tensor]  # of these, which the function gets: it may write to them
+    has_derivatives: bool  # need the derivatives derivatives?
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> Variables:
+        given, treedef = trees.flatten(arguments)
+        variables = [variable(x) for x in given]
+        return cls(given, treedef, variables, [x.clone() for x in variables], _NESTED.get() or any(map(is_recorded, given)))
+
+    def arguments(self) -> Arguments:
+        made: Arguments = self.treedef.unflatten(self.copies)
+        return made
+
+    def write_back(self) -> None:
+        for x, copy in zip(self.given, self.copies):
+            if copy._version and isinstance(x, (np.ndarray, Tensor)):
+                x[...] = copy if isinstance(x, Tensor) else copy.detach().numpy()
+
+    def gradients(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool = False) -> list[Tensor]:
+        found = gradients_of(outputs, self.variables, cotangents, retain_graph=retain, create_graph=self.has_derivatives)
+        return [zero_or(x, g) for x, g in zip(self.variables, found)]
+
+    def results(self, found: Sequence[Tensor]) -> Arguments:
+        """A tree like the arguments: arrays for arrays."""
+        made: Arguments = self.treedef.unflatten([self.result(g, x) for g, x in zip(found, self.given)])
+        return made
+
+    def result(self, found: Tensor, like: Any) -> Any:
+        if isinstance(like, Tensor) or (_NESTED.get() and found.requires_grad):
+            return found
+        return found.detach().numpy() if isinstance(like, np.ndarray) else found.detach().numpy()[()]
+
+
+def variable(x: Any) -> Tensor:
+    if is_recorded(x):
+        made: Tensor = x.clone()
+        return made
+    made = Tensor._of(np.array(x.detach().numpy() if isinstance(x, Tensor) else x, order="K"))
+    if made.dtype.kind not in "fc":
+        raise NotPossible
+    return made.requires_grad_()
+
+
+def plain(tree: Any, has_tensors: bool) -> Any:
+    """A result with arrays for Tensors, where the arguments had none."""
+    leaves, treedef = trees.flatten(tree)
+    return treedef.unflatten([plain_leaf(x, has_tensors) for x in leaves])
+
+
+def plain_leaf(x: Any, has_tensors: bool) -> Any:
+    if not isinstance(x, Tensor) or (_NESTED.get() and x.requires_grad):
+        return x
+    x = x.detach()
+    return x if has_tensors else x.numpy() if x.ndim else x.numpy()[()]
+
+
+def zero_or(x: Tensor, found: Tensor | None) -> Tensor:
+    return Tensor._of(np.zeros(x.shape, x.dtype)) if found is None else found
+
+
+def has_tensors(arguments: Arguments, keywords: Keywords) -> bool:
+    return any(isinstance(x, Tensor) for x in trees.flatten((arguments, keywords))[0])
+
+
+# --- the transforms
+
+
+def grad(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    _, aux, found = differentiated(function, options, args, kwargs)
+    return (found, aux) if options["has_aux"] else found
+
+
+def value_and_grad(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    value, aux, found = differentiated(function, options, args, kwargs)
+    return (value, aux) if options["has_aux"] else value, found
+
+
+def chosen(argnums: int | Sequence[int], args: Arguments) -> tuple[list[int], Variables]:
+    numbers = [k % len(args) for k in ([argnums] if isinstance(argnums, int) else argnums)]
+    return numbers, Variables.of(tuple(args[k] for k in numbers))
+
+
+def called(function: Function, args: Arguments, kwargs: Keywords, numbers: Sequence[int], variables: Variables) -> Any:
+    replaced = dict(zip(numbers, variables.arguments()))
+    with nested():
+        return function(*(replaced.get(k, x) for k, x in enumerate(args)), **kwargs)
+
+
+def differentiated(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> tuple[Any, Any, Any]:
+    argnums = options["argnums"]
+    numbers, variables = chosen(argnums, args)
+    value, aux = called(function, args, kwargs, numbers, variables), None
+    if options["has_aux"]:
+        value, aux = value
+    if not is_recorded(value) or value.ndim or value.dtype.kind != "f":
+        raise NotPossible
+    found = variables.results(variables.gradients([value], [np.ones((), value.dtype)]))
+    variables.write_back()
+    tensors = has_tensors(args, kwargs)
+    return plain(value, tensors), plain(aux, tensors), found[0] if isinstance(argnums, int) else found
+
+
+def jacobian(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    numbers, variables = chosen(options["argnums"], args)
+    leaves, treedef = trees.flatten(called(function, args, kwargs, numbers, variables))
+    if not leaves or not all(isinstance(y, Tensor) and y.dtype.kind in "fc" for y in leaves):
+        raise NotPossible
+    rows = []
+    for y in leaves:
+        seeds = [unit(y, place) for place in np.ndindex(y.shape)] if is_recorded(y) else []
+        parts = [variables.gradients([y], [seed], retain=True) for seed in seeds]
+        columns = [[part[k] for part in parts] for k in range(len(variables.variables))]
+        stacked = [stack(column, (*y.shape, *x.shape), x.dtype) for column, x in zip(columns, variables.variables)]
+        found = variables.results(stacked)
+        rows.append(found[0] if isinstance(options["argnums"], int) else found)
+    variables.write_back()
+    return treedef.unflatten(rows)
+
+
+def unit(y: Tensor, place: tuple[int, ...]) -> np.ndarray:
+    made = np.zeros(y.shape, y.dtype)
+    made[place] = 1
+    return made
+
+
+def stack(parts: Sequence[Tensor], shape: tuple[int, ...], dtype: np.dtype) -> Tensor:
+    if not parts:
+        return Tensor._of(np.zeros(shape, dtype))
+    made: Tensor = np.stack(parts).reshape(shape)  # type: ignore[arg-type,assignment]
+    return made
+
+
+def pullback(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    cotangent, *primals = args
+    variables = Variables.of(tuple(primals))
+    outputs = outputs_of(called(function, tuple(primals), kwargs, range(len(primals)), variables))
+    given = trees.flatten(cotangent)[0]
+    require_alike(given, outputs)
+    recorded = [(y, c) for y, c in zip(outputs, given) if is_recorded(y)]
+    found = variables.gradients([y for y, _ in recorded], [c for _, c in recorded]) if recorded else [
+        zero_or(x, None) for x in variables.variables]  # fmt: skip
+    variables.write_back()
+    return variables.results(found)
+
+
+def outputs_of(tree: Any) -> list[Tensor]:
+    leaves = trees.flatten(tree)[0]
+    if not all(isinstance(y, Tensor) for y in leaves):
+        raise NotPossible
+    return leaves
+
+
+def require_alike(given: Sequence[Any], wanted: Sequence[Any]) -> None:
+    if len(given) != len(wanted) or any(np.shape(x) != np.shape(y) or dtype_of(x) != dtype_of(y) for x, y in zip(given, wanted)):
+        raise NotPossible
+
+
+def dtype_of(x: Any) -> np.dtype:
+    return x.dtype if isinstance(x, Tensor) else np.asarray(x).dtype
+
+
+def jvp(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    """The vector-Jacobian product is linear in its cotangents, so its own transpose moves tangents."""
+    primals, tangents = args
+    variables = Variables.of(tuple(primals))
+    made = called(function, tuple(primals), kwargs, range(len(variables.treedef.children)), variables)
+    leaves, treedef = trees.flatten(made)
+    outputs = outputs_of(made)
+    directions = trees.flatten(tuple(tangents))[0]
+    require_alike(directions, variables.variables)
+    moved = [zero_or(y, None) for y in outputs]
+    recorded = [k for k, y in enumerate(outputs) if is_recorded(y)]
+    if recorded:
+        cotangents = [variable(zero_or(outputs[k], None)) for k in recorded]
+        with nested():
+            pulled = gradients_of([outputs[k] for k in recorded], variables.variables, cotangents, create_graph=True)
+        linear = [(g, t) for g, t in zip(pulled, directions) if g is not None and is_recorded(g)]
+        if linear:
+            found = gradients_of(
+                [g for g, _ in linear], cotangents, [t for _, t in linear], create_graph=variables.has_derivatives
+            )
+            for k, x in zip(recorded, found):
+                moved[k] = zero_or(outputs[k], x)
+    variables.write_back()
+    tensors = has_tensors(args, kwargs)
+    return plain(treedef.unflatten(leaves), tensors), plain(treedef.unflatten(moved), tensors)
+
+
+def vmap(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    """The function called for each example."""
+    results = [trees.flatten(function(*example, **kwargs)) for example in examples(options["in_axes"], args)]
+    if not results:
+        raise NotPossible
+    axis = options["out_axes"]
+    return results[0][1].unflatten([np.stack(column, axis) for column in zip(*(leaves for leaves, _ in results), strict=True)])
+
+
+def examples(in_axes: Any, args: Arguments) -> Iterator[Arguments]:
+    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    flat = [(trees.flatten(x), axis) for x, axis in zip(args, axes)]
+    mapped = [(np.shape(leaf), axis) for (leaves, _), axis in flat if axis is not None for leaf in leaves]
+    sizes = {shape[axis] for shape, axis in mapped if -len(shape) <= axis < len(shape)}
+    if len(axes) != len(args) or len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
+        raise NotPossible
+    for k in range(sizes.pop()):
+        yield tuple(treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf in leaves])
+                    for (leaves, treedef), axis in flat)  # fmt: skip
+
+
+def taken(leaf: Any, axis: int, k: int) -> Any:
+    return leaf[(*(slice(None),) * (axis % leaf.ndim), k)]
+
+
+EAGER: dict[str, Callable[[Function, dict[str, Any], Arguments, Keywords], Any]] = {
+    "grad": grad,
+    "value_and_grad": value_and_grad,
+    "jacobian": jacobian,
+    "pullback": pullback,
+    "jvp": jvp,
+    "vmap": vmap,
+    "plain": lambda function, options, args, kwargs: function(*args, **kwargs),
+}
