@@ -304,6 +304,69 @@ def test_a_device_by_number(there: There) -> None:  # noqa: F811
         pass
 
 
+# --- transforms and control flow
+
+W = np.linspace(-1, 1, 9)
+
+
+def loss(w: Any, x: Any) -> Any:
+    return np.sum(np.tanh(x @ w) ** 2)
+
+
+@npc.custom_gradient
+def clipped(x: Any) -> Any:
+    return np.clip(x, -1, 1), lambda g: (g * 2,)
+
+
+def recomputed(w: Any, x: Any) -> Any:
+    return np.sum(npc.checkpoint(lambda w: np.sin(np.exp(w)))(w)) + loss(w, x)
+
+
+TRANSFORMED: dict[str, Any] = {
+    "grad": lambda w, x: npc.grad(loss)(w, x),
+    "value_and_grad": lambda w, x: npc.value_and_grad(loss, (0, 1))(w, x),
+    "vjp": lambda w, x: npc.vjp(lambda w: np.tanh(x @ w), w)[1](x[:, 0] * 2),
+    "jvp": lambda w, x: npc.jvp(lambda w: np.tanh(x @ w), (w,), (w * 2,)),
+    "jacobian": lambda w, x: npc.jacobian(lambda w: np.tanh(x @ w))(w),
+    "hessian": lambda w, x: npc.hessian(loss)(w, x),
+    "vmap": lambda w, x: npc.vmap(lambda row: np.sort(row)[::-1] * w)(x),
+    "gradients of each row": lambda w, x: npc.vmap(npc.grad(loss), (None, 0))(w, x),
+    "custom_gradient": lambda w, x: npc.grad(lambda w: np.sum(clipped(w * 3)))(w),
+    "checkpoint": lambda w, x: npc.grad(recomputed)(w, x),
+    "cond": lambda w, x: npc.cond(np.sum(w) > 0, lambda w: w * 2, lambda w: w - 1, w),
+    "fori_loop": lambda w, x: npc.fori_loop(0, 5, lambda k, w: np.tanh(w + x[k]), w),
+    "while_loop": lambda w, x: npc.while_loop(lambda w: np.sum(w * w) > 1, lambda w: w * 0.5, w),
+    "scan": lambda w, x: npc.scan(lambda w, row: (w * 0.5 + row, w.sum()), w, x),
+    "a gradient through a scan": lambda w, x: npc.grad(
+        lambda w: np.sum(npc.scan(lambda w, row: (np.sin(w + row), w.sum()), w, x)[1])
+    )(w),
+}
+
+
+def arrays_in(value: Any) -> list[Any]:
+    return [x for v in value for x in arrays_in(v)] if isinstance(value, (tuple, list)) else [value]
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transforms(name: str, is_compiled: bool, there: There) -> None:  # noqa: F811
+    function = TRANSFORMED[name]
+    expected = function(W, X)
+    if is_compiled:
+        function = npc.compile(function)
+    if is_compiled or name not in ("cond", "fori_loop", "while_loop", "scan"):  # else they are Python, and arrays CuPy's
+        got = function(*there.put([W, X]))
+        assert all(type(v) is there.array_type for v in arrays_in(got))
+        same(there.get(got), expected, rtol=1e-10)
+    got = function(there.tensor(W), there.tensor(X))
+    assert all(v.device == "cuda" for v in arrays_in(got))
+    if is_compiled:
+        with npc.device("cuda"):
+            moved = function(W, X)
+        assert [type(v) for v in arrays_in(moved)] == [type(v) for v in arrays_in(expected)]
+        same(moved, expected, rtol=1e-10)
+
+
 # --- breaks
 
 

@@ -17,7 +17,8 @@ from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda.tensors import CudaArrays
 from npcompile.tensor_core.tensors import devices
 from tests.backends import gpu
-from tests.cuda.interpreted import KIND, DeviceArray, InterpretedDevice
+from tests.cuda.interpreted import KIND, DeviceArray
+from tests.cuda.numpy_library import StrictDevice
 
 
 class There:
@@ -82,7 +83,7 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield There(device, device.library.ndarray)
         return
     monkeypatch.setattr(npc_devices, "_in_use", [])
-    devices_there = [InterpretedDevice(), InterpretedDevice()]
+    devices_there = [StrictDevice(), StrictDevice()]
     devices_there[1].number = 1
     for module in (cuda_device, cuda_backend):
         monkeypatch.setattr(module, "current_device", lambda: devices_there[0])
