@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import types
 import weakref
 from collections.abc import Callable
@@ -17,8 +19,9 @@ import npcompile as npc
 from npcompile import devices
 from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda import memory
-from npcompile.backends.cuda.device import ForkedDevice, NoDevice, device_number, named_device
+from npcompile.backends.cuda.device import CupyDevice, ForkedDevice, NoDevice, copy_to, device_number, named_device
 from npcompile.backends.cuda.memory import Lifetime, plan_memory, retried
+from tests.backends import NO_DEVICE
 from tests.cuda.numpy_library import StrictDevice
 
 
@@ -238,6 +241,12 @@ def test_every_allocation_fails(
     device = FailingDevice()
     monkeypatch.setattr(cuda_device, "current_device", lambda: device)
     monkeypatch.setattr(devices, "_in_use", [])
+    fail_each_allocation(function, arguments, goes_on, device, "no memory for 12 bytes")
+
+
+def fail_each_allocation(
+    function: Callable[..., Any], arguments: list[np.ndarray], goes_on: bool, allocator: Any, message: str
+) -> None:
     expected = outcome(function, arguments)
     compiled = npc.compile(function)
     failures = 0
@@ -246,17 +255,17 @@ def test_every_allocation_fails(
             if goes_on:  # when it is compiled; else when it is known
                 compiled = npc.compile(function)
             ours = [x.copy() for x in arguments]
-            device.fail(number, goes_on)
+            allocator.fail(number, goes_on)
             try:
                 got = compiled(*ours)
             except MemoryError as error:
-                assert goes_on and "no memory for 12 bytes" in str(error)
+                assert goes_on and message in str(error)
                 is_same([ours], [arguments])
             else:
                 is_same([got, ours], expected)
-            is_met = device.count > number
+            is_met = allocator.count > number
             failures += is_met
-            device.fail(-1, False)
+            allocator.fail(-1, False)
             if goes_on or not is_met:
                 is_same(outcome(compiled, arguments), expected)
             if not is_met:
@@ -275,3 +284,123 @@ def is_same(got: Any, expected: Any) -> None:
             is_same(a, b)
     else:
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+# --- on a device
+
+
+@pytest.fixture
+def gpu() -> CupyDevice:
+    if NO_DEVICE:
+        pytest.skip(NO_DEVICE)
+    return cuda_device.current_device()
+
+
+@pytest.mark.gpu
+def test_no_memory_on_a_device(gpu: CupyDevice) -> None:
+    """CuPy's pool has a limit: the error says how much was asked for, and the function works when there is more."""
+    cupy = gpu.library
+    pool = cupy.get_default_memory_pool()
+    x = cupy.arange(4 << 20, dtype=np.float64)
+    compiled = npc.compile(lambda x: np.multiply(x, 2, out=x).cumsum() - x[::-1])
+    pool.free_all_blocks()
+    before = pool.get_limit()
+    pool.set_limit(size=pool.used_bytes() + (16 << 20))
+    try:
+        with pytest.raises(MemoryError, match=r"33,554,432 bytes.*arrays of this process use [\d,]+ bytes.* [\d,]+ of [\d,]+"):
+            compiled(x)
+        np.testing.assert_array_equal(x.get(), np.arange(4 << 20))
+        kept = cupy.empty(8 << 20, np.uint8)
+        holder = Holder(kept)
+        memory.caches.add(holder)
+        pool.set_limit(size=pool.used_bytes() + (31 << 20))
+        del kept
+        np.testing.assert_array_equal(gpu.empty((4 << 20,), np.dtype(float), (8,)).shape, (4 << 20,))
+        assert holder.memory is None
+    finally:
+        pool.set_limit(size=before)
+    y = np.arange(4 << 20) * 2.0
+    np.testing.assert_allclose(compiled(x).get(), np.cumsum(y) - y[::-1])
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.memory = held
+
+    def release(self) -> None:
+        self.memory = None
+
+
+class FailingAllocator:
+    """CuPy's pool, of which an allocation fails: once, or from then on."""
+
+    def __init__(self, cupy: Any):
+        self.cupy, self.malloc = cupy, cupy.get_default_memory_pool().malloc
+        self.fail(-1, False)
+
+    def fail(self, at: int, goes_on: bool) -> None:
+        self.count, self.fails_at, self.goes_on = 0, at, goes_on
+
+    def __call__(self, size: int) -> Any:
+        number, self.count = self.count, self.count + 1
+        if 0 <= self.fails_at <= number and (self.goes_on or number == self.fails_at):
+            raise self.cupy.cuda.memory.OutOfMemoryError(size, 12)
+        return self.malloc(size)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(("function", "arguments"), PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
+def test_every_allocation_fails_on_a_device(
+    function: Callable[..., Any], arguments: list[np.ndarray], goes_on: bool, gpu: CupyDevice
+) -> None:
+    allocator = FailingAllocator(gpu.library)
+    with gpu.library.cuda.using_allocator(allocator):
+        fail_each_allocation(function, arguments, goes_on, allocator, "Out of memory allocating")
+
+
+@pytest.mark.gpu
+def test_copies_between_devices(gpu: CupyDevice) -> None:
+    count = cuda_device.device_count()
+    with pytest.raises(NoDevice, match=f'no device "cuda:{count}".*the last is "cuda:{count - 1}"'):
+        named_device(f"cuda:{count}")
+    other = named_device(f"cuda:{count - 1}")  # with one device, itself
+    x = np.random.default_rng(0).standard_normal((300, 400))
+    for layout in (lambda a: a, lambda a: a.T, lambda a: a[:, ::-3]):
+        here = gpu.upload(x)
+        there = copy_to(layout(here), other)
+        assert there.device.id == other.number and cuda_device.device_of(there) is other
+        here[...] = 0  # it was read before
+        np.testing.assert_array_equal(there.get(), layout(x))
+        back = copy_to(there, gpu)
+        assert back.device.id == gpu.number and back.strides == there.strides
+        np.testing.assert_array_equal(back.get(), layout(x))
+    compiled = npc.compile(lambda a: np.sin(a) @ a.T)
+    with npc.device(other.name):
+        np.testing.assert_allclose(compiled(x), np.sin(x) @ x.T)
+    with npc.device("cuda"):
+        np.testing.assert_allclose(compiled(x), np.sin(x) @ x.T)
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_on_a_machine_with_a_device(gpu: CupyDevice) -> None:
+    compiled = npc.compile(lambda x: x * 2 + 1)
+    with npc.device("cuda"):
+        np.testing.assert_array_equal(compiled(Y), Y * 2 + 1)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # it must not hang
+            try:
+                compiled(Y)
+                os.write(writing, b"no error")
+            except RuntimeError as error:
+                os.write(writing, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        said = os.read(reading, 1000).decode()
+        os.waitpid(child, 0)
+        assert "forked from one that had used it" in said, said
+        np.testing.assert_array_equal(compiled(Y), Y * 2 + 1)
