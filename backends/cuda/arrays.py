@@ -17,6 +17,7 @@ class ArrayKind:
     type: type
     number: Callable[[Any], int]  # of the device that an array is on
     number_text: str  # the same as an expression of a guard, with {} for the array
+    contiguous_text: str  # likewise: is it C-contiguous?
     address: Callable[[Any], int]  # of the first element
     view: Callable[[Any, int, Sequence[int], np.dtype, Sequence[int]], Any]  # (array, bytes from there, shape, dtype, strides)
 
@@ -32,6 +33,8 @@ def array_kind(kind: type) -> ArrayKind | None:
             kind,
             lambda x: x.data.device_id,
             "{}.data.device_id",
+            # The attribute behind flags.c_contiguous, which makes an object of all flags first.
+            "{}._c_contiguous" if hasattr(kind, "_c_contiguous") else "{}.flags.c_contiguous",
             lambda x: x.data.ptr,
             lambda x, offset, shape, dtype, strides: cupy.ndarray(shape, dtype, x.data + offset, strides=strides),
         )

@@ -285,7 +285,8 @@ class Capture:
             self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
             boxed, writeable = True, x.flags.writeable
         else:
-            boxed = writeable = self._guard_device(source, x, device, owner)
+            boxed = self._guard_device(source, x, device, owner)
+            writeable = boxed and not any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides))  # as np.broadcast_to gives them
         shape, strides = self._sizes(source, x)
         meta = TensorMeta(shape, x.dtype, strides, boxed=boxed, writeable=writeable)
         storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)
@@ -302,7 +303,7 @@ class Capture:
         if not is_on_device(x):  # nothing has asked for Tensors on this kind of device before
             open_kind("cuda")
         self.guard(f"{kind.number_text.format(source)} == {number}")
-        self.guard(f"{source}.flags.c_contiguous is {bool(x.flags.c_contiguous)}")
+        self.guard(f"{'' if x.flags.c_contiguous else 'not '}{kind.contiguous_text.format(source)}")
         self.on_device[source] = owner or source
         if self.place is not None and self.place.number != number:
             others = [o for s, o in self.on_device.items() if s != source]

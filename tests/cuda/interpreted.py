@@ -228,7 +228,9 @@ def view_of(x: DeviceArray, offset: int, shape: Sequence[int], dtype: np.dtype, 
     return made
 
 
-KIND = ArrayKind(DeviceArray, lambda x: x.number, "{}.number", lambda x: x.__array_interface__["data"][0], view_of)
+KIND = ArrayKind(
+    DeviceArray, lambda x: x.number, "{}.number", "{}.flags.c_contiguous", lambda x: x.__array_interface__["data"][0], view_of
+)
 
 
 def double(value: float) -> tl.tensor:

@@ -549,3 +549,44 @@ def test_explain_counts_the_copies(there: There) -> None:  # noqa: F811
         found = npc.explain(lambda x: x + 1)(X)
     assert [t.to_device for t in found.transfers] == [True, False]
     assert not npc.explain(lambda x: x + 1)(X).transfers
+
+
+def test_gradients_of_what_is_on_the_cpu(there: There) -> None:  # noqa: F811
+    f = npc.compile(npc.wrap_numpy(lambda x, b: np.sum(np.exp(x * 0.1) * b)))
+    x, b = there.tensor(X, requires_grad=True), npc.tensor(2.0, requires_grad=True)  # one number may be anywhere
+    f(x, b).backward()
+    assert x.grad.device == "cuda" and b.grad.device == "cpu"
+    same(there.get([x.grad._data, b.grad._data]), [np.exp(X * 0.1) * 0.2, np.asarray(np.exp(X * 0.1).sum())])
+    x, b = npc.tensor(X, requires_grad=True), npc.tensor(2.0, requires_grad=True)
+    with npc.device("cuda"):
+        result = f(x, b)
+        result.backward()
+    assert result.device == x.grad.device == "cpu"
+    same([x.grad._data, b.grad._data], [np.exp(X * 0.1) * 0.2, np.asarray(np.exp(X * 0.1).sum())])
+
+
+def test_what_is_broadcast_is_not_written(there: There) -> None:  # noqa: F811
+    x = there.put(X[0].copy())
+    rows = there.view(x, (3, 9), (0, 8))
+    with pytest.raises(ValueError, match="read-only"):
+        npc.compile(lambda x: np.add(x, 1, out=x))(rows)
+    same(there.get(npc.compile(lambda x: x + 1)(rows)), np.broadcast_to(X[0], (3, 9)) + 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")
+def test_functions_of_cupy_take_its_arrays() -> None:
+    cupy = pytest.importorskip("cupy")
+
+    @npc.compile
+    def f(x):
+        y = cupy.sqrt(x + 1)
+        host = y.get()
+        return y * 2, host + 1, cupy.asnumpy(x)
+
+    x = cupy.asarray(np.abs(X))
+    doubled, host, copy = f(x)
+    assert type(doubled) is cupy.ndarray
+    np.testing.assert_allclose(doubled.get(), np.sqrt(np.abs(X) + 1) * 2, rtol=1e-15)
+    np.testing.assert_allclose(cupy.asnumpy(host), np.sqrt(np.abs(X) + 1) + 1, rtol=1e-15)
+    np.testing.assert_array_equal(cupy.asnumpy(copy), np.abs(X))

@@ -58,6 +58,11 @@ class There:
     def tensor(self, x: np.ndarray, requires_grad: bool = False) -> npc.Tensor:
         return npc.Tensor._of(self.put(x)).requires_grad_(requires_grad)
 
+    def view(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        kind = arrays.array_kind(self.array_type)
+        assert kind is not None
+        return kind.view(x, 0, shape, x.dtype, strides)
+
     def get(self, value: Any) -> Any:
         """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's."""
         if isinstance(value, DeviceArray):
