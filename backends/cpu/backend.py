@@ -12,6 +12,7 @@ from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
 from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
+from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import c_type, kind
@@ -44,7 +45,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
         return run_in_pieces(graph, compile_pieces, compile_cpu)
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
-    schedule, undo = with_undo(build_schedule(graph))
+    schedule, undo = with_undo(build_schedule(graph, tiled=True))
     kernels = lower(schedule)
     scheduled = time.perf_counter()
     source = print_unit(schedule, kernels, undo)
@@ -68,6 +69,8 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:
             parts.append(print_combine(kernel, graph.symbols))
+        if tiles := tiles_of(kernel):
+            parts.append(print_slices_combine(kernel, tiles, graph.symbols))
         if sliced := sliced_columns(kernel):
             parts.append(print_columns_combine(kernel, sliced, graph.symbols))
     parts.append(print_entry(schedule, kernels, undo, undoing))

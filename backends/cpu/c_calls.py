@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, sliced_columns, tasks_of, whole_reduce
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, context_fields, product_of, size_text
+from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size
@@ -30,7 +31,9 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
     lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
     n = size_text(product_of([s for _, s in tasks.axes]))
     elements = inner_elements(kernel, tasks)
-    if kernel.is_serial:
+    if tiles := tiles_of(kernel):
+        lines += [f"  {line}" for line in slices_call(kernel, tiles, SERIAL_NANOSECONDS)]
+    elif kernel.is_serial:
         lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
     elif kernel.is_whole:
         reduce, _, _ = whole_reduce(kernel)

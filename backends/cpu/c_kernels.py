@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, product_of, size_text
+from npcompile.backends.cpu.c_tiles import context_text, print_slices, slices_struct, tiles_of
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import combine_text, compensated, identity_text, is_position
+from npcompile.backends.cpu.reducers import (
+    combine_partial,
+    combine_text,
+    declare_total,
+    is_position,
+    partial_fields,
+    store_partial,
+)
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, Scan, ScratchRow, Statement, children, walk
 from npcompile.tensor_core.dim import Size, hint_of
 
@@ -51,7 +59,7 @@ def is_map(kernel: Kernel) -> bool:
 
 
 def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
-    tasks = tasks_of(kernel)
+    tiles = tiles_of(kernel)
     printer = Printer(kernel)
     fields = context_fields(kernel, symbols)
     lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
@@ -59,9 +67,12 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         "  int64_t blocks, block_size, slices, slice_size, bad_index, bad_size;",
         "  char* partial;",
         "  int bad_axis, failed;",
+        *([context_text(tiles)] if tiles else []),
         "};",
     ]
     sliced = sliced_columns(kernel)
+    if tiles:
+        lines.append(slices_struct(kernel, tiles))
     if kernel.is_whole:
         lines += partial_struct(kernel)
     if sliced:
@@ -80,8 +91,10 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         lines.append(f"  if (!{s.buffer}) {{ c->failed = 2; goto done; }}")
     if kernel.is_whole:
         print_chunk(printer, kernel)
+    elif tiles:
+        print_slices(printer, tiles)
     else:
-        print_tasks(printer, tasks)
+        print_tasks(printer, tasks_of(kernel))
     lines += printer.lines
     lines.append("done:;")
     lines += [f"  rt->release({s.buffer});" for s in rows]
@@ -175,8 +188,7 @@ def outermost(reduce: Reduce) -> Loop | None:
 
 def partial_struct(kernel: Kernel) -> list[str]:
     reduce, _, _ = whole_reduce(kernel)
-    fields = [f"{c_type(a.dtype)} {a.name}{f', {a.name}_low' if compensated(a) else ''};" for a in reduce.accumulators]
-    return [f"struct {kernel.name}_partial {{ {' '.join(fields)} }};"]
+    return [f"struct {kernel.name}_partial {{ {' '.join(map(partial_fields, reduce.accumulators))} }};"]
 
 
 def print_chunk(p: Printer, kernel: Kernel) -> None:
@@ -195,10 +207,7 @@ def print_chunk(p: Printer, kernel: Kernel) -> None:
     p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + task;")
     for a in reduce.accumulators:
         p.combine_lanes(a)
-        if compensated(a):
-            p.line(f"partial->{a.name} = {a.name}_high; partial->{a.name}_low = {a.name}_low;")
-        else:
-            p.line(f"partial->{a.name} = {a.name}[0];")
+        p.line(store_partial(a))
     p.close()
 
 
@@ -210,19 +219,11 @@ def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
     for t, n in context_fields(kernel, symbols):
         p.line(f"{t} const {n} = c->{n};")
     for a in reduce.accumulators:
-        c = c_type(a.dtype)
-        if compensated(a):
-            p.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
-        else:
-            p.line(f"{c} {a.name}[1] = {{{identity_text(a)}}};")
+        p.line(declare_total(a))
     p.open("for (int64_t k = 0; k < chunks; k++) {")
     p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + k;")
     for a in reduce.accumulators:
-        if compensated(a):
-            p.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, partial->{a.name});")
-            p.line(f"{a.name}_low += partial->{a.name}_low;")
-        else:
-            p.line(f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};")
+        p.line(combine_partial(a))
     p.close()
     for a in reduce.accumulators:
         p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")

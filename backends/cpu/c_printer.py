@@ -37,6 +37,7 @@ from npcompile.backends.kernels.kernel import (
     ScratchRow,
     Statement,
     Store,
+    Tiles,
     walk,
 )
 from npcompile.backends.kernels.operations import short
@@ -73,6 +74,7 @@ class Printer:
     lanes: int = 1
     is_laned: bool = False  # inside a Reduce
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
+    is_held: bool = False  # are running results of a column in registers?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
@@ -205,8 +207,9 @@ class Printer:
         flushed = [a for a in self.accumulators.values() if compensated(a)]
         if not flushed:
             return
-        self.open(f"if (++rounds == {ROUNDS}) {{")
-        self.line("rounds = 0;")
+        rounds = f"{next(iter(self.accumulators))}_rounds"
+        self.open(f"if (++{rounds} == {ROUNDS}) {{")
+        self.line(f"{rounds} = 0;")
         for a in flushed:
             self.flush(a)
             self.fill(a)
@@ -249,7 +252,7 @@ class Printer:
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
 
     def place(self, a: Accumulator) -> str:
-        return a.name if self.is_simd else f"{a.name}[{self.lane}]"
+        return a.name if self.is_simd else f"{a.name}_held" if self.is_held else f"{a.name}[{self.lane}]"
 
     def scanned(self) -> set[str]:
         return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
@@ -261,10 +264,16 @@ class Printer:
             lanes //= 2
         return lanes
 
-    def declare(self, s: Reduce) -> None:
-        self.lanes, self.is_laned = self.lanes_for(s), True
-        self.is_simd = not self.kernel.is_whole and fits_simd(s)
+    def accumulate_in_lanes(self, s: Reduce, *, is_simd: bool = False) -> None:
+        self.lanes, self.is_laned, self.is_simd = self.lanes_for(s), True, is_simd
         self.accumulators = {a.name: a for a in s.accumulators}
+
+    def accumulate_nowhere(self) -> None:
+        self.is_laned = self.is_simd = False
+        self.lane = "0"
+
+    def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
+        self.accumulate_in_lanes(s, is_simd=is_simd)
         if self.is_simd:
             for a in s.accumulators:
                 total = f", {a.name}_high = {identity_text(a)}, {a.name}_low = 0" if compensated(a) else ""
@@ -284,7 +293,7 @@ class Printer:
             if notes_nan(a):
                 self.line(f"int {a.name}_nan = 0;")
         if any(map(compensated, s.accumulators)):
-            self.line("int rounds = 0;")
+            self.line(f"int {s.accumulators[0].name}_rounds = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
         if self.is_simd:
@@ -332,47 +341,78 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
-        self.declare(s)
+        self.declare(s, is_simd=fits_simd(s))
         self.statements(s.body)
         for a in s.accumulators:
             self.combine_lanes(a)
             self.line(f"{a.result.name} = {self.result_text(a, s.count)};")
         self.close()
-        self.is_laned = self.is_simd = False
+        self.accumulate_nowhere()
 
     def columns(self, s: Columns) -> None:
-        size = size_text(s.size)
-        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size} - first);")
-        self.accumulators = {a.name: a for a in s.accumulators}
-        self.lanes = COLUMN_BLOCK
-        for a in s.accumulators:
-            self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
-            self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
-            if is_position(a):
-                self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
-                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
-        for k, (axis, n) in enumerate(s.loops):
-            first, end = "0", size_text(n)
-            if self.partial and k == 0:
-                first, end = "slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {end})"
-            self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
-        self.lane = "lane"
-        self.line("#pragma GCC ivdep")
-        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
-        self.line(f"const int64_t {s.axis} = first + lane;")
-        self.statements(s.body)
-        self.close()
-        for _ in s.loops:
-            self.close()
+        if self.partial:
+            axis, n = s.loops[0]
+            self.limits[axis] = ("slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {size_text(n)})")
+        self.column_block(s)
         if self.partial:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
             for a in s.accumulators:
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) partial->{a.name}[lane] = {a.name}[lane];")
         else:
             self.finish_columns(s)
+
+    def column_block(self, s: Columns, rows: int = 1) -> None:
+        """What is accumulated in the columns of a block, so many rows for each time that a running result is read."""
+        size = size_text(s.size)
+        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size} - first);")
+        self.accumulators = {a.name: a for a in s.accumulators}
+        for a in s.accumulators:
+            self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
+            self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
+            if is_position(a):
+                self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
+                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
+        self.lane = "lane"
+        self.column_loops(s, rows)
         self.lane = "0"
 
+    def column_loops(self, s: Columns, rows: int) -> None:
+        loops = [(axis, *self.limits.get(axis, ("0", size_text(n)))) for axis, n in s.loops]
+        many = loops.pop() if rows > 1 and loops else None
+        for axis, first, end in loops:
+            self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
+        if many is None:
+            self.column_row(s, [""])
+        else:
+            axis, first, end = many
+            self.line(f"int64_t row = {first};")
+            for each in (rows, 1):
+                self.open(f"for (; row + {each} <= {end}; row += {each}) {{")
+                self.column_row(s, [f"const int64_t {axis} = row + {k};" for k in range(each)])
+                self.close()
+        for _ in loops:
+            self.close()
+
+    def column_row(self, s: Columns, rows: Sequence[str]) -> None:
+        """The loop over columns. Each of `rows` says which row it is; of several, only the last stores the running results."""
+        held = s.accumulators if len(rows) > 1 else []
+        self.line("#pragma GCC ivdep")
+        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+        self.line(f"const int64_t {s.axis} = first + lane;")
+        for a in held:
+            self.line(f"{c_type(a.dtype)} {a.name}_held = {a.name}[lane];")
+        self.is_held = bool(held)
+        for row in rows:
+            self.open(f"{{ {row}")
+            self.statements(s.body)
+            self.close()
+        self.is_held = False
+        for a in held:
+            self.line(f"{a.name}[lane] = {a.name}_held;")
+        self.close()
+
     def finish_columns(self, s: Columns) -> None:
+        self.lane = "lane"
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = first + lane;")
@@ -389,6 +429,7 @@ class Printer:
             self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
         self.statements(s.finish)
         self.close()
+        self.lane = "0"
 
     def scan(self, s: Scan) -> None:
         a = s.accumulator
@@ -436,3 +477,5 @@ def sizes_in(s: Statement) -> Iterator[Size]:
         case Columns():
             yield s.size
             yield from (n for _, n in s.loops)
+        case Tiles():
+            yield from (s.size, s.elements, s.bytes)

@@ -132,3 +132,28 @@ def fits_simd(s: Reduce) -> bool:
         return False
     plain = all(kind(a.dtype) in "fiub" and not is_position(a) for a in s.accumulators)
     return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
+
+
+# --- partial results that are one number each: a high and a low part where sums are compensated
+
+
+def partial_fields(a: Accumulator) -> str:
+    return f"{c_type(a.dtype)} {a.name}{f', {a.name}_low' if compensated(a) else ''};"
+
+
+def store_partial(a: Accumulator) -> str:
+    if compensated(a):
+        return f"partial->{a.name} = {a.name}_high; partial->{a.name}_low = {a.name}_low;"
+    return f"partial->{a.name} = {a.name}[0];"
+
+
+def declare_total(a: Accumulator) -> str:
+    if compensated(a):
+        return f"{c_type(a.dtype)} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;"
+    return f"{c_type(a.dtype)} {a.name}[1] = {{{identity_text(a)}}};"
+
+
+def combine_partial(a: Accumulator) -> str:
+    if compensated(a):
+        return f"NPC_TWO_SUM({a.name}_high, {a.name}_low, partial->{a.name}); {a.name}_low += partial->{a.name}_low;"
+    return f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};"

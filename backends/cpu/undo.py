@@ -35,7 +35,7 @@ def with_undo(schedule: Schedule) -> tuple[Schedule, Undo]:
         whole += more
         old = [graph.inputs[k] for k in whole]
         metas = [kept_meta(x.meta) for x in old]
-        schedule = build_schedule(replace(graph, outputs=(*graph.outputs, *old), metas=(*graph.metas, *metas)))
+        schedule = build_schedule(replace(graph, outputs=(*graph.outputs, *old), metas=(*graph.metas, *metas)), tiled=True)
     kept = {b.number: b for b in schedule.buffers if b.kind == "output"}
     places: list[tuple[int, Node | None, Buffer]] = [(k, None, kept[len(graph.outputs) + j]) for j, k in enumerate(whole)]
     for k in overwritten_early(schedule):

@@ -307,7 +307,8 @@ def factor(graph: Graph) -> FactoredGraph:
     writes = [(index, factoring.new[node]) for index, node in graph.writes]
     made = factoring.builder.finish(outputs, metas, writes, graph.name)
     env.guards = guards
-    return FactoredGraph(replace(made, symbols=graph.symbols, checks=graph.checks, restored=graph.restored), guard is not None)
+    same = {name: getattr(graph, name) for name in ("symbols", "checks", "restored", "accuracy")}
+    return FactoredGraph(replace(made, **same), guard is not None)
 
 
 def run_factored(factored: FactoredGraph, graph: Graph, compile_graph: Callable[[Graph], CompiledGraph]) -> CompiledGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 
 from npcompile.backends.kernels.body import Lowering
 from npcompile.backends.kernels.index import axis_variable, split_linear, symbols_in
@@ -17,6 +18,7 @@ from npcompile.backends.kernels.kernel import (
     Product,
     Statement,
     Store,
+    Tiles,
     Value,
     children,
     indices,
@@ -81,14 +83,17 @@ def cost_of(body: Sequence[Statement]) -> float:
     return max(total, 0.3)
 
 
-def merge_loops(body: list[Statement]) -> list[Statement]:
-    """Two loops where the outer one only continues the inner one become one."""
+def merge_loops(body: list[Statement], tiled: str = "") -> list[Statement]:
+    """Two loops where the outer one only continues the inner one become one. That over the axis `tiled` stays."""
     result: list[Statement] = []
     for statement in body:
-        for part in children(statement):
-            part[:] = merge_loops(part)
+        axes = [axis for axis, _ in statement.parts] if isinstance(statement, Tiles) else repeat(tiled)
+        for axis, part in zip(axes, children(statement)):
+            part[:] = merge_loops(part, axis)
         while isinstance(statement, Loop) and len(statement.body) == 1 and isinstance(statement.body[0], Loop):
             outer, inner = statement, statement.body[0]
+            if outer.axis == tiled:
+                break
             used = [i for s in walk(inner.body) for i in indices(s)]
             if any(isinstance(s, (Loop, Columns)) and loop_sizes_use(s, outer.axis) for s in walk(inner.body)):
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from npcompile.backends.kernels.index import Index, is_one, split_linear
@@ -205,14 +205,43 @@ def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple
     return grouping
 
 
-def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
-    """A topological order with what overwrites memory as late as possible, and what can fail before that."""
-    written = {r.node for r in results if r.written is not None}
-    producers = {
+def producers_of(grouping: Grouping) -> dict[Group, set[Group]]:
+    """The groups whose results each one reads."""
+    return {
         g: {grouping.home[x] for m in g.members for x in depends_on(m, grouping) if x in grouping.home} - {g}
         for g in grouping.groups
     }
-    overwrites = {g: any(m in written or m.op in UPDATES for m in g.members) for g in grouping.groups}
+
+
+def units_of(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups of one tiling, which run together, and the others one by one."""
+    units: dict[object, list[Group]] = {}
+    for g in groups:
+        units.setdefault(g.tiling or g, []).append(g)
+    return list(units.values())
+
+
+def is_ready(unit: Sequence[Group], producers: dict[Group, set[Group]], done: Set[Group]) -> bool:
+    return all(producers[g] <= done | set(unit) for g in unit)
+
+
+def is_orderable(groups: Sequence[Group], producers: dict[Group, set[Group]]) -> bool:
+    """Is there an order in which every group, those of a tiling at once, comes after what it reads?"""
+    waiting, done = units_of(groups), set[Group]()
+    while waiting:
+        ready = [unit for unit in waiting if is_ready(unit, producers, done)]
+        if not ready:
+            return False
+        done.update(g for unit in ready for g in unit)
+        waiting = [unit for unit in waiting if unit not in ready]
+    return True
+
+
+def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
+    """A topological order with what overwrites memory as late as possible, and what can fail before that."""
+    written = {r.node for r in results if r.written is not None}
+    producers = producers_of(grouping)
+    overwrites = {g for g in grouping.groups if any(m in written or m.op in UPDATES for m in g.members)}
     readers: dict[Node, set[Group]] = {}
     for g in grouping.groups:
         for m in g.members:
@@ -220,15 +249,16 @@ def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
                 readers.setdefault(x, set()).add(g)
     order: list[Group] = []
     done: set[Group] = set()
-    waiting = list(grouping.groups)
+    waiting = units_of(grouping.groups)
     while waiting:
-        ready = [g for g in waiting if producers[g] <= done]
-        chosen = next((g for g in ready if not overwrites[g]), None)
+        ready = [unit for unit in waiting if is_ready(unit, producers, done)]
+        chosen = next((unit for unit in ready if not overwrites.intersection(unit)), None)
         if chosen is None:
-            chosen = next((g for g in ready if others_have_read(g, readers, done)), ready[0])
-        chosen.position = len(order)
-        order.append(chosen)
-        done.add(chosen)
+            chosen = next((unit for unit in ready if all(others_have_read(g, readers, done) for g in unit)), ready[0])
+        for group in chosen:
+            group.position = len(order)
+            order.append(group)
+        done.update(chosen)
         waiting.remove(chosen)
     return order
 
@@ -242,3 +272,20 @@ def depends_on(node: Node, grouping: Grouping) -> list[Node]:
 def others_have_read(group: Group, readers: dict[Node, set[Group]], done: set[Group]) -> bool:
     bases = [m.inputs[0] for m in group.members if m.op in UPDATES]
     return all(readers.get(b, set()) <= done | {group} for b in bases)
+
+
+def can_fail(node: Node, anchors: set[Node]) -> bool:
+    """Does computing this anchor check indices?"""
+    stack = list(node.inputs) if node not in anchors or node.op != "gather" else [node]
+    if node.op in ("scatter", "gather"):
+        return True
+    seen = set()
+    while stack:
+        n = stack.pop()
+        if n in seen or n in anchors:
+            continue
+        seen.add(n)
+        if n.op == "gather":
+            return True
+        stack.extend(n.inputs)
+    return False

@@ -204,7 +204,25 @@ class ScratchRow:
         return f"with {self.buffer} = scratch({self.bytes})"
 
 
-Statement = Let | Position | Load | Store | CheckIndex | Accumulate | Product | Loop | Reduce | Columns | Scan | ScratchRow
+@dataclass(slots=True)
+class Tiles:
+    """An axis cut in tiles. Each tile goes through all parts in turn, in whose statements the axis has a name of its own.
+
+    A Reduce or Columns of a part goes on from tile to tile where it is over the axis; what follows it comes after the last tile.
+    """
+
+    size: Size
+    parts: list[tuple[str, list[Statement]]]  # (axis, statements), of which the last loop is over the axis
+    elements: Size  # of the largest loops, for one index of the axis
+    bytes: Size  # of what they read and write, for one index of the axis
+
+    def __str__(self) -> str:
+        return f"tiles of {self.size}, each by {', '.join(axis for axis, _ in self.parts)}"
+
+
+Statement = (
+    Let | Position | Load | Store | CheckIndex | Accumulate | Product | Loop | Reduce | Columns | Scan | ScratchRow | Tiles
+)
 
 
 @dataclass(slots=True)
@@ -233,6 +251,8 @@ def children(statement: Statement) -> list[list[Statement]]:
             return [statement.body]
         case Columns():
             return [statement.body, statement.finish]
+        case Tiles():
+            return [body for _, body in statement.parts]
         case _:
             return []
 
@@ -287,6 +307,8 @@ def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[S
             case Columns():
                 made, finish = map_indices(statement.body, change), map_indices(statement.finish, change)
                 result.append(replace(statement, body=made, finish=finish))
+            case Tiles():
+                result.append(replace(statement, parts=[(axis, map_indices(body, change)) for axis, body in statement.parts]))
             case _:
                 result.append(statement)
     return result

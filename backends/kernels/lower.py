@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.backends.kernels.body import Lowering, Scope, nest
 from npcompile.backends.kernels.finish import finish
-from npcompile.backends.kernels.groups import axis_order
+from npcompile.backends.kernels.groups import axis_order, units_of
 from npcompile.backends.kernels.index import Index, axis_variable, is_one, source_index, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -24,6 +24,7 @@ from npcompile.backends.kernels.kernel import (
     Scan,
     ScratchRow,
     Statement,
+    Tiles,
     Value,
     walk,
 )
@@ -33,7 +34,9 @@ from npcompile.backends.kernels.schedule import (
     Buffer,
     Group,
     Schedule,
+    Tiling,
     element_operands,
+    estimate,
     identity,
     offset_of,
     ranges_of,
@@ -50,9 +53,10 @@ ARG_REDUCERS = {"max": "arg_max", "min": "arg_min"}
 def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
     """The kernels, in order, numbered from `first`; those of `schedule.copies` come last."""
     kernels: list[Kernel] = []
-    for group in schedule.groups:
-        for kernel in lower_group(schedule, group, f"k{len(kernels)}"):
-            kernels.append(kernel)
+    for unit in units_of(schedule.groups):
+        name = f"k{len(kernels)}"
+        tiling = unit[0].tiling
+        kernels += [lower_tiles(schedule, tiling, unit, name)] if tiling else lower_group(schedule, unit[0], name)
     for node, source, target in schedule.copies:
         kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
     for number, kernel in enumerate(kernels, first):
@@ -102,6 +106,27 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
     return kernels
 
 
+def lower_tiles(schedule: Schedule, tiling: Tiling, groups: Sequence[Group], name: str) -> Kernel:
+    """The kernels of all these groups as parts of one. Names are of the whole."""
+    modes = {"map": lower_map, "rows": lower_rows, "whole": lower_whole, "columns": lower_columns}
+    whole = Lowering(schedule, name)
+    parts = []
+    for group in groups:
+        lowering = Lowering(schedule, name, literals=whole.literals, made=whole.made)
+        modes[group.mode](lowering, group, tiling.axes[group])
+        parts.append((f"v{tiling.axes[group]}", lowering.scopes[0].statements))
+        whole.made = lowering.made
+    elements = [product([n for a, n in enumerate(g.space) if a != tiling.axes[g]]) for g in groups]
+    rows = [
+        product([n for a, n in enumerate(x.shape) if a != d]) * x.dtype.itemsize for x, d in tiling.arrays if x in schedule.memory
+    ]
+    tiles = Tiles(tiling.size, parts, max(elements, key=estimate), sum(rows, start=0))
+    whole.scopes[0].statements.append(tiles)
+    kernel = Kernel(name, [], [])
+    finish(kernel, schedule, whole)
+    return kernel
+
+
 def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) -> list[tuple[tuple[Size, ...], Index, int]]:
     """(strides, index, itemsize) of all that these anchors read and write, over axes v0, v1, ..."""
     leaves = {*schedule.memory, *(m for group in schedule.groups for m in group.members)}  # what is not computed on the way
@@ -116,9 +141,14 @@ def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) ->
     return found
 
 
-def lower_map(lowering: Lowering, group: Group) -> Kernel:
+def outermost(axis: int | None, order: Sequence[int]) -> list[int]:
+    """The order of loops in which that over `axis` comes first."""
+    return sorted(order, key=lambda a: a != axis)
+
+
+def lower_map(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
     space = group.space
-    order = axis_order(accesses(lowering.schedule, group.members, with_stores=True), space)
+    order = outermost(tiled, axis_order(accesses(lowering.schedule, group.members, with_stores=True), space))
     own = identity(space)
     body = nest(
         lowering,
@@ -177,7 +207,7 @@ def inner_order(lowering: Lowering, group: Group) -> list[int]:
     return [a for a in order if a in group.reduced and not is_one(group.space[a])]
 
 
-def lower_rows(lowering: Lowering, group: Group) -> Kernel:
+def lower_rows(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
     schedule, space = lowering.schedule, group.space
     own = identity(space)
     kept_axes = [a for a in range(len(space)) if a not in group.reduced]
@@ -202,7 +232,8 @@ def lower_rows(lowering: Lowering, group: Group) -> Kernel:
         ):
             row()
 
-    statements = nest(lowering, [(f"v{a}", space[a]) for a in kept_axes if not is_one(space[a])], body, is_parallel=False)
+    loops = [(f"v{a}", space[a]) for a in outermost(tiled, kept_axes) if not is_one(space[a])]
+    statements = nest(lowering, loops, body, is_parallel=False)
     return Kernel(lowering.name, [], statements)
 
 
@@ -250,23 +281,24 @@ def finish_reduction(lowering: Lowering, node: Node, acc: Accumulator, kept: Ind
     lowering.scopes[-1].statements.extend(stores)
 
 
-def lower_whole(lowering: Lowering, group: Group) -> Kernel:
+def lower_whole(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
     space = group.space
     own = identity(space)
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
-    inner = [(f"v{a}", space[a]) for a in inner_order(lowering, group)]
+    inner = [(f"v{a}", space[a]) for a in outermost(tiled, inner_order(lowering, group))]
     reduce_pass(lowering, group.members, inner, own, kept, product(space))
     return Kernel(lowering.name, [], lowering.scopes[0].statements, is_whole=True)
 
 
-def lower_columns(lowering: Lowering, group: Group) -> Kernel:
+def lower_columns(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
     space = group.space
     own = identity(space)
     order = axis_order(accesses(lowering.schedule, group.members, with_stores=False), space)
-    column = [a for a in order if a not in group.reduced][-1]
+    others = [a for a in order if a not in group.reduced]
+    column = ([a for a in others if not is_one(space[a])] or others)[-1]
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
     outer = [(f"v{a}", space[a]) for a in range(len(space)) if a not in group.reduced and a != column and not is_one(space[a])]
-    reduced = [(f"v{a}", space[a]) for a in order if a in group.reduced and not is_one(space[a])]
+    reduced = [(f"v{a}", space[a]) for a in outermost(tiled, order) if a in group.reduced and not is_one(space[a])]
     accumulators = {n: accumulator(lowering, n) for n in group.members}
     axis = f"v{column}"
 

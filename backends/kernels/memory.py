@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npcompile.backends.kernels.groups import Grouping, form_groups, order_groups
+from npcompile.backends.kernels.groups import Grouping, can_fail, form_groups, order_groups
 from npcompile.backends.kernels.index import Index
 from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
@@ -20,29 +20,14 @@ from npcompile.backends.kernels.schedule import (
     results_of,
     same_shape,
 )
+from npcompile.backends.kernels.tiling import form_tilings
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import contiguous_strides
 
 
-def can_fail(node: Node, anchors: set[Node]) -> bool:
-    """Does computing this anchor check indices?"""
-    stack = list(node.inputs) if node not in anchors or node.op != "gather" else [node]
-    if node.op in ("scatter", "gather"):
-        return True
-    seen = set()
-    while stack:
-        n = stack.pop()
-        if n in seen or n in anchors:
-            continue
-        seen.add(n)
-        if n.op == "gather":
-            return True
-        stack.extend(n.inputs)
-    return False
-
-
-def build_schedule(graph: Graph) -> Schedule:
+def build_schedule(graph: Graph, *, tiled: bool = False) -> Schedule:
+    """What is stored where and computed with what. With `tiled`, groups may run in tiles: Tiles is then among the kernels."""
     results = results_of(graph)
     layouts = layouts_of(results)
     anchors = choose_anchors(graph, results, layouts)
@@ -51,6 +36,8 @@ def build_schedule(graph: Graph) -> Schedule:
         if r.node.op != "input":  # an input that is given out is read where it is
             strides[r.node] = r.strides
     grouping = form_groups(graph, anchors, strides)
+    if tiled:
+        form_tilings(grouping, results)
     groups = order_groups(grouping, results)
     schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
     Memory(schedule, grouping, layouts, set(anchors)).assign()

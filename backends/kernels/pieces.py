@@ -60,7 +60,7 @@ def cut(graph: Graph, stage: dict[Node, int], number: int, is_native: Callable[[
             rebuild(n)
     results = tuple(rebuild(n) for n in outputs)
     metas = tuple(n.meta.with_(boxed=True, strides=()) for n in outputs)
-    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks)
+    sub = Graph(tuple(inputs.values()), results, metas, (), (), graph.env, graph.name, graph.checks, accuracy=graph.accuracy)
     found = dict.fromkeys(s for node in sub.nodes for s in symbols_of(node))
     symbols = tuple(k for k, s in enumerate(graph.symbols) if s in found)
     sub = replace(sub, symbols=tuple(graph.symbols[k] for k in symbols))

@@ -70,6 +70,7 @@ class Group:
     members: list[Node]
     phase: dict[Node, int] = field(default_factory=dict)
     position: int = 0
+    tiling: Tiling | None = None
 
     @property
     def kept(self) -> tuple[Size, ...]:
@@ -80,7 +81,17 @@ class Group:
 
     def __str__(self) -> str:
         members = ", ".join(f"{n.op}@{self.phase.get(n, 0)}" for n in self.members)
-        return f"{self.mode} {list(map(str, self.space))} reduce {sorted(self.reduced)}: {members}"
+        tiled = f" in tiles of axis {self.tiling.axes[self]}" if self.tiling else ""
+        return f"{self.mode} {list(map(str, self.space))} reduce {sorted(self.reduced)}{tiled}: {members}"
+
+
+@dataclass(eq=False, slots=True)
+class Tiling:
+    """Groups that run side by side, on a tile of an axis at a time."""
+
+    size: Size
+    axes: dict[Group, int]  # which axis of its space it is to each
+    arrays: list[tuple[Node, int]]  # read or made, and which of their dimensions it is
 
 
 @dataclass(eq=False, slots=True)
