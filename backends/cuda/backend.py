@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.device import Device, current_device, numbered_device
-from npcompile.backends.cuda.graphs import BadIndex, Replayed
+from npcompile.backends.cuda.graphs import BadIndex, Replayed, asks_the_host
 from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.program import NotPrintable
 from npcompile.backends.cuda.run import Kernels, has_strides, numpy_runner
@@ -68,8 +68,8 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         return compile_for(part, device, mode=mode if mode == "max-autotune" else "default")
 
     run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)
-    if mode == "reduce-overhead":
-        run = Replayed(graph, run).run
+    if mode == "reduce-overhead" and not asks_the_host(graph):
+        run = Replayed(frozenset(written), run).run
 
     count = len(graph.inputs)
 

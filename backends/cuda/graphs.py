@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from npcompile.backends.cuda.memory import caches
-from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.graph import Graph, subgraphs
 
 if TYPE_CHECKING:
     from npcompile.backends.cuda.device import Device
@@ -134,10 +134,14 @@ class Known:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Replayed:
-    """A program whose launches are recorded at its second run, and repeated from then on."""
+    """A program whose launches are recorded at its second run, and repeated from then on.
 
-    graph: Graph
+    `written`: inputs that it writes to. `most_bytes`: of inputs and results together, else it is not recorded.
+    """
+
+    written: frozenset[int]
     runner: Runner
+    most_bytes: int | None = None
     known: dict[tuple, Known] = field(default_factory=dict)
     refused: bool = False
 
@@ -168,6 +172,8 @@ class Replayed:
                 given = [copy_of(device, x) if k in copied else x for k, x in enumerate(inputs)]
                 results = self.runner(device, given, symbols)
                 known.ready = copied
+                if self.most_bytes is not None and sum(x.nbytes for x in (*inputs, *results)) > self.most_bytes:
+                    known.made = MOST_RECORDINGS
                 return results
             recording = self.record(device, inputs, symbols, copied)
             if recording is None:
@@ -203,7 +209,7 @@ class Replayed:
 
     def can_copy(self, index: int, value: Any) -> bool:
         """What is written to is not copied, nor what has gaps."""
-        return all(index != k for k, _ in self.graph.writes) and is_dense(value)
+        return index not in self.written and is_dense(value)
 
     def record(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int], copied: frozenset[int]) -> Recording | None:
         copies = {k: device.empty(inputs[k].shape, inputs[k].dtype, inputs[k].strides) for k in copied}
@@ -226,6 +232,11 @@ def copy_of(device: Device, value: Any) -> Any:
     made = device.empty(value.shape, value.dtype, value.strides)
     device.assign(made, value)
     return made
+
+
+def asks_the_host(graph: Graph) -> bool:
+    """Does the host decide what is launched, by values that are computed?"""
+    return any(n.op in ("cond", "while_loop") or any(map(asks_the_host, subgraphs(n).values())) for n in graph.nodes)
 
 
 def is_dense(x: Any) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.combine import LOGIC
-from npcompile.backends.cuda.control import run_control
+from npcompile.backends.cuda.control import recorded, run_control, run_loop
 from npcompile.backends.cuda.device import Device, copied
 from npcompile.backends.cuda.device import on_device as on_device
 from npcompile.backends.cuda.device import to_host as to_host
+from npcompile.backends.cuda.graphs import Replayed
 from npcompile.backends.cuda.library import Call, by_library, call_for
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
 from npcompile.backends.cuda.products import is_small
@@ -197,6 +198,7 @@ class Foreign:
     by_library: Call | None
     graphs: dict[str, tuple[Graph, Callable[..., Any]]]  # the param, its graph and that compiled
     stays: bool  # has the device every dtype here?
+    loop: Replayed | None = None  # a loop that may be recorded
 
     @classmethod
     def of(cls, node: Node, compile_graph: Callable[[Graph], Any]) -> Foreign:
@@ -206,7 +208,12 @@ class Foreign:
             if name.endswith("_graph")  # others only name what a graph is like
         }
         metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
-        return cls(node, call_for(node), graphs, all(has_triton_type(m.dtype) for m in metas))
+        made = cls(node, call_for(node), graphs, all(has_triton_type(m.dtype) for m in metas))
+        return replace(made, loop=recorded(made))
+
+    def params(self, sizes: dict[str, int]) -> dict[str, Any]:
+        """For these sizes, with graphs that can be called."""
+        return bind(self.node.params, sizes) | {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
 
     def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int]) -> Any:
         node = self.node
@@ -215,13 +222,14 @@ class Foreign:
                 assert i.op in LEAVES, i
                 values[i] = np.asarray(OPS[i.op].eager(**bind(i.params, sizes)))
         inputs = [values[i] for i in node.inputs]
-        params = bind(node.params, sizes)
+        params = self.params(sizes)
         if node.op == "item":
             return inputs[0][params["index"]]
         if node.op in VIEWED and has_triton_type(node.dtype):
             return VIEWED[node.op](on_device(device, inputs[0]), **params)
         if self.graphs and self.stays and any(device.is_array(x) or x.ndim for x in inputs):
-            params |= {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
+            if self.loop is not None:
+                return run_loop(device, self.loop, inputs, params, sizes)
             return run_control(device, node, inputs, params)
         made = None
         if self.by_library is not None:

@@ -21,7 +21,7 @@ from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from npcompile.backends.cuda.arrays import ArrayKind
 from npcompile.backends.cuda.compiler import Request
-from npcompile.backends.cuda.graphs import CAPTURING, refuse_while_capturing
+from npcompile.backends.cuda.graphs import CAPTURING, CannotCapture, refuse_while_capturing
 
 
 def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
@@ -97,10 +97,17 @@ NUMPY_NAMES = {"*fp16": "float16", "*fp32": "float32", "*fp64": "float64"}
 NUMPY_NAMES |= {f"*{k}{n}": f"{'u' if k == 'u' else ''}int{n}" for k in "iu" for n in (8, 16, 32, 64)}
 
 
+class Unrecorded:
+    """The library while launches are recorded: here it computes at once."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise CannotCapture(name)
+
+
 class InterpretedDevice:
     """See npcompile.backends.cuda.device.Device."""
 
-    library = np
+    library: Any = np
     architecture = 90
     number = 0
 
@@ -156,7 +163,7 @@ class InterpretedDevice:
 
     def assign(self, target: DeviceArray, value: np.ndarray) -> None:
         assert target.strides == value.strides and target.dtype == value.dtype
-        target[...] = value
+        self.do(lambda: np.copyto(target, value))
 
     def references(self, arrays: Sequence[DeviceArray]) -> list[int]:
         return [getrefcount(x) for x in arrays]
@@ -177,7 +184,11 @@ class InterpretedDevice:
     def capture(self, run: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         self.recorded: list[Callable[[], None]] = []
         self.held: list[DeviceArray] = []
-        result, actions, held = run(), self.recorded, self.held
+        library, self.library = self.library, Unrecorded()
+        try:
+            result, actions, held = run(), self.recorded, self.held
+        finally:
+            self.library = library
 
         def launch(held: Any = held) -> None:
             for action in actions:

@@ -11,7 +11,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import graphs
+from npcompile.backends.cuda import control, graphs
 from npcompile.backends.cuda.graphs import Replayed
 from npcompile.backends.cuda.memory import release_caches
 from tests.cuda.interpreted import DeviceArray
@@ -215,4 +215,71 @@ def test_memory_is_given_back_when_it_is_short(there: There, programs: list[Repl
     for _ in range(3):
         same(there.get(f(x)), np.sin(X) - 1)
     same(there.get(kept), np.sin(X) - 1)
+    assert recordings(programs) == 1
+
+
+# --- loops
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch) -> list[Replayed]:
+    """Every loop that may be recorded."""
+    made: list[Replayed] = []
+
+    def make(*given: Any) -> Replayed:
+        made.append(Replayed(*given))
+        return made[-1]
+
+    monkeypatch.setattr(control, "Replayed", make)
+    return made
+
+
+def newton(x: Any, n: Any) -> Any:
+    return npc.fori_loop(0, n, lambda k, y: 0.5 * (y + x / y), x)
+
+
+def test_a_loop_of_known_length_is_one_graph(there: There, loops: list[Replayed]) -> None:  # noqa: F811
+    f = npc.compile(newton, dynamic=False)
+    x = there.put(np.abs(X) + 1)
+    for k in range(4):
+        x[...] = there.put(np.abs(X) + 1 + k)
+        same(there.get(f(x, 7)), newton(np.abs(X) + 1 + k, 7))
+    assert recordings(loops) == 1
+
+
+def test_scans(there: There, loops: list[Replayed]) -> None:  # noqa: F811
+    def f(c, xs, rate):
+        return npc.scan(lambda c, x: (np.sin(c) + x * rate, c * x), c, xs)
+
+    compiled = npc.compile(f)
+    for k in range(4):
+        ours = compiled(there.put(X[0]), there.put(X + k), 0.5 + k)
+        same(there.get(ours), f(X[0], X + k, 0.5 + k))
+    assert recordings(loops) == 1
+
+
+def test_large_and_long_loops_are_not_recorded(
+    there: There,  # noqa: F811
+    loops: list[Replayed],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f = npc.compile(newton, dynamic=False)
+    x = there.put(np.abs(X) + 1)
+    monkeypatch.setattr(control, "MOST_ITERATIONS", 3)
+    for _ in range(3):
+        same(there.get(f(x, 5)), newton(np.abs(X) + 1, 5))
+    assert not any(p.known for p in loops)
+    monkeypatch.setattr(control, "MOST_BYTES", X.nbytes)
+    f = npc.compile(newton, dynamic=False)
+    for _ in range(3):
+        same(there.get(f(x, 3)), newton(np.abs(X) + 1, 3))
+    assert all(not known.free for p in loops for known in p.known.values())
+
+
+def test_loops_inside_of_recorded_programs(there: There, loops: list[Replayed], programs: list[Replayed]) -> None:  # noqa: F811
+    f = compiled(lambda x: np.exp(-newton(np.abs(x) + 1, 5)), dynamic=False)
+    x = there.put(X)
+    for k in range(4):
+        x[...] = there.put(X + k)
+        same(there.get(f(x)), np.exp(-newton(np.abs(X + k) + 1, 5)))
     assert recordings(programs) == 1
