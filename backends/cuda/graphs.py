@@ -21,7 +21,6 @@ from npcompile.tensor_core.graph import Graph, subgraphs
 
 if TYPE_CHECKING:
     from npcompile.backends.cuda.device import Device
-    from npcompile.backends.cuda.partition import Runner
 
 T = TypeVar("T")
 MOST_KEYS = 16  # sizes and layouts of one program with recordings
@@ -140,7 +139,7 @@ class Replayed:
     """
 
     written: frozenset[int]
-    runner: Runner
+    runner: Callable[[Device, Sequence[Any], Sequence[Any]], list[Any]]  # the last are what else it depends on
     most_bytes: int | None = None
     known: dict[tuple, Known] = field(default_factory=dict)
     refused: bool = False
@@ -152,7 +151,7 @@ class Replayed:
         """Memory is short: recordings go, and the memory that they have."""
         self.known.clear()
 
-    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[Any]) -> list[Any]:
         if self.refused or CAPTURING.flags is not None:  # a part of what is being recorded
             return self.runner(device, inputs, symbols)
         addresses = device.addresses(inputs)
@@ -211,7 +210,7 @@ class Replayed:
         """What is written to is not copied, nor what has gaps."""
         return index not in self.written and is_dense(value)
 
-    def record(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int], copied: frozenset[int]) -> Recording | None:
+    def record(self, device: Device, inputs: Sequence[Any], symbols: Sequence[Any], copied: frozenset[int]) -> Recording | None:
         copies = {k: device.empty(inputs[k].shape, inputs[k].dtype, inputs[k].strides) for k in copied}
         given = [copies.get(k, x) for k, x in enumerate(inputs)]
         with capturing() as flags:
