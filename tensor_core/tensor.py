@@ -428,12 +428,17 @@ def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
 
     `data` may be an array of a device, as of CuPy. The device is chosen as by `tensor`.
     """
-    if hasattr(data, "__cuda_array_interface__") and not isinstance(data, Tensor):
-        data = Tensor._of(require_numbers(devices.open_kind("cuda").from_interface(data)))
     place = devices.chosen(device, data)
-    if not isinstance(data, Tensor):
-        data = Tensor._of(require_numbers(np.asarray(devices.with_host_arrays(plain(data)), dtype)))
-    return (data if dtype is None else data.astype(dtype, copy=False)).to(place)
+    if isinstance(data, Tensor):
+        made = data
+    elif devices.is_on_device(data):
+        made = Tensor._of(require_numbers(data))
+    elif hasattr(data, "__cuda_array_interface__"):
+        made = Tensor._of(require_numbers(devices.open_kind("cuda").from_interface(data)))
+        place = made.device if device is None else device
+    else:
+        made = Tensor._of(require_numbers(np.asarray(devices.with_host_arrays(plain(data)), dtype)))
+    return (made if dtype is None else made.astype(dtype, copy=False)).to(place)  # type: ignore[attr-defined]
 
 
 def from_dlpack(x: Any) -> Tensor:

@@ -145,8 +145,8 @@ class CudaArrays:
                 value = self.copy(value, value.strides)  # type: ignore[attr-defined]
             target[...] = value
 
-    def strided(self, array: Any, shape: Shape, strides: Shape) -> Any:
-        return self.kind.view(array, 0, shape, array.dtype, strides)
+    def strided(self, array: Any, shape: Shape, strides: Shape, offset: int = 0, dtype: np.dtype | None = None) -> Any:
+        return self.kind.view(array, offset, shape, array.dtype if dtype is None else dtype, strides)
 
     def shares_memory(self, a: Any, b: Any) -> bool:
         kind = self.kind
@@ -176,7 +176,8 @@ class CudaArrays:
 
     def call_for(self, op: str, number: int, values: Sequence[Any], params: dict[str, Any], frozen: Any) -> Call:
         sizes: list[int] = []
-        forms = [self.operand(v, sizes, number) for v in values]
+        whole = max((v.shape for v in values), key=len) if OPS[op].kind == "elementwise" else None
+        forms = [self.operand(v, sizes, number, whole) for v in values]
         operands, prepare = tuple(o for o, _ in forms), tuple(made for _, made in forms)
         order = result_order(op, values, params)
         key = (op, number, frozen, operands, order)
@@ -192,8 +193,13 @@ class CudaArrays:
         ready = None if all(made is None for made in prepare) else prepare
         return Call(ready, program.call, tuple(sizes[s] for s in program.symbols), program.is_tuple)
 
-    def operand(self, value: Any, sizes: list[int], number: int) -> tuple[Operand, Callable[[Any], Any] | None]:
-        """The program's form of an operand, and what brings it there. New sizes are added to `sizes`."""
+    def operand(
+        self, value: Any, sizes: list[int], number: int, whole: Shape | None
+    ) -> tuple[Operand, Callable[[Any], Any] | None]:
+        """The program's form of an operand, and what brings it there. New sizes are added to `sizes`.
+
+        A number of the host is repeated to `whole`, the shape that an elementwise op has.
+        """
 
         def named(shape: Shape) -> tuple[int, ...]:
             for n in shape:
@@ -204,7 +210,9 @@ class CudaArrays:
         is_here, char, shape, strides = type(value) is self.type, value.dtype.char, value.shape, value.strides
         if not is_here and (not shape or (value.size and not any(strides))):
             first = (0,) * len(shape)
-            return Operand(char, (), (), named(shape), True), (lambda v: np.asarray(v[first])) if shape else None
+            return Operand(char, (), (), named(shape if whole is None else whole), True), (
+                lambda v: np.asarray(v[first])
+            ) if shape else None
         repeats = [n > 1 and s == 0 for n, s in zip(shape, strides)] if value.size else [False] * len(shape)
         small = tuple([1 if r else n for n, r in zip(shape, repeats)])
         order = axis_order(small, strides)
@@ -224,13 +232,11 @@ def device_name(number: int) -> str:
 def result_order(op: str, values: Sequence[Any], params: dict[str, Any]) -> tuple[int, ...]:
     """The order of axes in memory of the result, which is NumPy's for elementwise ops."""
     metas = [TensorMeta(v.shape, v.dtype, v.strides) for v in values]
-    meta = OPS[op].meta(*metas, **params)
-    if isinstance(meta, TupleMeta):
-        return ()
-    strides: Any = meta.strides
     if OPS[op].kind == "elementwise":
-        strides = keep_order_strides(meta.shape, meta.dtype.itemsize, [m for m in metas if m.ndim])
-    return axis_order(meta.shape, strides)  # type: ignore[arg-type]
+        shape = max((m.shape for m in metas), key=len)
+        return axis_order(shape, keep_order_strides(shape, 8, [m for m in metas if m.ndim]))  # type: ignore[arg-type]
+    meta = OPS[op].meta(*metas, **params)
+    return () if isinstance(meta, TupleMeta) else axis_order(meta.shape, meta.strides)  # type: ignore[arg-type]
 
 
 def compile_op(

@@ -26,7 +26,8 @@ class DeviceArrays(Protocol):
     def full(self, shape: Shape, dtype: np.dtype, strides: Shape, value: Any, device: str) -> Any: ...
     def copy(self, array: Any, strides: Shape) -> Any: ...  # on its device, dense, axes in the order that strides have
     def assign(self, target: Any, value: Any) -> None: ...  # target[...] = value; a host value has no dimensions
-    def strided(self, array: Any, shape: Shape, strides: Shape) -> Any: ...  # a view that begins at its first element
+    # A view that begins `offset` bytes from the first element of `array`, of its dtype unless another is named.
+    def strided(self, array: Any, shape: Shape, strides: Shape, offset: int = 0, dtype: np.dtype | None = None) -> Any: ...
     def shares_memory(self, a: Any, b: Any) -> bool: ...  # do they lie in one allocation?
     def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any: ...  # some values are of the host
     def from_dlpack(self, x: Any) -> Any: ...
@@ -121,8 +122,10 @@ def share_memory(view: Any, array: Any) -> bool:
 
 
 def is_writeable(array: Any) -> bool:
-    """Arrays of devices always are: what NumPy makes read-only, its Tensor alone knows."""
-    return type(array) in KINDS or array.flags.writeable
+    """Arrays of devices are, if no element is there twice: what NumPy makes read-only, its Tensor alone knows."""
+    if type(array) in KINDS:
+        return all(s for n, s in zip(array.shape, array.strides) if n > 1)
+    return array.flags.writeable
 
 
 def shadow(array: Any, writeable: bool = True) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded,
 from npcompile.tensor_core.tensors.recorded import (
     LINEAR,
     arrays_in,
+    capture,
     error_of,
     has_gradient,
     keeps_dtype,
     repeated,
-    without_captured_form,
 )
-from npcompile.tensor_core.tensors.results import HELD, wrap
+from npcompile.tensor_core.tensors.results import HELD, view_in, wrap
+from npcompile.tensor_core.tensors.views import view_of
 
 SUBSCRIPTS = ("x[...]", "x[...] = y")  # their second argument says where: it may come from the host
 
@@ -77,9 +79,12 @@ def perform_on(device: str, call: Call, args: tuple, kwargs: dict[str, Any], ope
             return made
     captured = call.captured
     if captured is None:
-        if recorded:
-            return without_captured_form(call, args, kwargs, operands)
-        return by_numpy(device, call, args, kwargs, operands)
+        if not recorded:
+            return by_numpy(device, call, args, kwargs, operands)
+        try:
+            return capture(call, args, kwargs)
+        except RuntimeError as error:
+            return by_numpy(device, call, args, kwargs, operands, error)
     if recorded and call.label not in LINEAR:
         for handle in written_handles(call, args, kwargs):
             if handle.requires_grad:
@@ -156,30 +161,55 @@ def by_numpy(
     device: str, call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle], error: RuntimeError | None = None
 ) -> Any:
     """What NumPy makes of copies on the host, its errors too. Raises `error` in place of a result that loses a gradient."""
-    copies: dict[Handle, np.ndarray] = {}
+    copies: dict[Handle, HostCopy] = {}
 
     def copied(value: Any) -> Any:
         if not isinstance(value, Handle):
             return devices.to_host(value)
         if value not in copies:
-            copies[value] = np.array(value._host, order="K")
-            copies[value].flags.writeable = value._meta.writeable
-        return copies[value]
+            copies[value] = HostCopy.of(value)
+        return copies[value].seen
 
     given, named = replaced(args, copied), replaced(kwargs, copied)
     result, written = call.native(*given, **named), written_handles(call, args, kwargs)
     if error is not None and (written or any(map(has_gradient, arrays_in(result)))):
         raise error from None
     for handle in written:
-        KINDS[type(handle._data)].assign(handle._data, devices.to_device(copies[handle], device))
+        KINDS[type(handle._data)].assign(handle._data, devices.to_device(copies[handle].seen, device))
         handle._wrote()
 
     def leaf(value: Any) -> Any:
-        known = next((handle for handle, copy in copies.items() if copy is value), None)
-        if known is not None:
-            return known
         if type(value) is not np.ndarray and not isinstance(value, np.generic) or value.dtype not in HELD:
             return value
+        for handle, copy in copies.items():
+            if value is copy.seen:
+                return handle
+            if value.base is not None and np.may_share_memory(value, copy.owner):
+                return copy.view(call.label, handle, value)
         return type(operands[0])._of(devices.to_device(np.asarray(value), device))
 
     return replaced(result, leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCopy:
+    """A Tensor's memory on the host, as the array that owns it shows it and as the Tensor sees it."""
+
+    owner: np.ndarray
+    seen: np.ndarray
+
+    @classmethod
+    def of(cls, handle: Handle) -> HostCopy:
+        owner = np.array(devices.to_host(handle._storage.data), order="K")
+        seen = view_of(owner, handle._array.steps).view()
+        seen.flags.writeable = handle._meta.writeable
+        return cls(owner, seen)
+
+    def view(self, label: str, handle: Handle, view: np.ndarray) -> Any:
+        """The Tensor of the device's memory that the view of the copy stands for. Where it is written, no gradient follows."""
+        storage = handle._storage
+        if storage.data.strides != self.owner.strides:
+            raise RuntimeError(f"{label} gives a view of elements that lie apart on the device: take x.copy() first.")
+        offset = view.ctypes.data - self.owner.ctypes.data
+        made = KINDS[type(storage.data)].strided(storage.data, view.shape, view.strides, offset, view.dtype)
+        return view_in(type(handle), made, handle)

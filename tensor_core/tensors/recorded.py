@@ -27,7 +27,10 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
             return made
     captured = call.captured
     if captured is None:
-        return without_captured_form(call, args, kwargs, operands)
+        try:
+            return capture(call, args, kwargs)
+        except RuntimeError as error:
+            return declined(call, args, kwargs, operands, error)
     written = written_handles(call, args, kwargs)
     if any(isinstance(v, np.ndarray) for v in outputs_in(call, args, kwargs)):
         raise RuntimeError(
@@ -146,14 +149,11 @@ def as_operand(value: Any) -> Any:
     return value
 
 
-def without_captured_form(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
-    """NumPy functions written in Python are captured from their source, by the layer that can."""
+def capture(call: Call, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """NumPy functions written in Python are captured from their source, by the layer that can. RuntimeError: it cannot."""
     if SURFACE.capture_call is None or not inspect.isfunction(getattr(call.function, "_implementation", None)):
-        return declined(call, args, kwargs, operands, error_of(call, Decline("it has no derivative of its own")))
-    try:
-        return SURFACE.capture_call(call.function, args, kwargs)
-    except RuntimeError as error:
-        return declined(call, args, kwargs, operands, error)
+        raise error_of(call, Decline("it has no derivative of its own"))
+    return SURFACE.capture_call(call.function, args, kwargs)
 
 
 def error_of(call: Call, reason: Decline) -> RuntimeError:

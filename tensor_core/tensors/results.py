@@ -55,8 +55,11 @@ def box(kind: type[Handle], value: Any, owner: Handle | None = None) -> Any:
     data = np.asarray(value)
     if is_other or data.dtype not in HELD:
         return value
-    if owner is None:
-        return kind._of(data)
+    return kind._of(data) if owner is None else view_in(kind, data, owner)
+
+
+def view_in(kind: type[Handle], data: Any, owner: Handle) -> Any:
+    """A Tensor for a view of the memory of `owner` that no steps tell."""
     storage = TapeStorage(data, owner._storage.memory)
     storage.is_locked = "this view was made in a way that gradients cannot follow: write to the Tensor that it is a view of."
     return kind._of(data, TapeArray(storage, (), meta_of(data)))

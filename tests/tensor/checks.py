@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.tensors.devices import is_on_device, share_memory
 from npcompile.tensors import Tensor, gradients_of, tensor
 
 
@@ -21,17 +22,22 @@ def same(ours: Any, theirs: Any) -> None:
         assert not isinstance(ours, Tensor) and ours == theirs
         return
     assert isinstance(ours, Tensor), f"{ours!r} instead of a Tensor"
-    data, expected = ours._data, np.asarray(theirs)
+    data, expected = ours._host, np.asarray(theirs)
+    units = 4 if ours.device == "cpu" else 64  # a device adds up in an order of its own
     assert (data.dtype, data.shape) == (expected.dtype, expected.shape)
     if expected.size:
         long = [axis for axis, n in enumerate(expected.shape) if n > 1]
-        assert [data.strides[a] for a in long] == [expected.strides[a] for a in long]
+        assert [ours.strides[a] for a in long] == [expected.strides[a] for a in long]
         is_repeated = 0 in [expected.strides[a] for a in long]  # of np.broadcast_arrays NumPy lets the first write warn
-        assert is_repeated or not isinstance(theirs, np.ndarray) or data.flags.writeable == expected.flags.writeable
+        assert is_repeated or not isinstance(theirs, np.ndarray) or ours.flags.writeable == expected.flags.writeable
     if data.dtype.kind in "fc":
-        np.testing.assert_allclose(data, expected, rtol=4 * np.finfo(data.dtype).eps, atol=1e-14)
+        np.testing.assert_allclose(data, expected, rtol=units * np.finfo(data.dtype).eps, atol=1e-14)
     else:
         np.testing.assert_array_equal(data, expected)
+
+
+def shares_memory(x: Tensor, y: Tensor) -> bool:
+    return share_memory(x._data, y._data) if is_on_device(x._data) else np.shares_memory(x._data, y._data)
 
 
 def arrays_of(result: Any) -> Iterator[Any]:
@@ -48,7 +54,8 @@ def loss_of(function: Callable[[Any], Any], x: Any) -> Any:
     total: Any = 0.0
     for k, part in enumerate(arrays_of(function(x))):
         if part.dtype.kind == "f" and part.size:
-            weights = np.cos(np.arange(part.size) + k).reshape(part.shape).astype(part.dtype)
+            weights: Any = np.cos(np.arange(part.size) + k).reshape(part.shape).astype(part.dtype)
+            weights = tensor(weights, device=part.device) if isinstance(part, Tensor) else weights
             total = total + (part * weights).sum()
     return total
 
@@ -99,7 +106,7 @@ def check_second_derivative(function: Callable[[Any], Any], x: np.ndarray) -> No
     one, other = np.random.default_rng(5).normal(size=(2, *x.shape))
     second: Any = np.zeros_like(x)
     if first is not None and first.requires_grad:
-        (found,) = gradients_of([(first * one).sum()], [made])
+        (found,) = gradients_of([(first * tensor(one, device=made.device)).sum()], [made])
         second = np.zeros_like(x) if found is None else found.numpy()
     step = 1e-5
     expected = np.sum((gradient(moved(x, step * other)) - gradient(moved(x, -step * other))) * one) / (2 * step)

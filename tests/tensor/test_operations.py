@@ -199,7 +199,8 @@ def test_values_are_numpys(function: Callable[[Any], Any], x: np.ndarray) -> Non
     same(recorded, expected)
     if function not in COMPOSED.values():  # those are compiled: equal to 4 units in the last place
         for ours, theirs in zip(arrays_of(recorded), arrays_of(expected), strict=True):
-            np.testing.assert_array_equal(ours._data, theirs, strict=True)
+            if ours.device == "cpu":
+                np.testing.assert_array_equal(ours._host, theirs, strict=True)
     leaf = tensor(x, requires_grad=True)
     with no_grad():
         result = function(leaf)
@@ -263,7 +264,7 @@ def test_recorded_products_are_numpys_to_the_bit() -> None:
         lambda p, q: np.std(p, axis=0) + np.mean(q, axis=1),
     ):
         made, expected = f(x, y), f(a, b)
-        np.testing.assert_array_equal(made._data, np.asarray(expected), strict=True)
+        np.testing.assert_array_equal(made._host, np.asarray(expected), strict=True)
         x.grad = y.grad = None
         made.sum().backward()
         step = 1e-6
