@@ -79,7 +79,10 @@ def compile(
     dynamic
         None: a size becomes variable when a second one is seen. True: sizes are variable from the start. False: never.
     mode
-        "default"; "reduce-overhead" and "max-autotune" mean the same on the CPU.
+        "default". On a CUDA device "reduce-overhead" repeats a program's launches as one CUDA graph, whose memory is used
+        again for results that nobody holds any more; a program that waits for the host or calls a library runs as by
+        default. "max-autotune" tries tiles, warps and stages of each kernel when it first runs, and remembers the best on
+        disk: sums may round differently than by default. On the CPU all three mean the same.
 
     Raises
     ------
