@@ -16,6 +16,7 @@ from npcompile.tracer.values import Transform
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ACCURACIES = ("numpy", "fast")
 MODES = ("default", "reduce-overhead", "max-autotune")
 _INSPECTS_ITSELF = ("locals", "vars", "eval", "exec", "globals", "dir", "super", "__class__", "_getframe", "currentframe")
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
@@ -37,6 +38,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
+    accuracy: str = "numpy",
 ) -> Callable[P, R]: ...
 
 
@@ -47,6 +49,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
+    accuracy: str = "numpy",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -58,6 +61,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
+    accuracy: str = "numpy",
 ) -> Any:
     """A function that does what `function` does, with its NumPy work captured, fused and run in parallel.
 
@@ -83,13 +87,17 @@ def compile(
         again for results that nobody holds any more; a program that waits for the host or calls a library runs as by
         default. "max-autotune" tries tiles, warps and stages of each kernel when it first runs, and remembers the best on
         disk: sums may round differently than by default. On the CPU all three mean the same.
+    accuracy
+        "numpy": rounded as NumPy does, as docs/architecture.md has it. "fast" allows generated Triton approximate division,
+        roots, exponentials and logarithms of float32 and float16, small numbers taken for zero there, and products and
+        sums rounded at once. It changes nothing on the CPU.
 
     Raises
     ------
     TypeError
         `function` is not a Python function.
     ValueError
-        Unknown backend or mode.
+        Unknown backend, mode or accuracy.
 
     Examples
     --------
@@ -101,7 +109,9 @@ def compile(
     np.float64(8.0)
     """
     if function is None:
-        return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
+        return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
+    if accuracy not in ACCURACIES:
+        raise ValueError(f"unknown accuracy {accuracy!r}: choose one of {', '.join(ACCURACIES)}")
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
     function = getattr(function, "__npcompile_wrapped__", function)
@@ -110,14 +120,14 @@ def compile(
     elif callable(function) and not isinstance(function, type) and isinstance(function.__call__, types.MethodType):
         function = function.__call__
     if isinstance(function, types.MethodType):
-        bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode)
+        bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
         return types.MethodType(bound, function.__self__)
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
     known = compiled_function(function)
     if known is not None:
         function = known.user
-    return make_entry(function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode))
+    return make_entry(function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy))
 
 
 def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:

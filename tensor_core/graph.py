@@ -64,6 +64,7 @@ class Graph:
     name: str = "graph"
     checks: frozenset[str] = frozenset()  # floating-point errors to report: np.errstate's categories not ignored
     restored: frozenset[int] = frozenset()  # inputs written that must be as before when such an error is reported
+    accuracy: str = "numpy"  # "fast": a backend may round otherwise than NumPy
 
     @property
     def results(self) -> tuple[Node, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         return made.run
 
     def compile_inside(part: Graph) -> CompiledGraph:
+        part = replace(part, accuracy=graph.accuracy)
         return compile_for(part, device, mode=mode if mode == "max-autotune" else "default")
 
     run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)

@@ -47,6 +47,7 @@ class Request:
     divisible: tuple[int, ...] = ()
     warps: int = 4
     stages: int = 3
+    is_fast: bool = False  # may it round otherwise than NumPy?
 
 
 @dataclass(frozen=True, slots=True)

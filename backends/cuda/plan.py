@@ -77,9 +77,19 @@ COPY_COST = 4096  # about how many elements of a copy are made and read while on
 NOTHING: frozenset[str] = frozenset()
 
 
-def plan_kernel(kernel: Kernel, types: dict[str, np.dtype], symbols: Sequence[str], on_device: frozenset[str] = NOTHING) -> Plan:
-    """The programs of one kernel. `on_device`: 0-D inputs that are read from memory. Raises NotPrintable."""
-    context = Context(kernel, types, frozenset(symbols), on_device)
+def plan_kernel(
+    kernel: Kernel,
+    types: dict[str, np.dtype],
+    symbols: Sequence[str],
+    on_device: frozenset[str] = NOTHING,
+    *,
+    is_fast: bool = False,
+) -> Plan:
+    """The programs of one kernel. Raises NotPrintable.
+
+    `on_device`: 0-D inputs that are read from memory; `is_fast`: results may be rounded otherwise than NumPy's.
+    """
+    context = Context(kernel, types, frozenset(symbols), on_device, is_fast)
     statements = list(walk(kernel.body))
     if any(isinstance(s, Product) for s in statements):
         return plan_rows(replace(context, kernel=with_reductions(kernel)))

@@ -151,6 +151,9 @@ for numpy_name, device_name in LIBDEVICE.items():
     PRIMITIVES.setdefault(numpy_name, {}).update({"f": f"libdevice.{device_name}({places})"})
 PRIMITIVES["rint"]["c"] = "libdevice.rint({0r}); libdevice.rint({0i})"
 
+# Of float32, and float16 in it, where the user has asked for speed: the hardware's approximations, within a few ULP.
+FAST = {"divide": kinds("f", "({0} / {1})"), "reciprocal": kinds("f", f"({number(1.0)} / {{0}})")}
+FAST |= {name: kinds("f", f"tl.{name}({{0}})") for name in ("sqrt", "exp", "exp2", "log", "log2")}
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 NOT_WIDENED = ("where", "positive", "negative", "maximum", "minimum", "fmax", "fmin", "absolute", "fabs", "signbit")
 NOT_FLOAT16 = ("nextafter",)  # its neighbours are float16 numbers
@@ -334,7 +337,7 @@ def to_integer(x: str, bits: int) -> str:
     return f"tl.where({inside}, tl.where({inside}, {x}, 0).to(tl.int{bits}), tl.full((), {-int(high)}, tl.int{bits}))"
 
 
-def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype) -> list[str]:
+def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype, *, is_fast: bool = False) -> list[str]:
     """The Triton text of a primitive: one expression, or one for each part of a complex result.
 
     A single text for a complex result gives the pair. Operands are names; of complex ones `name_r` and `name_i` exist.
@@ -346,7 +349,7 @@ def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype)
         return [f"{args[0]}.to({triton_type(out)}, bitcast=True)"]
     if op == "where" and out.kind == "c":
         return [f"tl.where({args[0]}, {args[1]}_{p}, {args[2]}_{p})" for p in "ri"]
-    table = PRIMITIVES[op]
+    table = FAST.get(op, PRIMITIVES[op]) if is_fast and first in (np.float16, np.float32) else PRIMITIVES[op]
     template = table["e" if first == np.float16 and "e" in table else first.kind]
     is_half = first == np.float16 and op not in NOT_WIDENED
     places = [f"{a}.to(tl.float32)" if is_half and d == np.float16 else a for a, d in zip(args, dtypes)]

@@ -27,10 +27,11 @@ class Context:
     types: dict[str, np.dtype]  # of all buffers of the schedule
     symbols: frozenset[str]
     on_device: frozenset[str] = frozenset()  # 0-D inputs that are read from memory
+    is_fast: bool = False  # may results be rounded otherwise than NumPy's?
 
     def writer(self, **fields: object) -> Writer:
         rows = {s.buffer for s in walk(self.kernel.body) if isinstance(s, ScratchRow)}
-        return Writer(self.kernel, self.types, self.symbols, self.on_device, rows=rows, **fields)  # type: ignore[arg-type]
+        return Writer(self.kernel, self.types, self.symbols, self.on_device, rows=rows, is_fast=self.is_fast, **fields)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def finished(writer: Writer, name: str, combines: Sequence[Combine] = ()) -> Pro
     made = "".join(texts.values()) + own
     if "combine_two_sums" in own:
         made = TWO_SUMS + made
-    return Program(name, HEADER + functions_text(made) + made, tuple(writer.parameters.values()))
+    return Program(name, HEADER + functions_text(made) + made, tuple(writer.parameters.values()), writer.is_fast)
 
 
 def masks(writer: Writer, rows: str | None, columns: str | None) -> None:

@@ -42,6 +42,7 @@ class Program:
     name: str
     text: str
     parameters: tuple[Parameter, ...]
+    is_fast: bool = False  # may it round otherwise than NumPy?
 
     def with_tile(self, tile: Tile, is_wide: bool) -> str:
         """The text for one tile; `is_wide`: offsets pass 2**31."""

@@ -105,7 +105,7 @@ class Prepared:
         buffers = [*schedule.buffers, *literals.values()]
         types = {b.name: b.dtype for b in buffers}
         pointers = frozenset(f"x{k}" for k in on_device)
-        plans = [plan_kernel(k, types, graph.symbols, pointers) for k in kernels]
+        plans = [plan_kernel(k, types, graph.symbols, pointers, is_fast=graph.accuracy == "fast") for k in kernels]
         last = max((number for number, k in enumerate(kernels) if k.can_fail), default=-1)
         return cls(graph, buffers, plans, last)
 
@@ -323,6 +323,7 @@ def launchers_for(
                 divisible,
                 tile.warps,
                 tile.stages,
+                launch.program.is_fast,
             )
     if missing:
         prepared.launchers.update(zip(missing, device.load(list(missing.values()))))

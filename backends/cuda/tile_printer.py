@@ -66,6 +66,7 @@ class Writer:
     written: dict[str, str] = field(default_factory=dict)  # axis -> the text that it was last given
     rows: set[str] = field(default_factory=set)  # buffers of rows
     keeps_rows: bool = True  # do these stay in registers?
+    is_fast: bool = False
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -121,7 +122,7 @@ class Writer:
                 self.assign(target, constant_texts(value, target.dtype), NONE)
             case Let(target, op, args, _):
                 deps = NONE.union(*(self.deps_of(a) for a in args))
-                texts = expressions(op, [a.name for a in args], [a.dtype for a in args], target.dtype)
+                texts = expressions(op, [a.name for a in args], [a.dtype for a in args], target.dtype, is_fast=self.is_fast)
                 self.assign(target, texts, deps)
             case Position(target, index):
                 deps = self.depends_on(index)

@@ -31,8 +31,8 @@ def compile_one(request: dict[str, Any]) -> dict[str, Any]:
         options={
             "num_warps": request["warps"],
             "num_stages": request["stages"],
-            "enable_fp_fusion": False,
-            "enable_reflect_ftz": False,
+            "enable_fp_fusion": request["is_fast"],
+            "enable_reflect_ftz": request["is_fast"],
         },
     )
     metadata = made.metadata

@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
@@ -52,6 +52,7 @@ class Options:
     fullgraph: bool = False
     dynamic: bool | None = None
     mode: str = "default"
+    accuracy: str = "numpy"
 
 
 class GraphBreakError(RuntimeError):
@@ -494,6 +495,7 @@ class CompiledFunction:
         try:
             backend = self.options.backend
             mode = self.options.mode
+            graph = replace(graph, accuracy=self.options.accuracy)
             made = compile_here(backend, graph, mode) if place is None else compile_there(backend, graph, place.number, mode)
         except (NoCompiler, CompilerError) as error:
             warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")

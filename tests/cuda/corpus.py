@@ -37,7 +37,8 @@ def plans_of(graph: Graph) -> list[Plan]:
             kernels = lower(schedule)
             types = {b.name: b.dtype for b in (*schedule.buffers, *(b for k in kernels for b in k.literals))}
             try:
-                made += [plan_kernel(k, types, stage.piece.graph.symbols) for k in kernels]
+                is_fast = graph.accuracy == "fast"
+                made += [plan_kernel(k, types, stage.piece.graph.symbols, is_fast=is_fast) for k in kernels]
             except NotPrintable:
                 continue
     return made
@@ -51,7 +52,7 @@ def request_of(launch: Launch, sizes: Mapping[str, int], *, is_wide: bool = Fals
     )
     # The name has a digest of where the kernel is: without it, equal ones are compiled once.
     text = program.with_tile(tile, is_wide).replace(program.name, "kernel")
-    return Request("kernel", text, signature(launch, is_wide), divisible, tile.warps, tile.stages)
+    return Request("kernel", text, signature(launch, is_wide), divisible, tile.warps, tile.stages, program.is_fast)
 
 
 def requests_of(graph: Graph, sizes: Mapping[str, int] = NONE, *, is_wide: bool = False) -> list[Request]:

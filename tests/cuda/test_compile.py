@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.backends.cuda import compiler
 from npcompile.backends.cuda.compiler import Binary, CompileFailed, Request, compile_all
 from npcompile.backends.cuda.primitives import is_native
+from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Graph
@@ -146,3 +148,24 @@ def test_roots_are_exact(tmp_path: Path) -> None:
     x = array(builder, 4096, dtype=np.dtype(np.float32))
     (binary,) = compiled(builder.finish([builder.apply("sqrt", x)]), np.zeros(4096, np.float32))
     assert "MUFU.SQRT" not in machine_code(binary, tmp_path)  # the approximate root
+
+
+def test_approximations_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    def roots(x, y):
+        return np.sqrt(np.exp(-x * x) / y + x * y)
+
+    x = np.linspace(1, 2, 4096, dtype=np.float32)
+    texts = []
+    for accuracy in ("numpy", "fast"):
+        function = npc.compile(roots, backend="eager", accuracy=accuracy)
+        function(x, x * x)
+        ((graph, _),) = compiled_function(function).graphs
+        (got,) = compile_for(graph, InterpretedDevice())(x, x * x)
+        np.testing.assert_allclose(got, roots(x, x * x), rtol=1e-6)
+        (binary,) = compile_all(requests_of(graph), 90)
+        texts.append(machine_code(binary, tmp_path))
+    exact, fast = texts
+    assert "MUFU.SQRT" in fast and "FFMA" in fast and "MUFU.SQRT" not in exact
+    assert len(fast) < len(exact) / 2
+    with pytest.raises(ValueError, match="unknown accuracy 'high': choose one of numpy, fast"):
+        npc.compile(roots, accuracy="high")
