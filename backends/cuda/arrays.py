@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +41,11 @@ def array_kind(kind: type) -> ArrayKind | None:
     return found
 
 
-def has_device_arrays() -> bool:
-    """Can there be any in this process?"""
-    return bool(ARRAY_KINDS) or "cupy" in sys.modules
+def array_types() -> Mapping[type, ArrayKind]:
+    """The types of device arrays that there can be in this process."""
+    if "cupy" in sys.modules and len(ARRAY_KINDS) == 0:
+        array_kind(getattr(sys.modules["cupy"], "ndarray", type(None)))
+    return ARRAY_KINDS
 
 
 def bounds(x: Any, kind: ArrayKind) -> tuple[int, int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import ArrayKind, array_kind, bounds, has_device_arrays
+from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, bounds
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
 from npcompile.tracer.analysis import CodeFacts
@@ -282,6 +282,21 @@ def replaced(value: Any, others: dict[int, Any], seen: set[int] | None = None) -
 
 # --- segments
 
+
+def are_any_on_device(values: Sequence[Any]) -> bool:
+    """Is there an array of a device among the values, or where native code could find one?"""
+    types = array_types()
+    if not types:
+        return False
+    for value in values:
+        kind = type(value)
+        if kind in types:
+            return True
+        if kind in CONTAINERS and any(type(leaf) in types or type(leaf) is CellType for leaf in leaves(value)):
+            return True
+    return False
+
+
 CELL_READS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
 CALLS = {  # how many slots are above the two that the callee may be in
     "PRECALL": lambda arg: arg,
@@ -346,7 +361,7 @@ def natively(segment: Callable[..., Any], touched: Touched | None, place: Place 
     """
 
     def run(*state: Any) -> Any:
-        if place is None and not has_device_arrays():
+        if place is None and not are_any_on_device(state):
             return segment(*state)
         visit = Visit(location, place)
         positions = range(len(state)) if touched is None else touched.positions(state)
@@ -372,14 +387,14 @@ def natively(segment: Callable[..., Any], touched: Touched | None, place: Place 
     return run
 
 
-def contents(cell: types.CellType) -> Any:
+def contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # a variable without a value
         return UNBOUND
 
 
-def set_contents(cells: Iterable[types.CellType], values: Iterable[Any]) -> None:
+def set_contents(cells: Iterable[CellType], values: Iterable[Any]) -> None:
     for cell, value in zip(cells, values):
         if value is not UNBOUND and contents(cell) is not value:
             cell.cell_contents = value
