@@ -10,9 +10,9 @@ from numpy.lib import _function_base_impl, _utils_impl
 from npcompile.numpy_shim.arguments import array_of, axis_of, known, scalar
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.methods import copyto
-from npcompile.numpy_shim.registry import FUNCTIONS, implements
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.sorting import partition_in_place
-from npcompile.tensor_core.array import Array, transpose
+from npcompile.tensor_core.array import Array, reshape, transpose
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 
@@ -50,6 +50,8 @@ def quantile(
     """Quantiles that are known: NumPy computes which elements to take and how to weigh them, for this size."""
     wanted = known(array_of(builder, quantiles))
     if wanted is None or wanted.dtype == object:
+        if weights is None and out is None and method == "linear" and isinstance(arr, Array):
+            return linear_quantile(builder, arr, array_of(builder, quantiles), axis_of(axis, arr.ndim), weak_q)
         raise Decline("quantiles that are array data", "give them as Python numbers")
     if weights is not None or method not in _function_base_impl._QuantileMethods or not isinstance(arr, Array):
         raise Decline("weighted quantiles")
@@ -72,6 +74,37 @@ def quantile(
         weight = float(weight) if weak_q else weight.reshape(places.shape + (1,) * (arr.ndim - 1))
         result = between(builder, getitem(builder, arr, lower), getitem(builder, arr, upper), weight, out)
     return nan_where(builder, result, getitem(builder, arr, (-1, ...)[: arr.ndim])) if may_be_nan else result
+
+
+@implements(_function_base_impl._quantile_is_valid)
+def are_quantiles(builder: Builder, q: Any) -> Any:
+    """Are all from 0 to 1?"""
+    q = array_of(builder, q)
+    bounds = (FUNCTIONS[np.greater_equal](builder, q, 0.0), FUNCTIONS[np.less_equal](builder, q, 1.0))
+    return FUNCTIONS[np.all](builder, FUNCTIONS[np.logical_and](builder, *bounds))
+
+
+def linear_quantile(builder: Builder, arr: Array, q: Array, axis: int, weak_q: Any) -> Array:
+    """Quantiles of other places at each call: all elements are sorted."""
+    arr = transpose(arr, (axis, *(a for a in range(arr.ndim) if a != axis)))
+    if arr.dtype.kind != "f" or any(n == 0 for n in arr.shape) or (weak_q and arr.dtype != q.dtype):
+        raise Decline("such quantiles that are array data")
+    functions = (np.add, np.subtract, np.multiply, np.floor, np.minimum, np.take, np.where, np.greater_equal)
+    add, subtract, multiply, floor, minimum, take, where, at_least = (FUNCTIONS[f] for f in functions)
+    data, last = FUNCTIONS[np.sort](builder, arr, axis=0), arr.shape[0] - 1
+    places = multiply(builder, q, last)
+    lower = minimum(builder, floor(builder, places), last)
+    upper = minimum(builder, add(builder, lower, 1), last)
+    weight = subtract(builder, places, lower)
+    weight = reshape(weight, (*weight.shape, *(1 for _ in arr.shape[1:])))
+    a, b = (take(builder, data, METHODS["astype"](builder, x, np.intp), axis=0) for x in (lower, upper))
+    difference = subtract(builder, b, a)
+    near = add(builder, a, multiply(builder, difference, weight))
+    far = subtract(builder, b, multiply(builder, difference, subtract(builder, 1, weight)))
+    result = where(builder, at_least(builder, weight, 0.5), far, near)
+    if not result.ndim and arr.ndim == 1:
+        result = getitem(builder, result, ())
+    return nan_where(builder, result, getitem(builder, data, (-1, ...)[: arr.ndim]))
 
 
 def between(builder: Builder, a: Array, b: Array, t: Any, out: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 from npcompile.numpy_shim.registry import Captured, as_array
 from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dtype, cast_quietly, operand, require_range, resolve
 from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
-from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshape
 from npcompile.tensor_core.dim import Dim, same
-from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
     Shape,
@@ -23,6 +24,7 @@ from npcompile.tensor_core.meta import (
     normalize_axis,
 )
 from npcompile.tensor_core.ops.reduction import REDUCERS
+from npcompile.tensor_core.transforms.value import Value
 
 
 def reduce(
@@ -105,7 +107,7 @@ def read_out(out: Any) -> Any:
 
 
 def reduction_loop(ufunc: np.ufunc, array: Array, dtype: Any, out: Any) -> Dtypes:
-    if ufunc.__name__ not in REDUCERS or REDUCERS[ufunc.__name__] is not ufunc:
+    if REDUCERS.get(ufunc.__name__) is not ufunc and ufunc not in SUMS_OF_EXPONENTIALS:
         raise Decline(f"reductions with {ufunc.__name__} run as NumPy")
     signature = None if dtype is None else (as_dtype(dtype), None, None)
     first = out.dtype if isinstance(out, Array) else None
@@ -164,13 +166,37 @@ def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...
         if start is not None:
             return expand(builder, start, kept)
         raise Decline(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    if axes:
+    if axes and ufunc in SUMS_OF_EXPONENTIALS:
+        value = logarithm_of_sum(Value(builder, value), axes, SUMS_OF_EXPONENTIALS[ufunc]).node
+    elif axes:
         value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
     elif start is None:
         start = nothing  # NumPy starts from the identity, so that the sum of -0.0 alone is 0.0
     if start is not None:
         value = builder.apply(ufunc.__name__, expand(builder, start, value.shape), value)
     return value
+
+
+# The logarithm of what they are powers of.
+SUMS_OF_EXPONENTIALS = {np.logaddexp: 1.0, np.logaddexp2: math.log(2)}
+
+
+def logarithm_of_sum(x: Value, axes: tuple[int, ...], unit: float) -> Value:
+    """log(sum(exp(x))): the largest of x, and how much more that is. The largest is no part of the derivative."""
+    if any(x.shape[a] == 0 for a in axes):
+        rest = [n for a, n in enumerate(x.shape) if a not in axes]
+        return x.of(full(x.builder, tuple(rest), -np.inf, x.dtype))
+    ignored, x.builder.ignored = x.builder.ignored, FLOAT_ERRORS
+    largest = x.of(x.builder.apply("alias", x.node, name=None)).reduce("maximum", axes)
+    finite = largest.isfinite()
+    kept = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    spread, is_finite = (v.reshape(kept).broadcast_to(x.shape) for v in (largest, finite))
+    above = is_finite.where((x - spread) * unit, 0)
+    is_largest = above.equals(0)
+    more = is_largest.where(above.expm1(), above.exp()).sum(axes) + (is_largest.cast(np.int64).sum(axes) - 1).cast(x.dtype)
+    found = largest + more.log1p() / unit
+    x.builder.ignored = ignored
+    return finite.where(found, largest.op("logaddexp", -np.inf))  # which is an error where it is NaN
 
 
 def reduced_meta(

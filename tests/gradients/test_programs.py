@@ -96,18 +96,3 @@ def test_product_with_the_hessian_is_that_of_differences(program: Program) -> No
     expected = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * STEP)
     found = npc.grad(along)(x, direction, *others)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * (1 + np.abs(expected).max()))
-
-
-def log_sum(x: Any) -> Any:
-    return np.logaddexp.reduce(x)
-
-
-KNOWN_GAPS = [
-    (log_sum, "reductions with logaddexp run as NumPy"),
-]
-
-
-@pytest.mark.parametrize(("function", "why"), [pytest.param(*gap, id=gap[0].__name__) for gap in KNOWN_GAPS])
-def test_programs_that_have_no_gradient_yet_say_why(function: Callable[..., Any], why: str) -> None:
-    with pytest.raises(npc.GraphBreakError, match=why):
-        npc.grad(function)(np.array([0.5, 1.5]))
