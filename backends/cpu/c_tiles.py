@@ -24,6 +24,7 @@ TILE = 1 << 18  # bytes that a tile reads and writes: the second-level cache of 
 ROWS = 4  # added to columns at once
 LEAST_SLICE = 32768  # elements
 MOST_SLICES = 256
+LEAST_ROWS = 16  # of a slice: its results take as much memory as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,8 @@ def slices_call(kernel: Kernel, tiles: Tiles, nanoseconds: int) -> list[str]:
         f"const int64_t rows = {TILE} / npc_max(1, {size_text(tiles.bytes)});",
         "c.block_size = rows < 64 ? npc_max(8, rows) : rows / 64 * 64; /* full vectors of results */",
         f"c.slice_size = npc_max({LEAST_SLICE} / each, (n + {MOST_SLICES - 1}) / {MOST_SLICES});",
-        "c.slice_size = (npc_max(1, c.slice_size) + c.block_size - 1) / c.block_size * c.block_size;",
+        f"c.slice_size = npc_max({LEAST_ROWS}, c.slice_size);",
+        "c.slice_size = (c.slice_size + c.block_size - 1) / c.block_size * c.block_size;",
         "c.slices = npc_max(1, (n + c.slice_size - 1) / c.slice_size);",
         f"c.partial_size = (sizeof(struct {kernel.name}_partial) + 63) / 64 * 64;",
     ]
