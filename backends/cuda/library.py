@@ -18,6 +18,7 @@ import numpy as np
 from npcompile.backends.cuda.device import Device
 from npcompile.backends.cuda.primitives import has_triton_type
 from npcompile.backends.kernels.product import is_product
+from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
@@ -47,8 +48,8 @@ def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], 
     return dense if isinstance(node.meta, TupleMeta) else dense[0]
 
 
-def call_for(node: Node) -> Call | None:
-    """The function for a node, by its op and its operands' dtypes, where there is one."""
+def call_for(node: Node, readers: Sequence[Node] = ()) -> Call | None:
+    """The function for a node, by its op, its operands' dtypes, and who reads it, where there is one."""
     if any(isinstance(i.meta, TupleMeta) or not has_triton_type(i.dtype) for i in node.inputs):
         return None
     if not isinstance(node.meta, TupleMeta) and not has_triton_type(node.dtype):
@@ -58,6 +59,8 @@ def call_for(node: Node) -> Call | None:
     if OPS[node.op].kind == "elementwise":
         is_known = node.op in ELEMENTWISE["c" if node.inputs[0].dtype.kind == "c" else "other"]
         return elementwise(node.op) if is_known else None
+    if node.op == "partition" and readers and all(places_read(node, r) for r in readers):
+        return lambda library, x, *, kth, axis: library.sort(x, axis=axis)
     return LINALG.get(node.op) or CALLS.get(node.op)
 
 
@@ -146,6 +149,20 @@ def lexsort(library: Any, *keys: Array, axis: int) -> Array:
     return order
 
 
+def places_read(node: Node, reader: Node) -> bool:
+    """Does it read only those elements of a partition that are where sorting has them? As np.median and np.percentile do."""
+    axis, kth = node.params["axis"], node.params["kth"]
+    length = node.shape[axis]
+    found: Sequence[Size] = ()
+    if reader.op == "slice":
+        start, step, count = (reader.params[name][axis] for name in ("start", "step", "shape"))
+        found = [start + step * k for k in range(count)] if isinstance(count, int) and count <= len(kth) else ()
+    elif reader.op == "gather" and axis == 0 and len(reader.inputs) == 2 and reader.inputs[1].op == "constant":
+        index = int(reader.inputs[1].params["value"])
+        found = [index + length if index < 0 else index]
+    return bool(found) and all(any(same(p, k) for k in kth) for p in found)
+
+
 def searchsorted(library: Any, a: Array, v: Array, *sorter: Array, side: str, stack: int = 0) -> Array | None:
     if a.dtype.kind == "c":
         return None
@@ -222,5 +239,5 @@ CALLS: dict[str, Call] = {
     **{name: fourier(name) for name in ("fft", "ifft", "rfft", "irfft")},
 }
 
-# By NumPy: eig and eigvals (cuSOLVER has another order), partition and argpartition (what is not asked for lies where NumPy's
-# selection puts it), and every dtype that Triton and CuPy have not.
+# By NumPy: eig and eigvals (cuSOLVER has another order), argpartition and mostly partition (what is not asked for lies where
+# NumPy's selection puts it), and every dtype that Triton and CuPy have not.

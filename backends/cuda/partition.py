@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, users
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
+
+if TYPE_CHECKING:
+    from npcompile.backends.cuda.loops import LoopKernels
 
 # (device, arrays, symbols) -> arrays: a piece on arrays of the device; scalars may stand for 0-D inputs.
 Runner = Callable[[Device, Sequence[Any], Sequence[int]], list[Any]]
@@ -123,14 +126,22 @@ def sunk(graph: Graph, stage: dict[Node, int], is_native_here: Callable[[Node], 
     return found
 
 
-def run_in_pieces(graph: Graph, compile_piece: Callable[[Graph], Runner], compile_graph: Callable[[Graph], Any]) -> Runner:
+def run_in_pieces(
+    graph: Graph,
+    compile_piece: Callable[[Graph], Runner],
+    compile_graph: Callable[[Graph], Any],
+    compile_loop: Callable[[Node], LoopKernels | None],
+) -> Runner:
     """Kernels and library calls in alternation. Writes are made last, when nothing is allocated any more.
 
-    Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
+    Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes, but for loops that
+    `compile_loop` makes a kernel of.
     """
     parts = stages(graph)
     runners = [None if p.piece is None else compile_piece(p.piece.graph) for p in parts]
-    foreign = [[Foreign.of(n, compile_graph) for n in p.foreign] for p in parts]
+    reading = users(graph.nodes) | {n: [] for n in graph.results}  # the caller reads all of a result
+    foreign = [[Foreign.of(n, reading[n], compile_graph) for n in p.foreign] for p in parts]
+    loops = {n: compile_loop(n) for p in parts for n in p.foreign if n.op == "for_loop"}
     dead = dying(graph, parts)
     shared = sharing(graph, {n for p in parts for n in p.foreign})
 
@@ -139,7 +150,7 @@ def run_in_pieces(graph: Graph, compile_piece: Callable[[Graph], Runner], compil
         sizes = dict(zip(graph.symbols, symbols))
         for part, runner, calls, last_read in zip(parts, runners, foreign, dead):
             for call in calls:
-                values[call.node] = call.run(device, values, sizes)
+                values[call.node] = call.run(device, values, sizes, loops.get(call.node))
             if runner is not None and part.piece is not None:
                 piece = part.piece
                 results = runner(device, [values[n] for n in piece.inputs], [symbols[k] for k in piece.symbols])
@@ -201,21 +212,21 @@ class Foreign:
     loop: Replayed | None = None  # a loop that may be recorded
 
     @classmethod
-    def of(cls, node: Node, compile_graph: Callable[[Graph], Any]) -> Foreign:
+    def of(cls, node: Node, readers: Sequence[Node], compile_graph: Callable[[Graph], Any]) -> Foreign:
         graphs = {
             name: (g, compile_graph(replace(g, checks=frozenset())).call)
             for name, g in subgraphs(node).items()
             if name.endswith("_graph")  # others only name what a graph is like
         }
         metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
-        made = cls(node, call_for(node), graphs, all(has_triton_type(m.dtype) for m in metas))
+        made = cls(node, call_for(node, readers), graphs, all(has_triton_type(m.dtype) for m in metas))
         return replace(made, loop=recorded(made))
 
     def params(self, sizes: dict[str, int]) -> dict[str, Any]:
         """For these sizes, with graphs that can be called."""
         return bind(self.node.params, sizes) | {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
 
-    def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int]) -> Any:
+    def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int], kernel: LoopKernels | None = None) -> Any:
         node = self.node
         for i in node.inputs:
             if i not in values:  # a leaf that no piece has computed
@@ -228,13 +239,16 @@ class Foreign:
         if node.op in VIEWED and has_triton_type(node.dtype):
             return VIEWED[node.op](on_device(device, inputs[0]), **params)
         if self.graphs and self.stays and any(device.is_array(x) or x.ndim for x in inputs):
+            if kernel is not None:
+                given = [on_device(device, x) if x.ndim else x for x in inputs]
+                return tuple(kernel.run(device, given, [sizes[s] for s in kernel.graph.symbols]))
             if self.loop is not None:
                 return run_loop(device, self.loop, inputs, params, sizes)
             return run_control(device, node, inputs, params)
         made = None
         if self.by_library is not None:
             made = by_library(device, self.by_library, node, [on_device(device, x) for x in inputs], params)
-        return by_numpy(device, node, inputs, params) if made is None else made
+        return by_numpy(device, node, inputs, bind(node.params, sizes)) if made is None else made
 
 
 def by_numpy(device: Device, node: Node, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
