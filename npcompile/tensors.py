@@ -14,6 +14,7 @@ from npcompile import numpy_shim  # noqa: F401  (its captured forms are what Ten
 from npcompile.tensor_core.tensor import (
     Tensor,
     asarray,
+    chosen,
     enable_grad,
     from_dlpack,
     from_numpy,
@@ -64,7 +65,7 @@ def creation(function: Callable[..., np.ndarray], example: str) -> Callable[...,
     """NumPy's function of that name, for Tensors."""
 
     def create(*args: Any, device: str | None = None, requires_grad: bool = False, **kwargs: Any) -> Tensor:
-        place = devices.chosen(device, args[0] if args else None)
+        place = chosen(device, args[0] if args else None)
         given, named = (replaced(plain(values), known_to_numpy) for values in (args, kwargs))
         if place != "cpu" and function in FILLED:
             empty = np.empty_like if function in (np.zeros_like, np.ones_like) else np.empty
@@ -105,7 +106,7 @@ full_like = creation(np.full_like, "full_like(x, 7)")
 
 def random(draw: Callable[..., Any], shape: tuple[int, ...], dtype: Any, device: str | None, requires_grad: bool) -> Tensor:
     """Numbers are drawn on the host and moved: of one seed they are the same on every device."""
-    made = from_numpy(np.asarray(draw(size=shape), dtype)).to(devices.chosen(device))
+    made = from_numpy(np.asarray(draw(size=shape), dtype)).to(chosen(device))
     return made.requires_grad_(requires_grad)
 
 
@@ -131,4 +132,4 @@ def randn_like(x: Any, requires_grad: bool = False) -> Tensor:
 
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = int, device: str | None = None) -> Tensor:
     """Integers in [low, high), or in [0, low), from NumPy's global stream: `randint(0, 10, (2, 3))`."""
-    return from_numpy(np.asarray(np.random.randint(low, high, size, dtype))).to(devices.chosen(device))
+    return from_numpy(np.asarray(np.random.randint(low, high, size, dtype))).to(chosen(device))

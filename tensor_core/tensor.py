@@ -51,7 +51,7 @@ class Tensor(Handle):
 
     def __init__(self, data: Any, dtype: Any = None, *, requires_grad: bool = False):
         """A copy of `data`, as `tensor(data, dtype, requires_grad=requires_grad)` makes."""
-        self._data, self._link, self.grad = devices.to_device(copied_data(data, dtype), devices.chosen(None, data)), None, None
+        self._data, self._link, self.grad = devices.to_device(copied_data(data, dtype), chosen(None, data)), None, None
         if requires_grad:
             self.requires_grad_()
 
@@ -404,12 +404,26 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, requires_gra
     It is on the device that is named, else on that of `data` when it is a Tensor or an array of a device, else on that of
     `with npcompile.device(...)`. TypeError for what is no array of numbers.
     """
-    return Tensor._of(copied_data(data, dtype)).to(devices.chosen(device, data)).requires_grad_(requires_grad)
+    made, place = Tensor._of(copied_data(data, dtype)), chosen(device, data)
+    made = made if place == made.device else made.to(place)
+    return made.requires_grad_() if requires_grad else made
+
+
+def chosen(device: str | None, like: Any = None) -> str:
+    """The device for a new Tensor: the one named, else that of a Tensor or array of a device which it is made of, else the
+    current one."""
+    if device is not None:
+        return device
+    if isinstance(like, Tensor):
+        return like.device
+    return devices.device_of(like) if devices.is_on_device(like) else devices.CURRENT.get()
 
 
 def copied_data(data: Any, dtype: Any = None) -> Any:
     """np.array(data, dtype), on the device where `data` is."""
     source = plain(data)
+    if not KINDS:
+        return require_numbers(np.array(source, dtype))
     if (kind := devices.kind_of(source)) is None:
         return require_numbers(np.array(devices.with_host_arrays(source), dtype))
     made = Tensor._of(kind.copy(source, source.strides))
@@ -428,7 +442,7 @@ def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
 
     `data` may be an array of a device, as of CuPy. The device is chosen as by `tensor`.
     """
-    place = devices.chosen(device, data)
+    place = chosen(device, data)
     if isinstance(data, Tensor):
         made = data
     elif devices.is_on_device(data):

@@ -89,6 +89,8 @@ def walk(
     leaves = [n for n in order if n.needs_grad and not n.inputs]
     if wrt is not None and any(n.is_freed for n in leaves):  # it may have been computed from one of them
         raise RuntimeError(SECOND_TIME)
+    if wrt is not None and (why := next((n.error for n in leaves if n.error is not None), None)) is not None:
+        raise RuntimeError(why)
     current: list[TapeNode] = []
     arrived: list[tuple[Handle, TapeNode]] = []  # kept until all are found: a backward that fails changes no `.grad`
 

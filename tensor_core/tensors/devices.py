@@ -75,14 +75,6 @@ def open_kind(device: str) -> DeviceArrays:
     return opener()
 
 
-def chosen(device: str | None, like: Any = None) -> str:
-    """The device for a new Tensor: the one named, else that of an array or Tensor which it is made of, else the current one."""
-    if device is not None:
-        return device
-    data = getattr(like, "_data", like)
-    return device_of(data) if type(data) in KINDS or data is not like else CURRENT.get()
-
-
 def to_device(array: Any, device: str) -> Any:
     """The array itself where it is there, else a copy in the same order of memory."""
     kind = KINDS.get(type(array))
