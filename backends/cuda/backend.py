@@ -11,6 +11,7 @@ import numpy as np
 
 from npcompile.backends.cuda.device import Device, current_device, numbered_device
 from npcompile.backends.cuda.graphs import BadIndex, Replayed, asks_the_host
+from npcompile.backends.cuda.loops import LoopKernels, loop_graph
 from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
 from npcompile.backends.cuda.program import NotPrintable
 from npcompile.backends.cuda.run import Kernels, has_strides, numpy_runner
@@ -69,7 +70,17 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         part = replace(part, accuracy=graph.accuracy)
         return compile_for(part, device, mode=mode if mode == "max-autotune" else "default")
 
-    run = compile_piece(graph) if is_native_graph(graph) else run_in_pieces(graph, compile_piece, compile_inside)
+    def compile_loop(node: Node) -> LoopKernels | None:
+        made = LoopKernels(loop_graph(node, graph), is_tuned=mode == "max-autotune")
+        try:
+            made.prepare()
+        except NotPrintable:
+            return None
+        kernels.append(made)
+        return made
+
+    is_native = is_native_graph(graph)
+    run = compile_piece(graph) if is_native else run_in_pieces(graph, compile_piece, compile_inside, compile_loop)
     if mode == "reduce-overhead" and not asks_the_host(graph):
         run = Replayed(frozenset(written), run).run
 

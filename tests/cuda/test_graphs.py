@@ -235,7 +235,8 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[Replayed]:
 
 
 def newton(x: Any, n: Any) -> Any:
-    return npc.fori_loop(0, n, lambda k, y: 0.5 * (y + x / y), x)
+    """Not of elements alone, which would be one kernel."""
+    return npc.fori_loop(0, n, lambda k, y: 0.5 * (y + x / y[::-1]), x)
 
 
 def test_a_loop_of_known_length_is_one_graph(there: There, loops: list[Replayed]) -> None:  # noqa: F811
@@ -249,7 +250,7 @@ def test_a_loop_of_known_length_is_one_graph(there: There, loops: list[Replayed]
 
 def test_scans(there: There, loops: list[Replayed]) -> None:  # noqa: F811
     def f(c, xs, rate):
-        return npc.scan(lambda c, x: (np.sin(c) + x * rate, c * x), c, xs)
+        return npc.scan(lambda c, x: (np.sin(c[::-1]) + x * rate, c * x), c, xs)
 
     compiled = npc.compile(f)
     for k in range(4):
