@@ -37,6 +37,7 @@ class Grouping:
     anchors: set[Node]
     strides: dict[Node, tuple[Size, ...]]
     readers: dict[Node, list[Node]]
+    abreast: bool = False  # are many rows computed at once, as a GPU does? Then short ones are as good as long ones
     groups: list[Group] = field(default_factory=list)
     home: dict[Node, Group] = field(default_factory=dict)
     reads: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Grouping:
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        if self.innermost(node, space) not in reduced or (node.op == "reduce" and is_short(space, reduced)):
+        if self.innermost(node, space) not in reduced or (node.op == "reduce" and not self.abreast and is_short(space, reduced)):
             return "columns"
         return "rows"
 
@@ -133,6 +134,8 @@ class Grouping:
 
     def is_scalar_work(self, node: Node, group: Group) -> bool:
         """Would computing `node` once a row, without vectors, take about as long as the row?"""
+        if self.abreast:
+            return False
         row = product([estimate(n) for a, n in enumerate(group.space) if a in group.reduced])
         if row > SHORT_ROW:
             return False
@@ -198,8 +201,10 @@ def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: S
     return [*rest, last]
 
 
-def form_groups(graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple[Size, ...]]) -> Grouping:
-    grouping = Grouping(graph, set(anchors), strides, readers_of(graph.nodes))
+def form_groups(
+    graph: Graph, anchors: Sequence[Node], strides: dict[Node, tuple[Size, ...]], *, abreast: bool = False
+) -> Grouping:
+    grouping = Grouping(graph, set(anchors), strides, readers_of(graph.nodes), abreast)
     for node in sorted(anchors, key=lambda n: n.op == "input"):  # old contents go out where the new ones are made
         grouping.add(node)
     return grouping
@@ -229,11 +234,15 @@ def is_orderable(groups: Sequence[Group], producers: dict[Group, set[Group]]) ->
     """Is there an order in which every group, those of a tiling at once, comes after what it reads?"""
     waiting, done = units_of(groups), set[Group]()
     while waiting:
-        ready = [unit for unit in waiting if is_ready(unit, producers, done)]
-        if not ready:
+        later = []
+        for unit in waiting:
+            if is_ready(unit, producers, done):
+                done.update(unit)
+            else:
+                later.append(unit)
+        if len(later) == len(waiting):
             return False
-        done.update(g for unit in ready for g in unit)
-        waiting = [unit for unit in waiting if unit not in ready]
+        waiting = later
     return True
 
 

@@ -22,6 +22,7 @@ MOST_IN_ROW = 1 << 16  # bytes of an array for one index of the axis: a few rows
 FEWEST_ROWS = 64
 MOST_COLUMNS = 4096  # running results that each thread keeps
 MOST_GROUPS = 8
+NEAR = 32  # groups after the first one that may join it
 
 Walk = tuple[Node, int]  # an array, and which of its dimensions the tiles cut
 
@@ -131,7 +132,8 @@ def grow(grouping: Grouping, producers: dict[Group, set[Group]], candidates: set
     growing = Growing(grouping, first.space[axis])
     growing.add(first, axis)
     outside: set[Group] = set()  # of what depends on the tiling
-    for group in grouping.groups[grouping.groups.index(first) + 1 :]:
+    start = grouping.groups.index(first) + 1
+    for group in grouping.groups[start : start + NEAR]:
         may_join = group in candidates and not group.tiling and not producers[group] & outside
         chosen = growing.axis_for(group) if may_join and len(growing.axes) < MOST_GROUPS else None
         if chosen is not None:
