@@ -99,7 +99,7 @@ class Prepared:
     @classmethod
     def of(cls, graph: Graph, dense: frozenset[int], on_device: frozenset[int]) -> Prepared:
         graph = with_dense_inputs(graph, dense)
-        schedule = build_schedule(graph)
+        schedule = build_schedule(graph, abreast=True)
         kernels = lower(schedule)
         literals = {b.name: b for k in kernels for b in k.literals}
         buffers = [*schedule.buffers, *literals.values()]

@@ -26,8 +26,11 @@ from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import contiguous_strides
 
 
-def build_schedule(graph: Graph, *, tiled: bool = False) -> Schedule:
-    """What is stored where and computed with what. With `tiled`, groups may run in tiles: Tiles is then among the kernels."""
+def build_schedule(graph: Graph, *, tiled: bool = False, abreast: bool = False) -> Schedule:
+    """What is stored where and computed with what.
+
+    With `tiled`, groups may run in tiles: Tiles is then among the kernels. With `abreast`, many rows are computed at once.
+    """
     results = results_of(graph)
     layouts = layouts_of(results)
     anchors = choose_anchors(graph, results, layouts)
@@ -35,7 +38,7 @@ def build_schedule(graph: Graph, *, tiled: bool = False) -> Schedule:
     for r in reversed(results):
         if r.node.op != "input":  # an input that is given out is read where it is
             strides[r.node] = r.strides
-    grouping = form_groups(graph, anchors, strides)
+    grouping = form_groups(graph, anchors, strides, abreast=abreast)
     if tiled:
         form_tilings(grouping, results)
     groups = order_groups(grouping, results)

@@ -33,7 +33,7 @@ def plans_of(graph: Graph) -> list[Plan]:
         for node in stage.foreign:
             made += [p for inner in subgraphs(node).values() for p in plans_of(inner)]
         if stage.piece is not None:
-            schedule = build_schedule(stage.piece.graph)
+            schedule = build_schedule(stage.piece.graph, abreast=True)
             kernels = lower(schedule)
             types = {b.name: b.dtype for b in (*schedule.buffers, *(b for k in kernels for b in k.literals))}
             try:

@@ -45,7 +45,7 @@ def run(graph: Graph, *arrays: Any) -> tuple[tuple[Any, ...], list[str]]:
     return compile_for(graph, device)(*arrays), [r.name for r in device.requests]
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (40, 50), (2, 3, 700), (1, 1), (0, 4)])
+@pytest.mark.parametrize("shape", [(3, 5), (40, 50), (200, 6), (2, 3, 700), (1, 1), (0, 4)])
 def test_softmax_is_one_kernel(shape: tuple[int, ...]) -> None:
     builder = Builder()
     graph = builder.finish([softmax(builder, array(builder, *shape))])
