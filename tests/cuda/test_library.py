@@ -5,13 +5,16 @@ With the stand-in device the library is NumPy; marked `gpu`, it is CuPy's cuBLAS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import npcompile as npc
+from npcompile import devices
+from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda.backend import compile_for
 from npcompile.backends.cuda.device import current_device, to_host
 from npcompile.backends.eager import compile_eager
@@ -359,3 +362,34 @@ def test_one_kernel_after_a_product(device: Any) -> None:
     arrays = [normal(*m.shape, dtype="f") for m in metas]
     (got,) = compiled.call(*map(device.upload, arrays))
     close(to_host(device, got), np.maximum(arrays[0] @ arrays[1] + arrays[2], 0), np.dtype("f4"))
+
+
+# --- gradients
+
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    "solve": lambda x: np.linalg.solve(x @ x.T + np.eye(4), x).sum(),
+    "inv": lambda x: (np.linalg.inv(x @ x.T + np.eye(4)) * x).sum(),
+    "det": lambda x: np.linalg.det(x),
+    "slogdet": lambda x: np.linalg.slogdet(x)[1],
+    "cholesky": lambda x: np.linalg.cholesky(x @ x.T + np.eye(4)).sum(),
+    "qr": lambda x: np.abs(np.linalg.qr(x)[1]).sum(),
+    "eigh": lambda x: np.exp(np.linalg.eigvalsh(x + x.T)).sum() + np.abs(np.linalg.eigh(x + x.T)[1] ** 2 @ x).sum(),
+    "svd": lambda x: np.linalg.svd(x, compute_uv=False).max() + np.linalg.norm(x, 2),
+    "fft": lambda x: np.abs(np.fft.fft(x * x)).sum(),
+    "sort": lambda x: (np.sort(x, 0) * np.arange(4.0)).sum(),
+    "median": lambda x: np.median(x, 0).sum(),
+    "interp": lambda x: np.interp(x, np.arange(5.0), x[0, 0] * np.arange(5.0) ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_gradients(name: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(device, StrictDevice):
+        monkeypatch.setattr(cuda_device, "current_device", lambda: device)
+    monkeypatch.setattr(devices, "_in_use", [])
+    x = np.random.default_rng(1).standard_normal((4, 4))
+    expected = npc.grad(SCALARS[name])(x)
+    with npc.device("cuda"):
+        got = npc.grad(SCALARS[name])(x)
+    assert type(got) is np.ndarray and getattr(device, "requests", True)  # of the stand-in: kernels ran there
+    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
