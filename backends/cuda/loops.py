@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda.partition import is_native_graph
 from npcompile.backends.cuda.plan import flat_tile
 from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.program import Launch, NotPrintable, Plan, Program, Values, number_of
@@ -69,6 +70,8 @@ def prepared_loop(graph: Graph, on_device: frozenset[int]) -> Prepared:
 def plan_loop(graph: Graph, types: dict[str, np.dtype], on_device: frozenset[int]) -> Plan:
     node = graph.outputs[0].inputs[0]
     body: Graph = node.params["body_graph"]
+    if not is_native_graph(body):
+        raise NotPrintable("the loop calls what is no kernel")
     schedule = build_schedule(body)
     kernels = lower(schedule)
     nests = [nest_of(k.body) for k in kernels]
