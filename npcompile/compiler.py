@@ -88,9 +88,9 @@ def compile(
         default. "max-autotune" tries tiles, warps and stages of each kernel when it first runs, and remembers the best on
         disk: sums may round differently than by default. On the CPU all three mean the same.
     accuracy
-        "numpy": rounded as NumPy does, as docs/architecture.md has it. "fast" allows generated Triton approximate division,
-        roots, exponentials and logarithms of float32 and float16, small numbers taken for zero there, and products and
-        sums rounded at once. It changes nothing on the CPU.
+        "numpy": rounded as NumPy does. "fast" allows generated Triton the hardware's division, roots and exponentials of
+        float32 and float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is
+        in docs/architecture.md. It changes nothing on the CPU.
 
     Raises
     ------
