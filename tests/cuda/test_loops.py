@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cuda import compiler
+from npcompile.backends.cuda.compiler import compile_all
 from npcompile.compiler import compiled_function
+from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, there  # noqa: F401  (a fixture)
 
 X, Y = np.random.default_rng(0).uniform(0.1, 1.0, (2, 6, 90))
@@ -86,3 +90,16 @@ def test_gradients(there: There) -> None:  # noqa: F811
     for x in (ours, theirs):
         f(x).backward()
     np.testing.assert_allclose(there.get(ours.grad.detach()._data), theirs.grad.numpy(), rtol=1e-12)
+
+
+def test_machine_code(there: There, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # noqa: F811
+    """Triton's compiler asks more of a loop than its interpreter: what is carried must keep its type."""
+    if there.array_type is not DeviceArray:
+        pytest.skip("every other test compiles here")
+    monkeypatch.setenv("NPCOMPILE_CACHE_DIR", str(tmp_path))
+    compiler.cubin_cache.cache_clear()
+    for _, function, arguments in INSIDE:
+        npc.compile(function)(*map(there.put, arguments))
+    loops = [r for r in there.device.requests if r.name.startswith("npc_loop_")]
+    assert len(loops) == len(INSIDE)
+    assert all(made.cubin[:4] == b"\x7fELF" for made in compile_all(loops, 90))
