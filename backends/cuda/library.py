@@ -131,8 +131,8 @@ def fourier(name: str) -> Call:
 
 
 def argsort(library: Any, x: Array, *, axis: int, kind: str | None) -> Array | None:
-    """A sort that is not stable leaves equal elements where only NumPy knows."""
-    order = library.argsort(x, axis=axis, kind="stable")
+    """CuPy's sort is stable; one that is not leaves equal elements where only NumPy knows."""
+    order = library.argsort(x, axis=axis)
     if kind in ("stable", "mergesort"):
         return order
     sorted_x = library.moveaxis(library.take_along_axis(x, order, axis), axis, -1)
@@ -142,9 +142,9 @@ def argsort(library: Any, x: Array, *, axis: int, kind: str | None) -> Array | N
 
 
 def lexsort(library: Any, *keys: Array, axis: int) -> Array:
-    order = library.argsort(keys[0], axis=axis, kind="stable")
+    order = library.argsort(keys[0], axis=axis)
     for key in keys[1:]:
-        by_key = library.argsort(library.take_along_axis(key, order, axis), axis=axis, kind="stable")
+        by_key = library.argsort(library.take_along_axis(key, order, axis), axis=axis)
         order = library.take_along_axis(order, by_key, axis)
     return order
 
