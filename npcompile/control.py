@@ -73,8 +73,8 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
 
     Notes
     -----
-    Gradients keep the carry of every iteration. There are no gradients of gradients in compiled code, as the number of
-    iterations is data: use `fori_loop` or `scan`.
+    Gradients keep the carry of every iteration. As the number of iterations is data, gradients of gradients are no one
+    graph: they run on eager Tensors. Those of `fori_loop` and `scan` are compiled.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, T], T], init_val:
     Parameters
     ----------
     lower, upper
-        Integers, or 0-D integer arrays. In compiled code gradients of gradients need bounds that are no array's data.
+        Integers, or 0-D integer arrays: with these it is a `while_loop`.
     body_fun, init_val
         As in `while_loop`.
 

@@ -40,6 +40,10 @@ def nested() -> Iterator[None]:
         _NESTED.reset(token)
 
 
+def is_nested() -> bool:
+    return _NESTED.get()
+
+
 def is_recorded(x: Any) -> bool:
     return isinstance(x, Tensor) and x.requires_grad
 
@@ -264,12 +268,15 @@ def taken(leaf: Any, axis: int, k: int) -> Any:
     return leaf[(*(slice(None),) * (axis % leaf.ndim), k)]
 
 
-EAGER: dict[str, Callable[[Function, dict[str, Any], Arguments, Keywords], Any]] = {
+Eager = Callable[[Function, dict[str, Any], Arguments, Keywords], Any]
+DERIVATIVES: dict[str, Eager] = {
     "grad": grad,
     "value_and_grad": value_and_grad,
     "jacobian": jacobian,
     "pullback": pullback,
     "jvp": jvp,
+}
+EAGER: dict[str, Eager] = DERIVATIVES | {
     "vmap": vmap,
     "plain": lambda function, options, args, kwargs: function(*args, **kwargs),
 }

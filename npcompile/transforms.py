@@ -19,7 +19,7 @@ from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal, find_backend
 from npcompile.compiler import caller, compiled_function, make_entry, original
 from npcompile.devices import placed
-from npcompile.eager_transforms import EAGER, NotPossible, examples
+from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
 from npcompile.tracer.point import GraphBreakError, Options
@@ -39,6 +39,8 @@ class TransformedFunction(Transform):
         functools.update_wrapper(self, self.function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
+            return EAGER[self.kind](self.function, self.options, args, kwargs)
         entry = self._entry
         if entry is None:
             entry = self._entry = self._compile()
@@ -56,7 +58,7 @@ class TransformedFunction(Transform):
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result on eager Tensors; else what the function raises by itself, or why it was not captured."""
         eager = EAGER.get(self.kind)
-        if eager is not None and DATA_DECIDES in str(error):
+        if eager is not None and any(text in str(error) for text in DATA_DECIDES):
             try:
                 result = eager(self.function, self.options, args, kwargs)
                 self._eager.add(signature(args))
@@ -86,7 +88,8 @@ class TransformedFunction(Transform):
         return self._unchecked(*args, **kwargs)
 
 
-DATA_DECIDES = "branch on array data"
+# What eager Tensors can do and one graph cannot. (The second is of loops of an unknown number of iterations.)
+DATA_DECIDES = ("branch on array data", "a while_loop has no second derivative")
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.
 PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any]]]] = {

@@ -11,9 +11,8 @@ import numpy as np
 
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.array import full, overwritten
-from npcompile.tensor_core.graph import Builder, Graph, Node, bind, topological
+from npcompile.tensor_core.graph import Graph, Node, bind, topological
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
-from npcompile.tensor_core.tape import Memory, data_node
 from npcompile.tensor_core.tensor import Tensor, attach
 from npcompile.tensor_core.tensors.devices import device_of, is_on_device, open_kind
 from npcompile.tensor_core.transforms.partition import Split, split
@@ -21,6 +20,7 @@ from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.unrolled import Unrolled, constant_node
 from npcompile.tracer.values import TensorValue
 
 
@@ -125,16 +125,9 @@ class BackwardProgram:
         zeros = [np.zeros(bind(n.shape, sizes), n.dtype) for n in joint.inputs[count:]]
         nodes += [constant_node(z, n) if c is None else c.node for c, z, n in zip(cotangents, zeros, joint.inputs[count:])]
 
-        def remake(builder: Builder, node: Node, inputs: Sequence[Node]) -> Node:
-            return builder.apply(node.op, *inputs, **bind(node.params, sizes))
-
         outputs = joint.outputs[len(joint.outputs) - len(leaves) :]
+        remake = Unrolled(sizes).remake
         return [like.of(n) for n in replay(like.builder, outputs, dict(zip(joint.inputs, nodes)) | given, remake)]
-
-
-def constant_node(value: Any, node: Node) -> Node:
-    data: Node = data_node(value if is_on_device(value) else np.asarray(value, node.dtype), Memory())
-    return data
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,9 @@ def leaves_like(frame: Frame, tree: Tree, value: Any, what: str) -> list[Array]:
     made = Tree.of(frame, value)
     if not same_form(made.form, tree.form):
         raise Decline(f"{what} returns another tree than it is given")
+    for k, (before, after) in enumerate(zip(tree.leaves, made.leaves)):
+        if isinstance(after, TensorValue) and not isinstance(before, TensorValue):
+            tree.leaves[k] = TensorValue(leaf_array(frame, before))  # from the second iteration on
     return [leaf_array(frame, leaf) for leaf in made.leaves]
 
 

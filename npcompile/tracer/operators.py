@@ -454,8 +454,18 @@ def constant_key(capture: Capture, key: Any) -> Any:
 # --- subscripts
 
 
-@through_tensors
 def getitem(capture: Capture, container: Any, key: Any) -> Any:
+    if isinstance(container, (Sequence, Mapping)):  # what it holds is what it is, beside Tensors too
+        return part(capture, container, as_array(key))
+    return element(capture, container, key)
+
+
+@through_tensors
+def element(capture: Capture, container: Any, key: Any) -> Any:
+    return part(capture, container, key)
+
+
+def part(capture: Capture, container: Any, key: Any) -> Any:
     match container:
         case Array():
             return lift(indexing.getitem(capture.builder, container, lower(capture, key)))

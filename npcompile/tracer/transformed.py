@@ -364,7 +364,7 @@ def capture_custom_gradient(frame: Frame, transform: Transform, positional: Argu
 
     nodes, read = [x.node for x in before], list[Node]()
     use: Callable[..., Parts] = rule
-    if capture.bodies:  # the graph that is being made will be made again elsewhere, where the pullback's values are not
+    if capture.bodies or capture.leaves():  # the graph will be made again elsewhere, where the pullback's values are not
         use, read = pullback_graph(frame, rule, made)
     node = capture.builder.apply("custom_gradient", made.node, *nodes, *read, rule=use, read=len(read))
     return alike(out, fresh(capture.builder, node, made.meta, boxed=made.meta.boxed))
