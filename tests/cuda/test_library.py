@@ -364,6 +364,26 @@ def test_one_kernel_after_a_product(device: Any) -> None:
     close(to_host(device, got), np.maximum(arrays[0] @ arrays[1] + arrays[2], 0), np.dtype("f4"))
 
 
+def test_views_around_products_are_not_copied(device: Any) -> None:
+    """No kernel: cuBLAS takes the transpose, and what it gives is reshaped; results are arrays of their own."""
+    builder = Builder()
+    x = builder.input(TensorMeta((4, 10, 80), np.dtype("f8")))
+    rows = builder.apply("reshape", x, shape=(40, 80))
+    turned = builder.apply("permute", rows, axes=(1, 0))
+    product = builder.apply("einsum", rows, turned, inputs=((0, 1), (1, 2)), output=(0, 2))
+    reshaped = builder.apply("reshape", product, shape=(4, 10, 40))
+    graph = builder.finish([reshaped, product])
+    compiled = compile_for(graph, device)
+    assert not compiled.kernels
+    given = normal(4, 10, 80)
+    for _ in range(2):
+        a, b = compiled.call(device.upload(given))
+        assert device.address(a) != device.address(b)
+        flat = given.reshape(40, 80)
+        close(to_host(device, a), (flat @ flat.T).reshape(4, 10, 40), np.dtype("f8"))
+        close(to_host(device, b), flat @ flat.T, np.dtype("f8"))
+
+
 # --- gradients
 
 SCALARS: dict[str, Callable[[Any], Any]] = {
