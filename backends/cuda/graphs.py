@@ -101,6 +101,7 @@ class Recording:
     flags: list[Any]
     references: list[tuple[int, ...]] = field(default_factory=list)  # to each output, when only the recording has it
     by_value: dict[int, bytes] = field(default_factory=dict)  # what the memory of 0-D inputs of the host holds
+    expected: list[int | None] | None = None  # the addresses, where launching is all that there is to do
 
     def is_free(self, device: Device) -> bool:
         """Has nobody else a reference to a result?"""
@@ -155,13 +156,14 @@ class Replayed:
         if self.refused or CAPTURING.flags is not None:  # a part of what is being recorded
             return self.runner(device, inputs, symbols)
         addresses = device.addresses(inputs)
-        aligned = tuple([-1 if a is None else a & 15 for a in addresses])
-        key = (device.stream(), tuple(symbols), tuple([x.strides for x in inputs]), aligned)
+        key = (device.stream(), tuple(symbols), tuple([x.strides for x in inputs]))
         known = self.known.get(key)
         if known is None:
             if len(self.known) >= MOST_KEYS:
                 self.known.clear()
             known = self.known[key] = Known()
+        elif (results := self.again(device, known, addresses)) is not None:
+            return results
         recording = self.find(device, known, inputs, addresses)
         if recording is None:
             if known.made >= MOST_RECORDINGS:
@@ -182,6 +184,20 @@ class Replayed:
             return recording.run(device, inputs)
         finally:
             known.free.append(recording)
+
+    def again(self, device: Device, known: Known, addresses: list[int | None]) -> list[Any] | None:
+        """The results, where launching is all that there is to do: the way of most calls, which is to be short."""
+        try:
+            recording = known.free.pop()  # no other thread has it now
+        except IndexError:
+            return None
+        try:
+            if recording.expected == addresses and recording.is_free(device):
+                recording.launch()
+                return [*recording.outputs]
+        finally:
+            known.free.append(recording)
+        return None
 
     def find(self, device: Device, known: Known, inputs: Sequence[Any], addresses: Sequence[int | None]) -> Recording | None:
         """A recording for these inputs whose results nobody uses. One gives way where copying inputs would have helped."""
@@ -224,6 +240,8 @@ class Replayed:
         made = Recording(fixed, copies, list(outputs), launch, flags)
         del outputs
         made.references = device.references(made.outputs)
+        if not copies and not flags:
+            made.expected = device.addresses(inputs)
         return made
 
 
