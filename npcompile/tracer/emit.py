@@ -24,7 +24,7 @@ from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
 from npcompile.tracer.capture import Break, Capture
 from npcompile.tracer.lost import message_of, remember_lost
-from npcompile.tracer.on_host import Rows, as_numpy, remember_scalar
+from npcompile.tracer.on_host import as_numpy, flags_of, remember_scalar, rows
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -210,7 +210,9 @@ class Emitter:
             case ArrayMethod():
                 return f"{self.text(value.owner)}.{value.name}"
             case ArrayFlags():
-                return self.variable(value, f"{self.text(value.owner)}.flags")
+                owner = self.text(value.owner)
+                is_here = self.capture.place is None
+                return self.variable(value, f"{owner}.flags" if is_here else f"{self.name_constant(flags_of)}({owner})")
             case Method():
                 return f"{self.text(value.owner)}.{value.name}"
             case ErrorState():
@@ -377,7 +379,7 @@ def is_unchanged(value: Any) -> bool:
 
 def iterator_at(items: Any, position: int) -> Any:
     """An iterator over a list, tuple or array that has given `position` items already."""
-    iterator: Any = iter(items if array_kind(type(items)) is None else Rows(items))
+    iterator: Any = iter(items if array_kind(type(items)) is None else rows(items))
     iterator.__setstate__(position)
     return iterator
 

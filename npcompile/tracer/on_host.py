@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import CellType
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,11 @@ import numpy as np
 from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, bounds
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.analysis import CodeFacts
 from npcompile.tracer.decode import Program
-from npcompile.tracer.segment import UNBOUND, Layout
+from npcompile.tracer.holders import HOLDERS, Rows, leaves, replaced
+from npcompile.tracer.segment import Layout
 from npcompile.tracer.values import Transform
 
 # --- where programs run
@@ -69,19 +70,14 @@ def remember_scalar(array: Any) -> Any:
     return array
 
 
-class Rows:
-    """What iteration over an array of a device gives: rows that see its memory, or scalars."""
+def flags_of(array: Any) -> Any:
+    """What NumPy says of an array of that shape and strides."""
+    return array.flags if array_kind(type(array)) is None else shadow(array).flags
 
-    def __init__(self, array: Any):
-        self.array = array
 
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __getitem__(self, index: int) -> Any:
-        if index >= len(self.array):
-            raise IndexError(index)
-        return self.array[index] if self.array.ndim > 1 else remember_scalar(self.array[index : index + 1].copy().reshape(()))
+def rows(array: Any) -> Rows:
+    """What iteration over an array of a device goes through."""
+    return Rows(array, lambda one: remember_scalar(one.copy().reshape(())) if array_kind(type(one)) is not None else one[0])
 
 
 def as_numpy(array: Any, boxed: bool = True) -> Any:
@@ -243,43 +239,6 @@ def overlapping(arrays: Any) -> Iterator[list[tuple[Any, ArrayKind]]]:
         yield group
 
 
-CONTAINERS = (tuple, list, dict)
-
-
-def leaves(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """What is in a value and in the tuples, lists and dicts in it."""
-    if type(value) not in CONTAINERS:
-        yield value
-        return
-    seen = set() if seen is None else seen
-    if id(value) not in seen:
-        seen.add(id(value))
-        for item in value.values() if type(value) is dict else value:
-            yield from leaves(item, seen)
-
-
-def replaced(value: Any, others: dict[int, Any], seen: set[int] | None = None) -> Any:
-    """The value with others in place of those with their ids. Lists and dicts are changed themselves."""
-    found = others.get(id(value))
-    if found is not None:
-        return found
-    kind = type(value)
-    if kind not in CONTAINERS:
-        return value
-    seen = set() if seen is None else seen
-    if id(value) in seen:
-        return value
-    seen.add(id(value))
-    if kind is tuple:
-        items = tuple(replaced(item, others, seen) for item in value)
-        return value if all(a is b for a, b in zip(items, value)) else items
-    for key, item in value.items() if kind is dict else enumerate(value):
-        made = replaced(item, others, seen)
-        if made is not item:
-            value[key] = made
-    return value
-
-
 # --- segments
 
 
@@ -292,7 +251,7 @@ def are_any_on_device(values: Sequence[Any]) -> bool:
         kind = type(value)
         if kind in types:
             return True
-        if kind in CONTAINERS and any(type(leaf) in types or type(leaf) is CellType for leaf in leaves(value)):
+        if kind in HOLDERS and any(type(leaf) in types for leaf in leaves(value)):
             return True
     return False
 
@@ -315,6 +274,7 @@ class Touched:
     cells: tuple[int, ...]  # among the cells, which come first
     callee: tuple[int, ...]  # where it is what the segment begins with calling
     attribute: str | None  # that it begins with loading
+    is_step: bool  # of a loop: it asks an iterator for the next item, and does nothing else
 
     @classmethod
     def by(cls, program: Program, facts: CodeFacts, run: set[int], layout: Layout) -> Touched:
@@ -334,11 +294,12 @@ class Touched:
             tuple(k for k, n in enumerate(names) if n in cells),
             tuple(first + slots.index(k) for k in callee if k in slots),
             name,
+            begin.opname == "FOR_ITER" and len(run) == 1,
         )
 
     def positions(self, state: Sequence[Any]) -> tuple[int, ...]:
         """Of what is to be on the host: not the arguments of what takes arrays of a device."""
-        if any(takes_device_arrays(state[k]) for k in self.callee):
+        if self.is_step or any(takes_device_arrays(state[k]) for k in self.callee):
             return self.locals
         if self.attribute is not None and not hasattr(np.ndarray, self.attribute):
             return self.locals
@@ -365,36 +326,21 @@ def natively(segment: Callable[..., Any], touched: Touched | None, place: Place 
             return segment(*state)
         visit = Visit(location, place)
         positions = range(len(state)) if touched is None else touched.positions(state)
-        cells = [state[0][k] for k in touched.cells] if touched is not None and touched.cells else []
-        visible = (tuple(state[k] for k in positions), [contents(c) for c in cells])
-        copies, inside = visit.down(visible)
+        cells = () if touched is None else tuple([state[0][k] for k in touched.cells])
+        visible = (*(state[k] for k in positions), *cells)
+        copies = visit.down(visible)
         if place is None and not visit.copy_of:
             return segment(*state)
         given = list(state)
         for k, value in zip(positions, copies):
             given[k] = value
-        set_contents(cells, inside)
         try:
             point, left = segment(*given)
         finally:
             visit.write_back()
-            visit.up(copies)
-            set_contents(cells, visit.up([contents(c) for c in cells]))
+            visit.up((copies, visible))
         if point is None:
             return None, visit.up(left, is_result=True)
         return (point if visit.place is None else point.on(visit.place)), visit.up(left)
 
     return run
-
-
-def contents(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a variable without a value
-        return UNBOUND
-
-
-def set_contents(cells: Iterable[CellType], values: Iterable[Any]) -> None:
-    for cell, value in zip(cells, values):
-        if value is not UNBOUND and contents(cell) is not value:
-            cell.cell_contents = value

@@ -371,11 +371,12 @@ def test_transforms(name: str, is_compiled: bool, there: There) -> None:  # noqa
 
 
 def test_native_code_sees_numpys_arrays(there: There) -> None:  # noqa: F811
-    seen: list[Any] = []
+    seen: list[type] = []
 
     @npc.disable
     def look(*values: Any) -> None:
-        seen.extend([*values, type(values[2][0])])
+        seen.extend([*map(type, values), type(values[2][0])])
+        np.testing.assert_allclose(values[0], np.sin(X), rtol=1e-14)
 
     @npc.compile
     def f(x, w):
@@ -389,13 +390,32 @@ def test_native_code_sees_numpys_arrays(there: There) -> None:  # noqa: F811
     for _ in range(2):
         x, w = there.put(X), np.ones(9)
         z, s, y = f(x, w)
-        assert [type(v) for v in seen[:4]] == [np.ndarray, np.float64, list, int] and seen[4] is np.ndarray
-        assert seen[2][0] is x  # the list is the user's
+        assert seen == [np.ndarray, np.float64, list, int, np.ndarray]
         assert type(z) is type(s) is type(y) is there.array_type and array_kind(type(w)) is None
-        same(seen[0], np.sin(X))
         same(there.get([z, s, y]), [np.sin(X) * np.sin(X).sum() + 1, np.sin(X).sum(), np.sin(X)])
         seen.clear()
     assert len(compiled_function(f).graphs) == 2
+
+
+def test_native_code_finds_arrays_in_what_it_is_given(there: There) -> None:  # noqa: F811
+    found: list[Any] = []
+
+    @npc.compile
+    def f(x, y):
+        def inner(scale):
+            return [type(a) for a in (x, y)], x * np.ones(9) * scale
+
+        items = iter([x, y + 1])
+        first = next(items)
+        kinds, product = npc.disable(inner)(2)
+        rest = [type(v) for v in items]
+        found.append(x)
+        return first, kinds, product, rest, [row.sum() for row in x], found[-1]
+
+    first, kinds, product, rest, sums, last = f(there.put(X), there.put(X))
+    assert kinds == [np.ndarray, np.ndarray] and rest == [np.ndarray]
+    assert all(type(v) is there.array_type for v in (first, product, last))
+    same(there.get([product, sums]), [X * 2, [row.sum() for row in X]])
 
 
 def test_what_native_code_changes_is_changed_on_the_device(there: There) -> None:  # noqa: F811
