@@ -204,7 +204,8 @@ def interp(library: Any, xp: Array, x: Array, fp: Array, *, stack: int = 0) -> A
     xp, fp = xp.reshape(-1, n), fp.reshape(-1, n)
     if n == 1:
         return library.broadcast_to(fp, x.shape).reshape(shape)
-    below = library.clip(places(library, xp, x, "right") - 1, 0, n - 2)
+    at = places(library, xp, x, "right") if stack else library.searchsorted(xp[0], x[0], side="right")[None]
+    below = library.clip(at - 1, 0, n - 2)
     x0, y0, x1, y1 = (library.take_along_axis(p, at, -1) for at in (below, below + 1) for p in (xp, fp))
     slope = (y1 - y0) / (x1 - x0)
     out = slope * (x - x0) + y0

@@ -384,6 +384,51 @@ def test_views_around_products_are_not_copied(device: Any) -> None:
         close(to_host(device, b), flat @ flat.T, np.dtype("f8"))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_kernels_and_library_in_any_order(seed: int, device: Any) -> None:
+    """Random programs of square matrices: stages, views and what is computed where it is read keep the meaning."""
+    rng = np.random.default_rng(seed)
+    builder, n = Builder(), 33  # products of less are kernels
+    nodes = [builder.input(TensorMeta((n, n), np.dtype("f8"))) for _ in range(3)]
+
+    def pick() -> Any:
+        return nodes[max(rng.integers(len(nodes)), rng.integers(len(nodes)))]
+
+    for _ in range(14):
+        x = pick()
+        match rng.integers(9):
+            case 0 | 1:
+                made = builder.apply("einsum", x, pick(), inputs=((0, 1), (1, 2)), output=(0, 2))
+                made = builder.apply("multiply", made, builder.apply("broadcast_to", scalar(builder, 1 / n), shape=(n, n)))
+            case 2 | 3:
+                made = builder.apply("permute", x, axes=(1, 0))
+            case 4:
+                flat = builder.apply("reshape", x, shape=(n * n,))
+                made = builder.apply("reshape", flat, shape=(n, n))
+            case 5:
+                made = builder.apply("sort", x, axis=int(rng.integers(2)), kind=None)
+            case 6:
+                total = builder.apply("reduce", x, reducer="maximum", axes=(0,))
+                made = builder.apply("subtract", x, builder.apply("broadcast_to", total, shape=(n, n)))
+            case 7:
+                made = builder.apply("sin", x)
+            case _:
+                made = builder.apply("add", x, pick())
+        nodes.append(made)
+    results = [pick() for _ in range(4)]
+    graph = replace(builder.finish(results, writes=[(0, pick())]), checks=frozenset())
+    arrays = [rng.standard_normal((n, n)) for _ in range(3)]
+    ours, theirs = [device.upload(x) for x in arrays], [x.copy() for x in arrays]
+    got, expected = compile_for(graph, device).call(*ours), compile_eager(graph, [])(*theirs)
+    assert len({device.address(x) for x in (*got, *ours)}) == 7
+    for a, b in zip([*got, *ours], [*expected, *theirs], strict=True):
+        np.testing.assert_allclose(to_host(device, a), b, rtol=1e-9, atol=1e-9)
+
+
+def scalar(builder: Builder, value: float) -> Any:
+    return builder.constant(value, np.dtype("f8"))
+
+
 # --- gradients
 
 SCALARS: dict[str, Callable[[Any], Any]] = {
