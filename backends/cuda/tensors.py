@@ -14,9 +14,10 @@ import numpy as np
 
 from npcompile.backends.cuda import arrays, backend
 from npcompile.backends.cuda import device as cuda
+from npcompile.tensor_core.array import cast
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, freeze
-from npcompile.tensor_core.meta import TensorMeta, TupleMeta, keep_order_strides, packed_strides
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta, broadcast_strides, keep_order_strides, packed_strides
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensors.devices import KINDS, DeviceArrays
 
@@ -163,31 +164,33 @@ class CudaArrays:
 
     # --- computing
 
-    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any], dtypes: Sequence[np.dtype] = ()) -> Any:
         layouts = tuple([(v.dtype.char, v.shape, v.strides, type(v) is self.type) for v in values])
         number = next(self.kind.number(v) for v in values if type(v) is self.type)
-        key = (op, number, freeze(params) if params else None, layouts)
+        key = (op, number, freeze(params) if params else None, dtypes, layouts)
         call = self.calls.get(key)
         if call is None:
             if len(self.calls) >= MOST_CALLS:
                 self.calls.clear()
-            call = self.calls[key] = self.call_for(op, number, values, params, key[2])
+            call = self.calls[key] = self.call_for(op, number, values, params, key[2], dtypes)
         return call(values)
 
-    def call_for(self, op: str, number: int, values: Sequence[Any], params: dict[str, Any], frozen: Any) -> Call:
+    def call_for(
+        self, op: str, number: int, values: Sequence[Any], params: dict[str, Any], frozen: Any, dtypes: Sequence[np.dtype]
+    ) -> Call:
         sizes: list[int] = []
-        whole = max((v.shape for v in values), key=len) if OPS[op].kind == "elementwise" else None
+        whole = np.broadcast_shapes(*(v.shape for v in values)) if OPS[op].kind == "elementwise" else None
         forms = [self.operand(v, sizes, number, whole) for v in values]
         operands, prepare = tuple(o for o, _ in forms), tuple(made for _, made in forms)
-        order = result_order(op, values, params)
-        key = (op, number, frozen, operands, order)
+        order = result_order(op, values, params, whole)
+        key = (op, number, frozen, operands, order, dtypes)
         if key not in self.programs:
-            self.programs[key] = compile_op(op, number, operands, params, order, sizes, is_static=False)
+            self.programs[key] = compile_op(op, number, operands, params, order, dtypes, sizes, is_static=False)
         program = self.programs[key]
         if program is None:
             fixed = (*key, tuple(sizes))
             if fixed not in self.programs:
-                self.programs[fixed] = compile_op(op, number, operands, params, order, sizes, is_static=True)
+                self.programs[fixed] = compile_op(op, number, operands, params, order, dtypes, sizes, is_static=True)
             program = self.programs[fixed]
         assert program is not None
         ready = None if all(made is None for made in prepare) else prepare
@@ -198,7 +201,7 @@ class CudaArrays:
     ) -> tuple[Operand, Callable[[Any], Any] | None]:
         """The program's form of an operand, and what brings it there. New sizes are added to `sizes`.
 
-        A number of the host is repeated to `whole`, the shape that an elementwise op has.
+        What is smaller than `whole`, the shape that an elementwise op has, is repeated by the program.
         """
 
         def named(shape: Shape) -> tuple[int, ...]:
@@ -208,15 +211,14 @@ class CudaArrays:
             return tuple([n if n < 2 else -1 - sizes.index(n) for n in shape])
 
         is_here, char, shape, strides = type(value) is self.type, value.dtype.char, value.shape, value.strides
+        goal = shape if whole is None else whole
         if not is_here and (not shape or (value.size and not any(strides))):
             first = (0,) * len(shape)
-            return Operand(char, (), (), named(shape if whole is None else whole), True), (
-                lambda v: np.asarray(v[first])
-            ) if shape else None
+            return Operand(char, (), (), named(goal), True), (lambda v: np.asarray(v[first])) if shape else None
         repeats = [n > 1 and s == 0 for n, s in zip(shape, strides)] if value.size else [False] * len(shape)
         small = tuple([1 if r else n for n, r in zip(shape, repeats)])
         order = axis_order(small, strides)
-        made = Operand(char, named(small), order, named(shape), False)
+        made = Operand(char, named(small), order, named(goal), False)
         if not is_here:
             name = device_name(number)
             return made, lambda v: self.upload(v[tuple([slice(0, 1) if r else slice(None) for r in repeats])], name)
@@ -229,12 +231,12 @@ def device_name(number: int) -> str:
     return f"cuda:{number}" if number else "cuda"
 
 
-def result_order(op: str, values: Sequence[Any], params: dict[str, Any]) -> tuple[int, ...]:
+def result_order(op: str, values: Sequence[Any], params: dict[str, Any], whole: Shape | None) -> tuple[int, ...]:
     """The order of axes in memory of the result, which is NumPy's for elementwise ops."""
     metas = [TensorMeta(v.shape, v.dtype, v.strides) for v in values]
-    if OPS[op].kind == "elementwise":
-        shape = max((m.shape for m in metas), key=len)
-        return axis_order(shape, keep_order_strides(shape, 8, [m for m in metas if m.ndim]))  # type: ignore[arg-type]
+    if whole is not None:
+        repeated = [m.with_(shape=whole, strides=broadcast_strides(m, whole)) for m in metas if m.ndim]
+        return axis_order(whole, keep_order_strides(whole, 8, repeated))  # type: ignore[arg-type]
     meta = OPS[op].meta(*metas, **params)
     return () if isinstance(meta, TupleMeta) else axis_order(meta.shape, meta.strides)  # type: ignore[arg-type]
 
@@ -245,6 +247,7 @@ def compile_op(
     operands: Sequence[Operand],
     params: dict[str, Any],
     order: tuple[int, ...],
+    dtypes: Sequence[np.dtype],
     sizes: Sequence[int],
     is_static: bool,
 ) -> Program | None:
@@ -257,9 +260,10 @@ def compile_op(
         return tuple([n if n >= 0 else symbols[-1 - n] for n in shape])
 
     nodes = []
-    for o in operands:
+    for k, o in enumerate(operands):
         dtype, small = np.dtype(o.char), sized(o.sizes)
         node = builder.input(TensorMeta(small, dtype, packed_strides(small, dtype.itemsize, o.order)))
+        node = cast(builder, node, dtypes[k]) if dtypes else node
         nodes.append(node if o.sizes == o.shape else builder.apply("broadcast_to", node, shape=sized(o.shape)))
     node = builder.apply(op, *nodes, **params)
     is_tuple = isinstance(node.meta, TupleMeta)

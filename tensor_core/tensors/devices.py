@@ -29,7 +29,8 @@ class DeviceArrays(Protocol):
     # A view that begins `offset` bytes from the first element of `array`, of its dtype unless another is named.
     def strided(self, array: Any, shape: Shape, strides: Shape, offset: int = 0, dtype: np.dtype | None = None) -> Any: ...
     def shares_memory(self, a: Any, b: Any) -> bool: ...  # do they lie in one allocation?
-    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any: ...  # some values are of the host
+    # Some values may be of the host. With `dtypes`, operands of an elementwise op are cast to them and repeated to one shape.
+    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any], dtypes: Sequence[np.dtype] = ()) -> Any: ...
     def from_dlpack(self, x: Any) -> Any: ...
     def from_interface(self, x: Any) -> Any: ...  # of what has __cuda_array_interface__
     def normalize(self, device: str) -> str: ...  # the name that device_of gives; RuntimeError: there is no such device

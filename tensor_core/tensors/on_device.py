@@ -8,11 +8,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, meta_of
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import Call, replaced, written_handles
@@ -49,6 +51,8 @@ def device_among(call: Call, args: tuple, kwargs: dict[str, Any]) -> str | None:
 
     RuntimeError where it is for two: of the CPU, numbers and arrays of no dimensions may meet those of a device.
     """
+    if not kwargs and call.written is None and (found := same_device(args)):
+        return found
     arrays = list(arrays_among((*args, *kwargs.values()) if kwargs else args))
     if devices.kind_among(arrays) is None:
         return None
@@ -66,6 +70,23 @@ def device_among(call: Call, args: tuple, kwargs: dict[str, Any]) -> str | None:
     return found
 
 
+def same_device(args: tuple) -> str | None:
+    """The device of the arguments, when all are Tensors on one device, and numbers: the usual case, told fast."""
+    found = None
+    for value in args:
+        if isinstance(value, Handle):
+            kind = KINDS.get(type(value._data))
+            if kind is None:
+                return None
+            name = kind.device_of(value._data)
+            if found is not None and name != found:
+                return None
+            found = name
+        elif type(value) not in (int, float, bool, complex):
+            return None
+    return found
+
+
 def mixed(what: str, device: str, other: str | None) -> RuntimeError:
     there = device if other in (None, "cpu") else other
     return RuntimeError(f"{what} of arrays on {device!r} and on {other!r}: move them to one device first, x.to({there!r}).")
@@ -74,7 +95,7 @@ def mixed(what: str, device: str, other: str | None) -> RuntimeError:
 def perform_on(device: str, call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     recorded = is_recorded(*operands)
     if call.ufunc is not None and not kwargs:
-        made = uniform(call, args, operands, recorded)
+        made = elementwise(call, args, operands, recorded)
         if made is not None:
             return made
     captured = call.captured
@@ -133,28 +154,60 @@ def key_operand(value: Any, is_read: bool) -> Any:
     return TapeArray(TapeStorage(data, Memory()), (), meta_of(data))
 
 
-def uniform(call: Call, args: tuple, operands: Sequence[Handle], recorded: bool) -> Any:
-    """A ufunc of Tensors of one shape and dtype, and of Python numbers, without a captured form; else None."""
+def elementwise(call: Call, args: tuple, operands: Sequence[Handle], recorded: bool) -> Any:
+    """A ufunc of floating-point Tensors and of numbers without a captured form, in one program; else None.
+
+    Where it is recorded, the Tensors have one shape and dtype: the node is then the one that the captured form would make.
+    """
     assert call.ufunc is not None
-    first = next((h._data for h in operands if type(h._data) in KINDS), None)
-    if first is None:
-        return None
+    values: list[Any] = []
+    types: list[Any] = []
     for v in args:
         if isinstance(v, Handle):
-            if type(v._data) is not type(first) or v._data.dtype is not first.dtype or v._data.shape != first.shape:
-                return None
-        elif not (type(v) is float and first.dtype.char in "fd" and abs(v) < 1e30) and not (type(v) is int and abs(v) < 1 << 20):
+            values.append(v._data)
+            types.append(v._data.dtype)
+        elif type(v) is float and abs(v) < 1e30 or type(v) is int and abs(v) < 1 << 20:
+            values.append(None)
+            types.append(type(v))
+        else:
             return None
+    loop = loop_of(call.ufunc, tuple(types))
+    if loop is None:
+        return None
+    values = [np.asarray(v, dtype) if value is None else value for value, v, dtype in zip(values, args, loop)]
+    first = next(v for v in values if type(v) in KINDS)
+    op, kind = call.ufunc.__name__, type(operands[0])
+    if not recorded:
+        if any(v.ndim and v.shape != first.shape for v in values):
+            try:
+                np.broadcast_shapes(*[v.shape for v in values])
+            except ValueError:
+                return None  # NumPy's own error says more
+        return kind._of(KINDS[type(first)].evaluate(op, values, {}, loop))
+    if any(type(h._data) not in KINDS or h._data.shape != first.shape or h._data.dtype != first.dtype for h in operands):
+        return None
     kept = keeps_dtype(call.ufunc, first.dtype, tuple([None if isinstance(v, Handle) else type(v) for v in args]))
     if kept is None:
         return None
-    op, kind = call.ufunc.__name__, type(operands[0])
-    values = [v._data if isinstance(v, Handle) else np.asarray(v, first.dtype) for v in args]
-    content = KINDS[type(first)].evaluate(op, values, {})
-    if not (kept and recorded):
+    content = KINDS[type(first)].evaluate(op, values, {}, loop)
+    if not kept:
         return kind._of(content)
     nodes = tuple([v._node if isinstance(v, Handle) else repeated(v, first) for v in args])
     return from_node(kind, TapeNode(op, nodes, {}, meta_of(content), content, Memory(), True))
+
+
+@lru_cache(maxsize=4096)
+def loop_of(ufunc: np.ufunc, types: tuple[np.dtype | type, ...]) -> tuple[np.dtype, ...] | None:
+    """The dtypes to which NumPy casts operands; None for loops that can raise, and where there is no op of that name."""
+    row = OPS.get(ufunc.__name__)
+    if row is None or row.numpy != ufunc or ufunc.nout != 1:
+        return None
+    try:
+        *loop, _ = ufunc.resolve_dtypes((*types, None))
+    except TypeError:
+        return None
+    chars = "efdFD" if all(isinstance(t, np.dtype) for t in types) else "fdFD"  # a number may be too large for float16
+    return tuple(loop) if all(d.char in chars for d in loop) else None
 
 
 def by_numpy(

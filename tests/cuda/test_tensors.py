@@ -98,6 +98,19 @@ def test_one_program_serves_all_sizes(device: InterpretedDevice) -> None:
     assert len([key for key in programs if key[0] == "hypot"]) == 1
 
 
+def test_casts_and_repetition_are_part_of_the_program(device: InterpretedDevice) -> None:
+    a, b = np.arange(12.0).reshape(3, 4).T, np.arange(3, dtype=np.float32)
+    launched = len(KINDS[DeviceArray].calls) if DeviceArray in KINDS else 0  # type: ignore[attr-defined]
+    same(np.arctan2(tensor(a), tensor(b)), np.arctan2(a, b))
+    assert len(KINDS[DeviceArray].calls) == launched + 1  # type: ignore[attr-defined]
+    for ours, theirs in ((tensor(b) * 2.5, b * 2.5), (tensor(b) + tensor(a[:1].T), b + a[:1].T), (2 - tensor(a), 2 - a)):
+        same(ours, theirs)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        tensor(a) + tensor(np.ones(5))
+    with pytest.raises(TypeError, match="ufunc"):
+        tensor(a) & tensor(a)
+
+
 def test_layouts_are_the_programs_or_copied(device: InterpretedDevice) -> None:
     a = np.arange(24.0).reshape(2, 3, 4)
     x = tensor(a)

@@ -91,9 +91,11 @@ class RemoteArrays:
     def shares_memory(self, a: RemoteArray, b: RemoteArray) -> bool:
         return np.may_share_memory(a.inside, b.inside)
 
-    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any], dtypes: Sequence[np.dtype] = ()) -> Any:
         device = next(v.device for v in values if isinstance(v, RemoteArray))
         arrays = [self.inside(v, device) for v in values]
+        if dtypes:
+            arrays = list(np.broadcast_arrays(*(a.astype(d) for a, d in zip(arrays, dtypes))))
         if op == "einsum" and len(arrays) == 2:
             result: Any = product(*arrays, params["inputs"], params["output"])
         else:
