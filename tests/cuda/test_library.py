@@ -188,6 +188,32 @@ def test_what_numpy_refuses(op: str, name: str, device: Any) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
 
 
+def test_linalg_errors_come_from_the_users_line(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(device, StrictDevice):
+        monkeypatch.setattr(cuda_device, "current_device", lambda: device)
+    monkeypatch.setattr(devices, "_in_use", [])
+
+    @npc.compile
+    def inverse(x):
+        y = x + 1
+        try:
+            return np.linalg.inv(y - 1)
+        except np.linalg.LinAlgError as error:
+            return str(error)
+
+    @npc.compile
+    def factor(x):
+        return np.linalg.cholesky(-x @ x.T)
+
+    with npc.device("cuda"):
+        assert inverse(np.ones((3, 3))) == "Singular matrix"
+        np.testing.assert_allclose(inverse(np.eye(3) * 2), np.eye(3) / 2)
+        assert inverse(np.ones((3, 3))) == "Singular matrix"
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite") as caught:
+            factor(np.eye(3))
+    assert any(entry.name == "factor" for entry in caught.traceback)
+
+
 # --- transforms
 
 
