@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.backends.cpu.loader import NoCompiler, loader
 from npcompile.backends.cuda import launch
 from npcompile.backends.cuda.launch import Argument, Batch, Function, Step, load_native, make_run
+from tests.backends import gpu
 
 DRIVER = """
 #include <stdint.h>
@@ -166,3 +171,61 @@ def test_without_a_compiler_launchers_are_called(monkeypatch: pytest.MonkeyPatch
 
 def test_no_driver_is_no_native_launcher() -> None:
     assert load_native("libno-such-driver.so.1") is None
+
+
+# --- on a device
+
+
+def on_a_device(test: Callable[..., None]) -> Callable[..., None]:
+    for mark in gpu:
+        test = mark(test)
+    return test
+
+
+@on_a_device
+def test_a_thread_whose_first_call_is_a_launch() -> None:
+    cupy = pytest.importorskip("cupy")
+    f = npc.compile(lambda x: x * 2 + 1)
+    x = cupy.arange(1000.0)
+    f(x)
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.extend(f(x) for _ in range(3)))
+    thread.start()
+    thread.join()
+    assert len(got) == 3 and all((y == x * 2 + 1).all() for y in got)
+
+
+@on_a_device
+def test_launches_go_to_the_current_stream() -> None:
+    cupy = pytest.importorskip("cupy")
+    f = npc.compile(lambda x: np.sin(x) * 2)
+    x = cupy.ones(20_000_000)
+    f(x)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        for _ in range(20):
+            y = f(x)
+        is_busy = not stream.done
+        stream.synchronize()
+    assert is_busy  # what was launched was on this stream
+    assert cupy.allclose(y, np.sin(1.0) * 2)
+
+
+@on_a_device
+def test_a_warm_start_on_the_device_imports_no_triton(tmp_path: Path) -> None:
+    program = """
+import sys
+import cupy, numpy as np, npcompile as npc
+from npcompile.backends.cuda import launch
+y = npc.compile(lambda x: np.sin(x) + np.sum(x))(cupy.ones(1000))
+assert cupy.allclose(y, np.sin(1.0) + 1000)
+print([m for m in ("triton", "torch") if m in sys.modules], launch.native_launcher() is not None)
+"""
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    environment = {**os.environ, "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": paths}
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=False, timeout=120)
+        assert ran.stdout.split("\n")[0] == "[] True", ran.stdout + ran.stderr
