@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from npcompile import trees
-from npcompile.tensor_core.tensor import Tensor, enable_grad
-from npcompile.tensor_core.tensors.backward import gradients_of
+from npcompile.tensor_core.tensor import Tensor, attach, enable_grad, is_grad_enabled, no_grad
+from npcompile.tensor_core.tensors.backward import backward, gradients_of
+from npcompile.tensor_core.tensors.handle import from_node
+from npcompile.tensor_core.transforms.value import Value
 
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
@@ -268,6 +270,99 @@ def taken(leaf: Any, axis: int, k: int) -> Any:
     return leaf[(*(slice(None),) * (axis % leaf.ndim), k)]
 
 
+# --- functions with derivatives of their own
+
+
+def detached(tree: Any) -> Any:
+    return mapped(lambda x: x.detach() if is_recorded(x) else x, tree)
+
+
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    leaves, treedef = trees.flatten(tree)
+    return treedef.unflatten([function(x) for x in leaves])
+
+
+def checkpoint(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    """Nothing that the function computes is kept: `backward` calls it again, with the same random numbers."""
+    leaves, treedef = trees.flatten((args, kwargs))
+    inputs = [x for x in leaves if is_recorded(x)]
+    if not inputs or not is_grad_enabled():
+        return function(*args, **kwargs)
+    state = np.random.get_state()
+    with no_grad():
+        result = function(*(given := detached((args, kwargs)))[0], **given[1])
+    outputs, outdef = trees.flatten(result)
+    kept = [k for k, y in enumerate(outputs) if isinstance(y, Tensor)]
+
+    def again(variables: Sequence[Tensor]) -> list[Tensor]:
+        with enable_grad():
+            fresh = iter([x.clone() for x in variables])  # it may write to them
+        positional, named = treedef.unflatten([next(fresh) if is_recorded(x) else x for x in leaves])
+        now = np.random.get_state()
+        np.random.set_state(state)
+        try:
+            with enable_grad():
+                found = trees.flatten(function(*positional, **named))[0]
+        finally:
+            np.random.set_state(now)
+        return [found[k] for k in kept]
+
+    def call(cotangents: list[np.ndarray | None]) -> list[np.ndarray | None]:
+        variables = [variable(x.detach()) for x in inputs]
+        pairs = [(y, c) for y, c in zip(again(variables), cotangents) if is_recorded(y) and c is not None]
+        backward([y for y, _ in pairs], [c for _, c in pairs], retain_graph=True)  # Tensors that it reads beside get theirs
+        return [None if x.grad is None else x.grad.numpy() for x in variables]
+
+    def replay(cotangents: Sequence[Value | None], values: Sequence[Value]) -> list[Value | None]:
+        variables = [tensor_of(v) for v in values]
+        pairs = [(y, tensor_of(c)) for y, c in zip(again(variables), cotangents) if is_recorded(y) and c is not None]
+        found = gradients_of([y for y, _ in pairs], variables, [c for _, c in pairs], create_graph=True)
+        return [None if g is None else v.of(g._node) for g, v in zip(found, values)]
+
+    made = dict(zip(kept, attach([outputs[k].numpy() for k in kept], inputs, call, replay)))
+    return outdef.unflatten([made.get(k, y) for k, y in enumerate(outputs)])
+
+
+def tensor_of(value: Value) -> Tensor:
+    made: Tensor = from_node(Tensor, value.node)  # type: ignore[arg-type]
+    return made
+
+
+def custom_gradient(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
+    inputs = [x for x in args if is_recorded(x)]
+    if not inputs or not is_grad_enabled():
+        return function(*args, **kwargs)[0]
+    with no_grad():
+        out, pullback = function(*(given := detached((args, kwargs)))[0], **given[1])
+
+    def parts(pull: Function, cotangent: Tensor) -> list[Any]:
+        found = pull(cotangent)
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        if len(found) != len(args):
+            raise TypeError(f"a pullback gave {len(found)} gradients for {len(args)} arguments")
+        return [g for g, x in zip(found, args) if is_recorded(x)]
+
+    def call(cotangents: list[np.ndarray | None]) -> list[np.ndarray | None]:
+        (g,) = cotangents
+        if g is None:
+            return [None] * len(inputs)
+        with no_grad():
+            found = parts(pullback, Tensor._of(g))
+        return [None if p is None else np.asarray(p, x.dtype).reshape(x.shape) for p, x in zip(found, inputs)]
+
+    def replay(cotangents: Sequence[Value | None], values: Sequence[Value]) -> list[Value | None]:
+        (g,) = cotangents
+        if g is None:
+            return [None] * len(inputs)
+        fresh = iter([tensor_of(v) for v in values])
+        _, pull = function(*[next(fresh) if is_recorded(x) else x for x in args], **kwargs)
+        found = parts(pull, tensor_of(g))
+        return [v.of(p._node).cast(v.dtype).reshape(v.shape) if isinstance(p, Tensor) else None for p, v in zip(found, values)]
+
+    (made,) = attach([np.asarray(out.detach() if isinstance(out, Tensor) else out)], inputs, call, replay)
+    return made
+
+
 Eager = Callable[[Function, dict[str, Any], Arguments, Keywords], Any]
 DERIVATIVES: dict[str, Eager] = {
     "grad": grad,
@@ -278,5 +373,7 @@ DERIVATIVES: dict[str, Eager] = {
 }
 EAGER: dict[str, Eager] = DERIVATIVES | {
     "vmap": vmap,
+    "checkpoint": checkpoint,
+    "custom_gradient": custom_gradient,
     "plain": lambda function, options, args, kwargs: function(*args, **kwargs),
 }

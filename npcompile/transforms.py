@@ -58,7 +58,7 @@ class TransformedFunction(Transform):
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result on eager Tensors; else what the function raises by itself, or why it was not captured."""
         eager = EAGER.get(self.kind)
-        if eager is not None and any(text in str(error) for text in DATA_DECIDES):
+        if eager is not None and (self.kind in OWN_DERIVATIVES or any(text in str(error) for text in DATA_DECIDES)):
             try:
                 result = eager(self.function, self.options, args, kwargs)
                 self._eager.add(signature(args))
@@ -88,8 +88,13 @@ class TransformedFunction(Transform):
         return self._unchecked(*args, **kwargs)
 
 
+# These take Tensors, or compute no derivatives: they run as they are.
+OWN_DERIVATIVES = ("plain", "checkpoint", "custom_gradient")
 # What eager Tensors can do and one graph cannot. (The second is of loops of an unknown number of iterations.)
-DATA_DECIDES = ("branch on array data", "a while_loop has no second derivative")
+DATA_DECIDES = (
+    *("branch on array data", "loop over outside data", "a while_loop has no second derivative"),
+    *("numpy.random.", "print is not captured"),
+)
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.
 PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any]]]] = {

@@ -137,3 +137,80 @@ def test_writes_to_arguments_are_the_callers() -> None:
     np.testing.assert_allclose(found, np.exp(2 * X), rtol=1e-14)
     gradient = npc.grad(lambda x: np.sum(npc.checkpoint(doubled)(x) + x))(X.copy())
     np.testing.assert_allclose(gradient, 2 * np.exp(2 * X) + 2, rtol=1e-14)
+
+
+# --- functions that are no one graph run on Tensors
+
+
+def until_large(x: Any, w: Any) -> Any:
+    y = x
+    while np.abs(y).max() < 10:
+        y = y * y * w + np.random.rand(2)
+    return np.sum(y)
+
+
+def test_a_loop_that_data_ends_is_computed_again_with_the_same_random_numbers() -> None:
+    calls = []
+    weights = npc.tensor([2.0, 3.0], requires_grad=True)  # that the function reads beside its argument
+
+    def counted(x: Any) -> Any:
+        calls.append(x)
+        return until_large(x, weights)
+
+    found = []
+    for function in (counted, npc.checkpoint(counted)):
+        np.random.seed(0)
+        x = npc.tensor([1.0, 2.0], requires_grad=True)
+        function(x * 1.5).backward()
+        found.append((x.grad.numpy(), weights.grad.numpy(), np.random.rand()))
+        weights.grad = None
+    assert len(calls) == 1 + 2
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def squared_until_large(x: Any) -> Any:
+    y = x
+    while np.abs(y).max() < 10:
+        y = y * y * 2
+    return np.sum(y)
+
+
+def test_second_derivatives_of_such_functions() -> None:
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(npc.hessian(npc.checkpoint(squared_until_large))(x), npc.hessian(squared_until_large)(x))
+    gradients = []
+    for function in (squared_until_large, npc.checkpoint(squared_until_large)):
+        t = npc.tensor(x, requires_grad=True)
+        function(t).backward(create_graph=True)
+        first, t.grad = t.grad, None
+        np.sum(first**2).backward()
+        gradients.append(t.grad.numpy())
+    np.testing.assert_allclose(*gradients)
+
+
+def test_a_custom_gradient_of_such_a_function() -> None:
+    @npc.custom_gradient
+    def scaled(x: Any) -> Any:
+        y = x * x if x.sum() > 0 else x
+        return y, lambda g: g * x * 3
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(scaled(x), x * x)
+    np.testing.assert_array_equal(npc.grad(lambda x: np.sum(scaled(x)))(x), 3 * x)
+    np.testing.assert_array_equal(npc.hessian(lambda x: np.sum(scaled(x)))(x), np.diag([3.0, 3.0]))
+    t = npc.tensor(x, requires_grad=True)
+    np.sum(scaled(t)).backward()
+    np.testing.assert_array_equal(t.grad.numpy(), 3 * x)
+
+
+def test_random_numbers_and_prints_under_grad(capsys: pytest.CaptureFixture[str]) -> None:
+    def loss(x: Any) -> Any:
+        print("called")
+        return np.sum(x * np.random.rand(3))
+
+    np.random.seed(1)
+    expected = np.random.rand(3)
+    np.random.seed(1)
+    np.testing.assert_array_equal(npc.grad(loss)(np.ones(3)), expected)
+    assert capsys.readouterr().out == "called\n"
