@@ -179,6 +179,10 @@ static inline float npc_select_f4(int c, float a, float b) {
   return a;
 }
 static inline long double npc_select_f16(int c, long double a, long double b) { return c ? a : b; }
+/* By a comparison of numbers as wide as x: only then are there vectors of it and of what it chooses. */
+static inline int npc_signbit_f8(double x) { int64_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
+static inline int npc_signbit_f4(float x) { int32_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
+static inline int npc_signbit_f16(long double x) { return __builtin_signbit(x) != 0; }
 static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 """
 

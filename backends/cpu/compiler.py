@@ -26,8 +26,8 @@ BASE_FLAGS += ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 if sys.platform == "darwin":
     BASE_FLAGS += ("-Wl,-undefined,dynamic_lookup",)  # CPython's functions are the process's own
 # Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:
-# it may not sink into a branch.
-OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd", "-fno-tree-sink")
+# it may not sink into a branch, and two choices by one condition may not become two paths.
+OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd", "-fno-tree-sink", "-fno-thread-jumps")
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
 # An option may be taken and still lead nowhere: the probe calls what it is for.

@@ -157,7 +157,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "isfinite": kinds("biu", "1") | kinds("efg", "(({0} == {0}) & (fabs{s}({0}) != __builtin_inf()))"),
     "isinf": kinds("biu", "0") | kinds("efg", "(fabs{s}({0}) == __builtin_inf())"),
     "isnan": kinds("biu", "0") | kinds("efg", "({0} != {0})") | {"c": "({0}.re != {0}.re || {0}.im != {0}.im)"},
-    "signbit": kinds("efg", "(__builtin_signbit({0}) != 0)"),
+    "signbit": kinds("fg", "npc_signbit_{K}({0})") | {"e": "npc_signbit_f4({0})"},
     "nextafter": kinds("fg", "nextafter{s}({0}, {1})"),
     "ldexp": kinds("efg", "ldexp{s}({0}, (int)npc_max(npc_min({1}, 2147483647), -2147483647))"),
     "where": kinds("b", "({0} ? {1} : {2})"),
@@ -200,6 +200,8 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
             return f"({x} >= {high} ? (uint64_t)(int64_t)({x} - {high}) ^ 0x8000000000000000u : (uint64_t)(int64_t){x})"
         through = {8: "int64_t", 4: "int64_t" if new.kind == "u" else "int32_t"}.get(new.itemsize, "int32_t")
         return f"({c_type(new)})({through}){x}"
+    if old.kind == "b" and new.kind == "f":  # of one byte GCC makes no vector of larger elements
+        return f"({x} ? ({c_type(new)})1 : ({c_type(new)})0)"
     return f"({c_type(new)}){x}"
 
 
