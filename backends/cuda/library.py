@@ -21,7 +21,6 @@ from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import TupleMeta
-from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.linalg import eager_cofactor
 
 Array = Any
@@ -42,8 +41,6 @@ def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], 
         return None
     parts = made if isinstance(made, tuple) else (made,)
     metas = node.meta.items if isinstance(node.meta, TupleMeta) else (node.meta,)
-    if OPS[node.op].kind == "elementwise" and parts[0].dtype != metas[0].dtype:
-        return None
     dense = device.attempt(lambda: tuple(finished(library, p, m.dtype, inputs) for p, m in zip(parts, metas)))
     return dense if isinstance(node.meta, TupleMeta) else dense[0]
 
@@ -56,9 +53,6 @@ def call_for(node: Node, readers: Sequence[Node] = ()) -> Call | None:
         return None
     if is_product(node):
         return product
-    if OPS[node.op].kind == "elementwise":
-        is_known = node.op in ELEMENTWISE["c" if node.inputs[0].dtype.kind == "c" else "other"]
-        return elementwise(node.op) if is_known else None
     if node.op == "partition" and readers and all(places_read(node, r) for r in readers):
         return lambda library, x, *, kth, axis: library.sort(x, axis=axis)
     return LINALG.get(node.op) or CALLS.get(node.op)
@@ -66,25 +60,14 @@ def call_for(node: Node, readers: Sequence[Node] = ()) -> Call | None:
 
 def finished(library: Any, made: Array, dtype: np.dtype, inputs: Sequence[Array]) -> Array:
     """A C-contiguous array that shares no memory with the operands."""
-    dense = library.ascontiguousarray(made.astype(dtype, copy=False)).reshape(made.shape)
+    is_so = made.dtype == dtype and made.flags.c_contiguous
+    dense = made if is_so else library.ascontiguousarray(made, dtype).reshape(made.shape)
     shares = any(dense is x or dense.base is x for x in inputs)
     return dense.copy() if shares else dense
 
 
-# --- products and elementwise functions
-
-
 def product(library: Any, a: Array, b: Array, **_: Any) -> Array:
     return library.matmul(a, b)
-
-
-# Without a form in Triton. CuPy's other functions have values of their own at some points: complex ones where a part is zero,
-# infinite or NaN, lcm where it overflows.
-ELEMENTWISE = {"c": {"isfinite", "isinf"}, "other": {"gcd"}}
-
-
-def elementwise(name: str) -> Call:
-    return lambda library, *xs, **params: getattr(library, name)(*xs)
 
 
 # --- linear algebra
@@ -105,7 +88,7 @@ def checked(call: Call) -> Call:
             return None
         parts = made if isinstance(made, tuple) else (made,)
         is_finite = reduce(lambda a, b: a & b, (library.isfinite(p).all() for p in parts))
-        return tuple(parts) if isinstance(made, tuple) and is_finite else made if is_finite else None
+        return made if is_finite else None
 
     return run
 
