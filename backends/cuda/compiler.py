@@ -23,6 +23,7 @@ from typing import IO, Any
 from npcompile.backends.cache import Cache, key_of, open_cache
 
 MOST_WORKERS = 8
+WORTH_A_WORKER = 3  # functions: as many are compiled while another process imports Triton
 TIMEOUT = 300.0  # seconds for one function: a compiler that needs more does not end
 ATTEMPTS = 2  # a worker may be killed for reasons of its own: out of memory, a user's signal
 MOST_SAID = 4000  # characters of stderr in an error
@@ -156,7 +157,8 @@ class Workers:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def compile(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        most = min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(requests))
+        wanted = max(len(self.idle), -(-len(requests) // WORTH_A_WORKER))
+        most = min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(requests), wanted)
         if most == 1:
             return [self.compile_one(r) for r in requests]
         with ThreadPoolExecutor(most) as pool:

@@ -56,6 +56,7 @@ class Device(Protocol):
     def assign(self, target: Any, value: Any) -> None: ...  # dense, of equal strides; `value` may be of the host
     def references(self, arrays: Sequence[Any]) -> list[Any]: ...  # how many there are to each: to be compared
     def stream(self) -> int: ...  # the current one
+    def wait(self) -> None: ...  # for all that this stream was given
     def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]: ...  # see graphs.py
     def times(self, runs: Sequence[Callable[[], None]]) -> list[float]: ...  # of each, to be compared
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
@@ -177,6 +178,9 @@ class CupyDevice:
 
     def stream(self) -> int:
         return self.library.cuda.get_current_stream().ptr
+
+    def wait(self) -> None:
+        self.library.cuda.get_current_stream().synchronize()
 
     def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
         return capture_with_cupy(self.library, run)

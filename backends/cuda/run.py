@@ -148,7 +148,7 @@ class Kernels:
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         addresses = device.addresses(inputs)
         layouts = tuple([x.strides for x in inputs])
-        key = (tuple(symbols), layouts, tuple([None if a is None else a & 15 for a in addresses]))
+        key = (tuple(symbols), layouts, tuple([a if a is None else not a & 15 for a in addresses]))
         recipe = self.recipes.get(key)
         if recipe is not None:
             return recipe.run(device, inputs, addresses)
@@ -226,6 +226,7 @@ def recipe_for(
         elif b.kind == "literal" and b.name not in prepared.literals:
             data = np.frombuffer(b.data or bytes(b.dtype.itemsize), b.dtype)
             prepared.literals[b.name] = device.upload(data.copy())
+            device.wait()  # other streams read it too
     work = [(number, launch) for number, plan in enumerate(prepared.plans) for launch in plan.launches(sizes)]
     if is_tuned:
         work = [(number, tune(prepared, device, launch, addresses, sizes, wide)) for number, launch in work]

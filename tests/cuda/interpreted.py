@@ -171,6 +171,9 @@ class InterpretedDevice:
     def stream(self) -> int:
         return 0
 
+    def wait(self) -> None:
+        """All is done at once."""
+
     def times(self, runs: Sequence[Callable[[], None]]) -> list[float]:
         return [float(k) for k, run in enumerate(runs) if run() is None]  # all are run, and the first is the best
 
