@@ -1,6 +1,7 @@
 """Calls with Tensors on a device: the captured form, whose nodes the device evaluates as they are made.
 
-What has no captured form, or declines, runs with NumPy on copies: errors are NumPy's own, and results go back to the device.
+NumPy's functions that are written in Python are compiled from their source. What cannot be, or declines, runs with NumPy on
+copies: errors are NumPy's own, and results go back to the device.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from npcompile.tensor_core.tensors.recorded import (
 from npcompile.tensor_core.tensors.results import HELD, view_in, wrap
 from npcompile.tensor_core.tensors.views import view_of
 
+NOT_CAPTURED: set[Any] = set()  # NumPy's functions that were tried once: without a gradient they run with NumPy from then on
 SUBSCRIPTS = ("x[...]", "x[...] = y")  # their second argument says where: it may come from the host
 
 
@@ -100,12 +102,14 @@ def perform_on(device: str, call: Call, args: tuple, kwargs: dict[str, Any], ope
             return made
     captured = call.captured
     if captured is None:
-        if not recorded:
+        if not recorded and call.function in NOT_CAPTURED:
             return by_numpy(device, call, args, kwargs, operands)
         try:
             return capture(call, args, kwargs)
         except RuntimeError as error:
-            return by_numpy(device, call, args, kwargs, operands, error)
+            result = by_numpy(device, call, args, kwargs, operands, error if recorded else None)
+            NOT_CAPTURED.add(call.function)
+            return result
     if recorded and call.label not in LINEAR:
         for handle in written_handles(call, args, kwargs):
             if handle.requires_grad:

@@ -12,6 +12,7 @@ import npcompile as npc
 from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import device as cuda_device
+from npcompile.tensor_core.tensors import on_device
 from npcompile.tensor_core.tensors.devices import CURRENT, KINDS
 from npcompile.tensors import Tensor, no_grad, tensor
 from tests.cuda.interpreted import KIND, DeviceArray, InterpretedDevice
@@ -109,6 +110,23 @@ def test_casts_and_repetition_are_part_of_the_program(device: InterpretedDevice)
         tensor(a) + tensor(np.ones(5))
     with pytest.raises(TypeError, match="ufunc"):
         tensor(a) & tensor(a)
+
+
+def test_numpys_python_stays_on_the_device(device: InterpretedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tensor(SQUARE)
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a copy on the host")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(on_device, "by_numpy", refuse)
+        made = [np.cov(x), np.diff(x), np.gradient(x, axis=0)]
+    for ours, theirs in zip(made, [np.cov(SQUARE), np.diff(SQUARE), np.gradient(SQUARE, axis=0)]):
+        same(ours, theirs)
+    for _ in range(2):
+        same(np.histogram(x)[0], np.histogram(SQUARE)[0])
+    with pytest.raises(ValueError, match="same number of|must match exactly"):
+        np.cov(x, tensor(np.ones((2, 7))))
 
 
 def test_layouts_are_the_programs_or_copied(device: InterpretedDevice) -> None:
