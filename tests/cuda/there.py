@@ -15,6 +15,9 @@ from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda.tensors import CudaArrays
+from npcompile.backends.eager import compile_eager
+from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 from tests.backends import gpu
 from tests.cuda.interpreted import KIND, DeviceArray
@@ -96,6 +99,20 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setitem(arrays.ARRAY_KINDS, DeviceArray, KIND)
     monkeypatch.setitem(devices.KINDS, DeviceArray, CudaArrays(DeviceArray))
     yield There(devices_there[0], DeviceArray)
+
+
+@pytest.fixture
+def calls(there: There, monkeypatch: pytest.MonkeyPatch) -> There:
+    """The same, where graphs run by NumPy in place of the interpreter, which takes long: for tests of what is around them."""
+    if there.array_type is DeviceArray:
+        monkeypatch.setattr(cuda_backend, "compile_program", by_numpy)
+    return there
+
+
+def by_numpy(graph: Graph, device: Any, stays: bool = False, *_: Any, **__: Any) -> CompiledGraph:
+    on_host = compile_eager(graph, ()).call
+    on_copies = cuda_backend.copying(on_host, graph, device)
+    return CompiledGraph(lambda *args: (on_copies if stays or any(map(device.is_array, args)) else on_host)(*args))
 
 
 def same(a: Any, b: Any, rtol: float = 1e-12) -> None:
