@@ -41,11 +41,11 @@ def main() -> None:
 def in_new_processes() -> list[tuple[str, list[float]]]:
     """Seconds of three first calls: with an empty disk cache, then with what the first process left there."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NPCOMPILE_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "NPCOMPILE_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
         command = [sys.executable, "-m", "benchmarks.cuda.first_call"]
         found = []
         for name in ("empty disk cache", "from the disk cache"):
-            done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
+            done = subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
             found.append((name, json.loads(done.stdout)))
         return found
 
