@@ -69,6 +69,10 @@ def compile(
     arguments and exceptions. Nothing is compiled before the first call; then once for each combination of types,
     dtypes and numbers of dimensions (a second size of an array makes that size variable).
 
+    Called with arrays or Tensors that are on a CUDA device (CuPy's arrays are), it runs there and its results stay there;
+    arrays of no dimensions stand for NumPy's scalars. RuntimeError when arrays of two devices meet. Where the graph breaks,
+    the part that runs natively sees copies on the host, and what it changes is written back.
+
     Parameters
     ----------
     function

@@ -34,7 +34,8 @@ def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Inside, the Tensors are ndarrays (of the same memory, nothing is copied), so the code means what it means in NumPy.
     Every ndarray that it returns, alone or in tuples, lists and dicts, comes back as a Tensor; NumPy scalars as 0-D
-    Tensors. Compiled with `compile`, gradients flow through it. Calling it uncompiled compiles it.
+    Tensors. Compiled with `compile`, gradients flow through it. Calling it uncompiled compiles it. With Tensors on a device
+    it runs on that device, where its results are.
 
     Where a graph breaks, arrays leave the graph and lose their gradient: `backward()` then raises RuntimeError, naming
     the break. `compile(wrap_numpy(f), fullgraph=True)` raises at the break instead.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -609,3 +610,33 @@ def test_functions_of_cupy_take_its_arrays() -> None:
     np.testing.assert_allclose(doubled.get(), np.sqrt(np.abs(X) + 1) * 2, rtol=1e-15)
     np.testing.assert_allclose(cupy.asnumpy(host), np.sqrt(np.abs(X) + 1) + 1, rtol=1e-15)
     np.testing.assert_array_equal(cupy.asnumpy(copy), np.abs(X))
+
+
+def test_nothing_new_is_compiled(there: There) -> None:  # noqa: F811
+    f = npc.run_only(npc.compile(lambda x, parts: (np.add(x, 1, out=x), parts["y"] * 2)))
+    x, y = there.put(X), there.put(X + 1)
+    total, doubled = f(x, {"y": y})
+    assert total is x and type(doubled) is there.array_type
+    same(there.get([x, doubled]), [X + 1, (X + 1) * 2])
+
+
+def test_flags_are_numpys(there: There) -> None:  # noqa: F811
+    flags = npc.compile(lambda x: x.T.flags)(there.put(X))
+    assert type(flags) is type(X.flags) and flags.f_contiguous and not flags.c_contiguous
+
+
+def test_threads(calls: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x, k: (npc.graph_break(), np.sin(x) * k, x.sum())[1:])
+    found: dict[int, Any] = {}
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            found[k] = calls.get(f(calls.put(X + k), k))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k in range(4):
+        same(found[k], (np.sin(X + k) * k, (X + k).sum()))
