@@ -85,7 +85,7 @@ def test_a_graph_runs_where_the_call_says(device: InterpretedDevice) -> None:
         with npc.device("cpu"):
             double(X)
         seen: list[str] = []
-        thread = threading.Thread(target=lambda: seen.append(devices._current.get()))
+        thread = threading.Thread(target=lambda: seen.append(devices.current_name()))
         thread.start()
         thread.join()
         assert seen == ["cpu"]
