@@ -57,6 +57,8 @@ def combines(reducer: str, dtype: np.dtype) -> bool:
         return reducer in LOGIC
     if reducer.startswith("logical"):
         return False
+    if dtype.kind == "c":  # of several numbers with NaN the first one is the largest: kernels keep no order
+        return reducer in ("add", "multiply")
     return dtype.kind in PRIMITIVES.get(reducer, {})
 
 

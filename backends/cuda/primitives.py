@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from npcompile.backends.cuda.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES, is_whole_power
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
@@ -150,6 +151,8 @@ for numpy_name, device_name in LIBDEVICE.items():
     places = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update({"f": f"libdevice.{device_name}({places})"})
 PRIMITIVES["rint"]["c"] = "libdevice.rint({0r}); libdevice.rint({0i})"
+for name, template in COMPLEX_PRIMITIVES.items():
+    PRIMITIVES[name]["c"] = template
 
 # Of float32, and float16 in it, where the user has asked for speed: the hardware's approximations. exp(x) loses about |x| ULP.
 FAST = {"divide": kinds("f", "({0} / {1})"), "reciprocal": kinds("f", f"({number(1.0)} / {{0}})")}
@@ -291,7 +294,7 @@ def npc_max(a, b):
 def npc_min(a, b):
     return tl.minimum(a, b)
 """,
-}
+} | COMPLEX_FUNCTIONS
 
 
 def functions_text(made: str) -> str:
@@ -401,6 +404,8 @@ def is_native(node: Node) -> bool:
     if node.op == "power" and dtypes[0].kind == "i":  # a negative exponent raises
         exponent = constant_value(node.inputs[1])
         return exponent is not None and exponent >= 0
+    if node.op in ("power", "float_power") and dtypes[0].kind == "c":
+        return is_whole_power(constant_value(node.inputs[1]))
     return True
 
 

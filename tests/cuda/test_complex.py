@@ -1,0 +1,161 @@
+"""Complex functions of the kernels against NumPy: all pairs of numbers at the edges, and random ones of every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cuda.complex_primitives import COMPLEX_PRIMITIVES, is_whole_power
+from npcompile.backends.cuda.partition import is_native_node
+from npcompile.backends.cuda.primitives import is_native
+from npcompile.tensor_core import Builder, Graph, TensorMeta
+from npcompile.tensor_core.op import OPS
+from tests.backends import gpu
+from tests.cuda.interpreted import make_device
+from tests.cuda.test_compile import compiled, own_cache  # noqa: F401  (a fixture)
+from tests.shim.harness import same_values
+
+from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
+
+COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
+POWERS = ("power", "float_power")
+BINARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].numpy.nin == 2 and name not in POWERS]
+UNARY = [name for name in COMPLEX_PRIMITIVES if OPS[name].numpy.nin == 1]
+# Real parts that cancel in NumPy's formulas are as exact as the larger term.
+TERMS = {"log1p": lambda z: 1 + np.abs(eager("log1p", z).real), "expm1": lambda z: 2 + np.abs(np.expm1(z.real))}
+QUOTIENTS = ("tan", "tanh")  # of functions that the C library rounds each: 4 ULP and a little more in one of thousands
+
+
+def joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+    made = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    made.real, made.imag = real, imag
+    return made
+
+
+def edges(dtype: np.dtype) -> np.ndarray:
+    """All pairs of: what has a value of its own, where exp overflows, around poles, and zeros of functions."""
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    limits = np.finfo(part)
+    tops = [90.5, 180.25] if part.itemsize == 4 else [709.5, 712.25, 1425.5]
+    values = [0.0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 0.5, 1.0, 2.0, 1e-10, 1e-20, 1e20, 1e5]
+    values += [np.pi, np.pi / 2, 0.6, 0.8, 9.0, 45.0, *tops, 1 + float(limits.eps), 1 - float(limits.eps)]
+    both = np.array([*values, *(-v for v in values), np.nan], part)
+    return joined(*(g.ravel() for g in np.meshgrid(both, both)))
+
+
+def random_numbers(dtype: np.dtype, count: int = 1000) -> np.ndarray:
+    """Ordinary ones, those of every size, and those around the unit circle."""
+    rng = np.random.default_rng(11)
+    angles = np.exp(1j * rng.uniform(-4, 4, (2, count)))
+    ordinary = rng.uniform(-9, 9, count) + 1j * rng.uniform(-9, 9, count)
+    return np.concatenate([
+        ordinary,
+        np.exp(rng.uniform(-60, 60, count)) * angles[0],
+        (1 + rng.normal(size=count) * 1e-3) * angles[1],
+    ]).astype(dtype)  # fmt: skip
+
+
+def graph_of(name: str, *arrays: np.ndarray) -> Graph:
+    builder = Builder()
+    node = builder.apply(name, *(builder.input(TensorMeta(x.shape, x.dtype)) for x in arrays))
+    assert is_native(node)
+    return builder.finish([node])
+
+
+def power_graph(name: str, z: np.ndarray, exponent: complex) -> Graph:
+    builder = Builder()
+    constant = builder.apply("broadcast_to", builder.constant(exponent, z.dtype), shape=z.shape)
+    node = builder.apply(name, builder.input(TensorMeta(z.shape, z.dtype)), constant)
+    return builder.finish([node])
+
+
+def run(graph: Graph, *arrays: np.ndarray) -> np.ndarray:
+    device = make_device()
+    (got,) = compile_for(graph, device)(*arrays)
+    assert device.requests
+    return np.asarray(got)
+
+
+def eager(name: str, *arrays: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return OPS[name].numpy(*arrays)
+
+
+def same_as_numpy(name: str, got: np.ndarray, *arrays: np.ndarray) -> None:
+    expected = eager(name, *arrays)
+    assert got.dtype == expected.dtype
+    if name not in TERMS:
+        same_values(got, expected, ulp=8 if name in QUOTIENTS else 4)
+        return
+    with np.errstate(all="ignore"):
+        terms = np.minimum(TERMS[name](arrays[0]), np.finfo(expected.real.dtype).max)
+    same_values(got.imag, expected.imag, ulp=4)
+    finite = np.isfinite(expected.real)
+    np.testing.assert_array_equal(got.real[~finite], expected.real[~finite])
+    error = np.abs(got.real[finite] - expected.real[finite])
+    assert (error <= 4 * np.spacing(terms[finite])).all()
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("numbers", [edges, random_numbers])
+@pytest.mark.parametrize("name", UNARY)
+def test_function(name: str, numbers, dtype: np.dtype) -> None:  # type: ignore[no-untyped-def]
+    z = numbers(dtype)
+    same_as_numpy(name, run(graph_of(name, z), z), z)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_the_larger_and_the_smaller(name: str, dtype: np.dtype) -> None:
+    values = edges(dtype)[::7]
+    x, y = (np.ascontiguousarray(g.ravel()) for g in np.meshgrid(values, values))
+    got, expected = run(graph_of(name, x, y), x, y), eager(name, x, y)
+    same_values(got, expected, ulp=0)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 7, 99, -1, -2, -3, -50])
+@pytest.mark.parametrize("name", POWERS)
+def test_whole_powers(name: str, exponent: int, dtype: np.dtype) -> None:
+    z = np.concatenate([edges(dtype), random_numbers(dtype, 100)])
+    if name == "float_power":
+        z = z.astype(complex)
+    graph = power_graph(name, z, exponent)
+    assert all(map(is_native_node, graph.nodes))
+    same_values(run(graph, z), eager(name, z, np.full(z.shape, exponent, z.dtype)), ulp=0)
+
+
+def test_other_powers_are_numpys() -> None:
+    for exponent in (0.5, 100, -100, 2 + 1j, np.inf, np.nan):
+        assert not is_whole_power(exponent)
+        assert not all(map(is_native_node, power_graph("power", np.ones(3, complex), exponent).nodes))
+    z = np.ones(3, complex)
+    builder = Builder()
+    assert not is_native(builder.apply("power", *(builder.input(TensorMeta(z.shape, z.dtype)) for _ in "xy")))
+
+
+@pytest.mark.parametrize("reducer", ["maximum", "minimum", "fmax", "fmin"])
+def test_largest_numbers_are_numpys(reducer: str) -> None:
+    """Of several numbers with NaN the first one is the answer: kernels that reduce keep no order."""
+    builder = Builder()
+    node = builder.apply("reduce", builder.input(TensorMeta((64,), np.dtype(complex))), reducer=reducer, axes=(0,))
+    assert not is_native_node(node)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_machine_code_of_powers(dtype: np.dtype) -> None:
+    """That of all other functions is in test_compile.py."""
+    z = np.ones(64, dtype)
+    assert all(b.cubin[:4] == b"\x7fELF" for b in compiled(power_graph("power", z, -5), z))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+@pytest.mark.parametrize("place", [pytest.param("gpu", marks=gpu)])
+def test_on_a_device(place: str, name: str, dtype: np.dtype) -> None:
+    from npcompile.backends.cuda.device import current_device
+
+    z = np.concatenate([edges(dtype), random_numbers(dtype)])
+    arrays = [z, np.ascontiguousarray(z[::-1])] if name in BINARY else [z]
+    (got,) = compile_for(graph_of(name, *arrays), current_device())(*arrays)
+    same_as_numpy(name, np.asarray(got), *arrays)
