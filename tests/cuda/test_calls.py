@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -640,3 +642,17 @@ def test_threads(calls: There) -> None:  # noqa: F811
         t.join()
     for k in range(4):
         same(found[k], (np.sin(X + k) * k, (X + k).sum()))
+
+
+def test_nothing_is_kept(calls: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x: (npc.graph_break(), np.sin(x) * 2, x.sum())[1:])
+    g = npc.compile(npc.wrap_numpy(lambda x: np.sum(np.sin(x) ** 2)))
+    for _ in range(2):
+        x, t = calls.put(X), calls.tensor(X, requires_grad=True)
+        made = f(x)
+        loss = g(t)
+        loss.backward()
+        alive = [weakref.ref(a) for a in (x, *made, t._data, t.grad._data, loss._data)]
+        del x, t, made, loss
+        gc.collect()
+        assert not any(a() is not None for a in alive)
