@@ -88,9 +88,10 @@ def compile(
         None: a size becomes variable when a second one is seen. True: sizes are variable from the start. False: never.
     mode
         "default". On a CUDA device "reduce-overhead" repeats a program's launches as one CUDA graph, whose memory is used
-        again for results that nobody holds any more; a program that waits for the host or calls a library runs as by
-        default. "max-autotune" tries tiles, warps and stages of each kernel when it first runs, and remembers the best on
-        disk: sums may round differently than by default. On the CPU all three mean the same.
+        again for results that nobody holds any more; a program that waits for the host, or calls a library for more
+        than products of matrices, runs as by default. "max-autotune" tries tiles, warps and stages of each kernel when
+        it first runs, and remembers the best on disk: sums may round differently than by default. On the CPU all three
+        mean the same.
     accuracy
         "numpy": rounded as NumPy does. "fast" allows generated Triton the hardware's division, roots and exponentials of
         float32 and float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is

@@ -28,7 +28,7 @@ MOST_RECORDINGS = 8  # of one of these: as many results can be in use at once
 
 
 class CannotCapture(Exception):
-    """The program does what no recording can hold: it waits for the device, copies from or to the host, or calls cuBLAS."""
+    """The program does what no recording holds: it waits for the device, copies from or to the host, or calls what does."""
 
 
 class Capturing(threading.local):

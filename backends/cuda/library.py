@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda import blas
 from npcompile.backends.cuda.device import Device
 from npcompile.backends.cuda.primitives import has_triton_type
 from npcompile.backends.kernels.product import is_product
@@ -67,7 +68,7 @@ def finished(library: Any, made: Array, dtype: np.dtype, inputs: Sequence[Array]
 
 
 def product(library: Any, a: Array, b: Array, **_: Any) -> Array:
-    return library.matmul(a, b)
+    return blas.matmul(library, a, b)
 
 
 # --- linear algebra
