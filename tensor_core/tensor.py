@@ -71,6 +71,8 @@ class Tensor(Handle):
         return perform(function_call(function), args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False and type(self._data) in KINDS:
+            raise ValueError(f"an ndarray of what is on {self.device!r} is a copy, and copy=False forbids it.")
         return np.array(self.numpy(), dtype, copy=copy)
 
     # --- subscripts

@@ -56,9 +56,12 @@ def device_among(call: Call, args: tuple, kwargs: dict[str, Any]) -> str | None:
     if not kwargs and call.written is None and (found := same_device(args)):
         return found
     arrays = list(arrays_among((*args, *kwargs.values()) if kwargs else args))
-    if devices.kind_among(arrays) is None:
+    if (kind := devices.kind_among(arrays)) is None:
         return None
     if call.label in SUBSCRIPTS:
+        if type(args[0]._data) not in KINDS:
+            there = next(a for a in arrays if type(a) in KINDS)
+            raise mixed(call.label, "cpu", kind.device_of(there))
         arrays = [*arrays_among(args[:1]), *arrays_among(args[2:])]
     found = None
     for array in arrays:

@@ -109,6 +109,8 @@ def test_arrays_of_two_devices_do_not_meet() -> None:
         lambda: np.concatenate([x, A]),
         lambda: x.__setitem__(0, A[0]),
         lambda: host.__setitem__(0, x[0]),
+        lambda: host[tensor([0, 1])],
+        lambda: tensor(0.0, device="cpu").__setitem__(..., x[0, 0]),
         lambda: np.add(x, 1, out=host),
         lambda: np.add(host, 1, out=x),
         lambda: tensor(0.0, device="cpu").__iadd__(x[0, 0]),
@@ -158,6 +160,8 @@ def test_host_views_of_a_device_are_copies() -> None:
     assert (x[0, 1].item(), float(x[0, 1]), x.item(1), 5 in x, 7 in x) == (1.0, 1.0, 1.0, True, False)
     with pytest.raises(RuntimeError, match="detach"):
         tensor(1.0, requires_grad=True).numpy()
+    with pytest.raises(ValueError, match="copy=False"):
+        np.asarray(x, copy=False)
 
 
 def test_text() -> None:
