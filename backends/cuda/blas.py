@@ -35,7 +35,9 @@ def matmul(library: Any, a: Any, b: Any) -> Any:
     out = library.empty((count, m, n), a.dtype)
     cublas = opened(library)
     # cuBLAS counts along columns first: what it takes for the transposed product is ours.
-    (one, two), (step_a, step_b) = (layout(b), layout(a)), (x.strides[0] // x.itemsize for x in (a, b))
+    one, two = layout(b), layout(a)
+    assert one is not None and two is not None, (a.strides, b.strides)
+    step_a, step_b = (x.strides[0] // x.itemsize for x in (a, b))
     if max(m, n, k, one[1], two[1], count) > MOST:
         raise CannotCapture("cuBLAS counts with 32 bits")
     name, number = GEMM[a.dtype.char]
