@@ -210,4 +210,14 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
             from_table(frame.capture.builder, owner, operators.lower(frame.capture, value))
             frame.capture.require_no_overlap()
             return None
+    if isinstance(owner, Opaque) and is_set_to_itself(frame, owner, name, value):
+        return None
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
+
+
+def is_set_to_itself(frame: Frame, owner: Opaque, name: str, value: Any) -> bool:
+    """Is this the end of `owner.name += x`, which changed the array or Tensor in place?"""
+    kind = type(owner.example)
+    if not has_plain_setattr(kind) or hasattr(kind, name) or name not in getattr(owner.example, "__dict__", ()):
+        return False
+    return frame.capture.realize(load(frame, owner, name)) is frame.capture.realize(value)

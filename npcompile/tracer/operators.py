@@ -509,6 +509,8 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
         case Array():
             indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
             capture.require_no_overlap()
+        case Sequence() | Mapping() if capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value):
+            pass  # the end of `container[key] += x`, which changed the array or Tensor in place
         case Sequence() | Mapping() if capture.bodies:
             capture.require_no_body("an item of a container is assigned")
         case Sequence() if container.kind is list and container.source is None:
@@ -522,6 +524,13 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
             raise Decline("a container from outside is changed")
         case _:
             raise Decline(f"an item of {describe(container)} is assigned")
+
+
+def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
+    try:
+        return getitem(capture, container, key)
+    except Decline:
+        return None
 
 
 def delitem(capture: Capture, container: Any, key: Any) -> None:
