@@ -12,7 +12,7 @@ from typing import Any
 
 from npcompile.backends.cuda.graphs import CAPTURING, CannotCapture
 
-GEMM = {
+GEMM: dict[str, tuple[str, Any]] = {
     "f": ("cublasSgemmStridedBatched", ctypes.c_float),
     "d": ("cublasDgemmStridedBatched", ctypes.c_double),
     "F": ("cublasCgemmStridedBatched", ctypes.c_float * 2),
