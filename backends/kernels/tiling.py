@@ -60,7 +60,7 @@ def may_be_tiled(group: Group, written: set[Node], grouping: Grouping) -> bool:
 
 
 def is_flat_row(group: Group) -> bool:
-    """Is it a reduction of everything that runs as one row, being small, and needs no second pass?"""
+    """Is it a reduction of everything, which runs as one row because it is small?"""
     return group.mode == "rows" and not [n for n in group.kept if not is_one(n)]
 
 
