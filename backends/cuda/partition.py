@@ -59,7 +59,7 @@ def combines(reducer: str, dtype: np.dtype) -> bool:
         return False
     if dtype.kind == "c":  # of several numbers with NaN the first one is the largest: kernels keep no order
         return reducer in ("add", "multiply")
-    return dtype.kind in PRIMITIVES.get(reducer, {})
+    return reducer in LOGIC and dtype.kind in PRIMITIVES[reducer]
 
 
 def is_native_graph(graph: Graph) -> bool:

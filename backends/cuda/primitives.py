@@ -68,6 +68,14 @@ def logic(join: str) -> dict[str, str]:
     return {k: f"({a} {join} {b})" for (k, a), b in zip(truth(0).items(), truth(1).values())}
 
 
+def signless(template: str) -> dict[str, str]:
+    """Of unsigned integers; of signed ones the absolute values, which fit the unsigned type."""
+    absolute = template
+    for k in range(2):
+        absolute = absolute.replace(f"{{{k}}}", f"tl.where({{{k}}} < 0, -{{{k}}}, {{{k}}}).to(tl.uint{{bits}})")
+    return {"u": template, "i": absolute}
+
+
 def number(value: float) -> str:
     """A constant of exactly this value, in the operand's type."""
     return f"tl.full((), {value!r}, {{T}})"
@@ -104,6 +112,9 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | {"f": "tl.where({0} != {0}, {0}, ({0} > 0).to({T}) - ({0} < 0).to({T}))"},
     "square": kinds("iuf", "({0} * {0})") | {"c": "tl.fma({0r}, {0r}, {0i} * {0i} * -1.0); tl.fma({0r}, {0i}, {0i} * {0r})"},
     "sqrt": {"f": "npc_sqrt({0})"},
+    "gcd": signless("npc_gcd({0}, {1}, {bits})"),
+    "lcm": signless("npc_lcm({0}, {1}, {bits})"),
+    "bitwise_count": signless("npc_bit_count({0})"),
     "reciprocal": {"f": f"npc_divide({number(1.0)}, {{0}})"},
     "conjugate": kinds("iuf", "{0}") | {"c": "{0r}; {0i} * -1.0"},
     "heaviside": {"f": "tl.where({0} != {0}, {0}, tl.where({0} == 0, {1}, ({0} > 0).to({T})))"},
@@ -136,8 +147,10 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     **{name: {"f": f"({{0}} * {number(180 / math.pi)})"} for name in ("degrees", "rad2deg")},
     **{name: {"f": f"({{0}} * {number(math.pi / 180)})"} for name in ("radians", "deg2rad")},
     **{name: kinds("biu", "{0}") for name in ("floor", "ceil", "trunc")},
-    "isfinite": kinds("biu", "({0} == {0})") | {"f": '(tl.abs({0}) < float("inf"))'},
-    "isinf": kinds("biu", "({0} != {0})") | {"f": '(tl.abs({0}) == float("inf"))'},
+    "isfinite": kinds("biu", "({0} == {0})")
+    | {"f": '(tl.abs({0}) < float("inf"))', "c": '((tl.abs({0r}) < float("inf")) & (tl.abs({0i}) < float("inf")))'},
+    "isinf": kinds("biu", "({0} != {0})")
+    | {"f": '(tl.abs({0}) == float("inf"))', "c": '((tl.abs({0r}) == float("inf")) | (tl.abs({0i}) == float("inf")))'},
     "isnan": kinds("biuf", "({0} != {0})") | {"c": "(({0r} != {0r}) | ({0i} != {0i}))"},
     "signbit": {"f": "npc_signbit({0})"},
     "ldexp": {"f": "libdevice.ldexp({0}, tl.minimum(tl.maximum({1}, -2147483647), 2147483647).to(tl.int32))"},
@@ -192,6 +205,29 @@ def npc_complex_divide(a, b, c, d):
     imag = tl.where(is_real, b - a * ratio, b * ratio - a) * scale
     size = tl.abs(c)
     return tl.where(is_zero, npc_divide(a, size), real), tl.where(is_zero, npc_divide(b, size), imag)
+""",
+    "npc_gcd": """
+def npc_gcd(a, b, BITS: tl.constexpr):
+    # Euclid's algorithm, as many steps as numbers of this width can take
+    x = a + b * 0
+    y = b + a * 0
+    for _ in range(BITS * 3 // 2):
+        rest = npc_remainder_u(x, y)
+        x = tl.where(y == 0, x, y)
+        y = tl.where(y == 0, y, rest)
+    return x
+""",
+    "npc_lcm": """
+def npc_lcm(a, b, BITS: tl.constexpr):
+    return npc_floor_divide_u(a, npc_gcd(a, b, BITS)) * b
+""",
+    "npc_bit_count": """
+def npc_bit_count(a):
+    x = a.to(tl.uint64)
+    x = x - ((x >> 1) & 0x5555555555555555)
+    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return (x * 0x0101010101010101) >> 56
 """,
     "npc_floor_divide_i": """
 def npc_floor_divide_i(a, b):
