@@ -1,8 +1,9 @@
 """CUDA graphs: what a program launches, recorded once for its sizes and launched as a whole.
 
 A recording has the addresses that it was made with. So results have memory of the recording, which is used again when
-nobody has a reference to them any more; inputs are compared by address, and those that change are copied to memory of
-the recording, as 0-D inputs by value always are. What a program writes to is never copied.
+nobody has a reference to them any more, and small results are copied where somebody keeps many; inputs are compared by
+address, and those that change are copied to memory of the recording, as 0-D inputs by value always are. What a program
+writes to is never copied.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_KEYS = 16  # sizes and layouts of one program with recordings
 MOST_RECORDINGS = 8  # of one of these: as many results can be in use at once
+MOST_COPYING = 2  # more, whose results are copied: somebody collects results
+MOST_COPIED = 2**16  # bytes of results that are copied
 
 
 class CannotCapture(Exception):
@@ -102,10 +105,11 @@ class Recording:
     references: list[tuple[int, ...]] = field(default_factory=list)  # to each output, when only the recording has it
     by_value: dict[int, bytes] = field(default_factory=dict)  # what the memory of 0-D inputs of the host holds
     expected: list[int | None] | None = None  # the addresses, where launching is all that there is to do
+    gives_copies: bool = False  # its own results are never given out
 
     def is_free(self, device: Device) -> bool:
         """Has nobody else a reference to a result?"""
-        return device.references(self.outputs) == self.references
+        return self.gives_copies or device.references(self.outputs) == self.references
 
     def run(self, device: Device, inputs: Sequence[Any]) -> list[Any]:
         for k, memory in self.copied.items():
@@ -119,7 +123,7 @@ class Recording:
         self.launch()
         for flag in self.flags:
             check(device, flag)
-        return [*self.outputs]
+        return [copy_of(device, x) for x in self.outputs] if self.gives_copies else [*self.outputs]
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +132,7 @@ class Known:
 
     free: deque[Recording] = field(default_factory=deque)  # that no thread is running now
     made: int = 0
+    bytes: int = 0  # of the results
     moved: set[int] = field(default_factory=set)  # inputs that were seen at several addresses, and can be copied
     ready: frozenset[int] | None = None  # inputs that were copied in the last run that was not recorded
 
@@ -166,7 +171,8 @@ class Replayed:
             return results
         recording = self.find(device, known, inputs, addresses)
         if recording is None:
-            if known.made >= MOST_RECORDINGS:
+            gives_copies = known.made >= MOST_RECORDINGS
+            if gives_copies and (known.made >= MOST_RECORDINGS + MOST_COPYING or known.bytes > MOST_COPIED):
                 return self.runner(device, inputs, symbols)
             copied = frozenset(k for k, x in enumerate(inputs) if k in known.moved or not device.is_array(x))
             if known.ready != copied:  # kernels are compiled, and libraries started, before anything is recorded
@@ -174,12 +180,15 @@ class Replayed:
                 results = self.runner(device, given, symbols)
                 known.ready = copied
                 if self.most_bytes is not None and sum(x.nbytes for x in (*inputs, *results)) > self.most_bytes:
-                    known.made = MOST_RECORDINGS
+                    known.made = MOST_RECORDINGS + MOST_COPYING
                 return results
             recording = self.record(device, inputs, symbols, copied)
             if recording is None:
                 return self.runner(device, inputs, symbols)
+            if gives_copies:
+                recording.gives_copies, recording.expected = True, None
             known.made += 1
+            known.bytes = sum(x.nbytes for x in recording.outputs)
         try:
             return recording.run(device, inputs)
         finally:

@@ -74,10 +74,27 @@ def test_results_in_use_are_left_alone(there: There, programs: list[Replayed]) -
         expected = ((X + k) * 2, (X + k)[::2] + 1)
         same(there.get(doubled), expected[0] if k % 2 else expected[0][1:, 3:])
         same(there.get(more), expected[1] if k % 2 else expected[1][::-1])
-    assert recordings(programs) == graphs.MOST_RECORDINGS
+    assert recordings(programs) == graphs.MOST_RECORDINGS + 1  # the last one gives copies
     held.clear()
     del doubled, more
     same(there.get(f(x)[0]), (X + graphs.MOST_RECORDINGS + 3) * 2)
+    assert recordings(programs) == graphs.MOST_RECORDINGS + 1
+
+
+def test_large_results_that_are_kept(
+    there: There,  # noqa: F811
+    programs: list[Replayed],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graphs, "MOST_COPIED", X.nbytes - 1)
+    f = compiled(lambda x: x * 2)
+    x = there.put(X)
+    held = []
+    for k in range(graphs.MOST_RECORDINGS + 4):
+        x[...] = there.put(X + k)
+        held.append(f(x))
+    for k, doubled in enumerate(held):
+        same(there.get(doubled), (X + k) * 2)
     assert recordings(programs) == graphs.MOST_RECORDINGS
 
 
