@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import prod
 from typing import Any
 from weakref import ref
 
@@ -207,6 +208,8 @@ def evaluate(op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """The op's meaning in NumPy, or on the device where its operands are."""
     if KINDS and (kind := devices.kind_among(values)) is not None:
         return devices.evaluate(kind, op, values, params)
+    if op == "index" and (place := devices.PLACE.get()) is not None and prod(params["shape"]) > devices.LARGE:
+        return devices.open_kind(place).grid(params["shape"], params["axis"], place)
     if op == "einsum" and len(values) == 2:
         x, y = values
         return product(x, y, params["inputs"], params["output"])

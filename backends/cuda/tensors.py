@@ -175,6 +175,16 @@ class CudaArrays:
             call = self.calls[key] = self.call_for(op, number, values, params, key[2], dtypes)
         return call(values)
 
+    def grid(self, shape: Shape, axis: int, device: str) -> Any:
+        number, sizes = cuda.named_device(device).number, [n for n in shape if n > 1]
+        is_symbol = tuple([n > 1 for n in shape])
+        key = ("index", number, axis, is_symbol, tuple([n for n in shape if n < 2]))
+        if key not in self.programs:
+            self.programs[key] = compile_grid(number, shape, axis)
+        program = self.programs[key]
+        assert program is not None
+        return program.call(*[sizes[k] for k in program.symbols])[0]
+
     def call_for(
         self, op: str, number: int, values: Sequence[Any], params: dict[str, Any], frozen: Any, dtypes: Sequence[np.dtype]
     ) -> Call:
@@ -278,3 +288,14 @@ def compile_op(
     graph = replace(builder.finish(outputs, metas, name=op), checks=frozenset())
     compiled = backend.compile_for(graph, cuda.numbered_device(number), stays=True)
     return Program(compiled.call, tuple([names.index(s) for s in graph.symbols]), is_tuple)
+
+
+def compile_grid(number: int, shape: Shape, axis: int) -> Program:
+    """The positions along an axis of an array of this many axes; sizes but 0 and 1 are symbols, in their order."""
+    builder = Builder()
+    symbols = [builder.env.symbol(f"s{k}", n, at_least=2) if n > 1 else n for k, n in enumerate(shape)]
+    node = builder.apply("index", shape=tuple(symbols), axis=axis)
+    graph = replace(builder.finish([node], name="index"), checks=frozenset())
+    compiled = backend.compile_for(graph, cuda.numbered_device(number), stays=True)
+    order = [sum(n > 1 for n in shape[: int(s[1:])]) for s in graph.symbols]
+    return Program(compiled.call, tuple(order), False)

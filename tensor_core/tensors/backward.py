@@ -111,7 +111,7 @@ def walk(
         return cotangent
 
     try:
-        with recording(create), np.errstate(all="ignore"):
+        with recording(create), np.errstate(all="ignore"), devices.computing_on(outputs[0].device):
             found = gradients(TAPE, nodes, seeds, leaves if wrt is None else wrt, visit)
             for leaf, cotangent in arrived:
                 accumulate(leaf, cotangent, create)

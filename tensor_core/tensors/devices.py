@@ -6,7 +6,8 @@ Such an array has NumPy's `shape`, `dtype`, `strides`, `ndim`, `size`, `nbytes`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ class DeviceArrays(Protocol):
     def shares_memory(self, a: Any, b: Any) -> bool: ...  # do they lie in one allocation?
     # Some values may be of the host. With `dtypes`, operands of an elementwise op are cast to them and repeated to one shape.
     def evaluate(self, op: str, values: Sequence[Any], params: dict[str, Any], dtypes: Sequence[np.dtype] = ()) -> Any: ...
+    def grid(self, shape: Shape, axis: int, device: str) -> Any: ...  # the op "index"
     def from_dlpack(self, x: Any) -> Any: ...
     def from_interface(self, x: Any) -> Any: ...  # of what has __cuda_array_interface__
     def normalize(self, device: str) -> str: ...  # the name that device_of gives; RuntimeError: there is no such device
@@ -42,6 +44,9 @@ KINDS: dict[type, DeviceArrays] = {}
 OPENERS: dict[str, Callable[[], DeviceArrays]] = {}
 # Where programs run, and Tensors are made, unless their arrays say it. Each thread, and each task, has its own answer.
 CURRENT: ContextVar[str] = ContextVar("npcompile_device", default="cpu")
+# The device that a call with Tensors, or backward, computes for: large arrays of positions are made there. None: the CPU.
+PLACE: ContextVar[str | None] = ContextVar("npcompile_place", default=None)
+LARGE = 1024  # elements: captured forms look into index arrays up to this size (known.LARGEST)
 DLPACK_NAMES = {2: "cuda", 13: "cuda"}  # DLDeviceType: memory of a CUDA device, and memory that CUDA manages
 
 
@@ -157,6 +162,15 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "broadcast_to": broadcast_to,
     "slice": lambda kind, x, **params: OPS["slice"].eager(x, **params),
 }
+
+
+@contextmanager
+def computing_on(device: str) -> Iterator[None]:
+    token = PLACE.set(None if device == "cpu" else device)
+    try:
+        yield
+    finally:
+        PLACE.reset(token)
 
 
 def evaluate(kind: DeviceArrays, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:

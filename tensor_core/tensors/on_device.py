@@ -125,7 +125,8 @@ def perform_on(device: str, call: Call, args: tuple, kwargs: dict[str, Any], ope
     if call.label in SUBSCRIPTS:
         arguments[1] = replaced(args[1], lambda v: key_operand(v, call.written is None))
     try:
-        return wrap(captured(TAPE, *arguments, **named), operands, device)
+        with devices.computing_on(device):
+            return wrap(captured(TAPE, *arguments, **named), operands, device)
     except Decline as decline:
         return by_numpy(device, call, args, kwargs, operands, error_of(call, decline) if recorded else None)
     except (IndexError, np.linalg.LinAlgError):  # NumPy has more to say

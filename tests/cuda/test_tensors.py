@@ -125,8 +125,21 @@ def test_numpys_python_stays_on_the_device(device: InterpretedDevice, monkeypatc
         same(ours, theirs)
     for _ in range(2):
         same(np.histogram(x)[0], np.histogram(SQUARE)[0])
-    with pytest.raises(ValueError, match="same number of|must match exactly"):
+    with pytest.raises(ValueError, match=r"same number of|must match exactly"):
         np.cov(x, tensor(np.ones((2, 7))))
+
+
+def test_large_arrays_of_positions_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    uploads: list[tuple[int, ...]] = []
+    upload = type(DEVICE).upload
+    a = np.random.default_rng(2).normal(size=(36, 40))
+    x = tensor(a, requires_grad=True)
+    monkeypatch.setattr(type(DEVICE), "upload", lambda self, host: (uploads.append(host.shape), upload(self, host))[1])
+    made = np.tril(x) + np.sort(x, axis=1)
+    made.sum().backward()
+    same(made, np.tril(a) + np.sort(a, axis=1))
+    same(x.grad, np.tril(np.ones_like(a)) + 1)
+    assert all(np.prod(shape) < 100 for shape in uploads)
 
 
 def test_layouts_are_the_programs_or_copied(device: InterpretedDevice) -> None:

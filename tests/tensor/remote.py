@@ -104,6 +104,9 @@ class RemoteArrays:
             return tuple(RemoteArray(np.array(r), device) for r in result)
         return RemoteArray(np.array(result), device)
 
+    def grid(self, shape: Any, axis: int, device: str) -> RemoteArray:
+        return RemoteArray(np.array(OPS["index"].eager(shape=shape, axis=axis)), device)
+
     def inside(self, value: Any, device: str) -> np.ndarray:
         if isinstance(value, RemoteArray):
             assert value.device == device, f"an array on {value.device} meets one on {device}"
