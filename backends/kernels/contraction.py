@@ -112,6 +112,7 @@ class Factoring:
     new: dict[Node, Node] = field(default_factory=dict)
     bounds: list[Node] = field(default_factory=list)  # not finite where a product may be infinite or not a number
     may_guard: bool = True
+    least: int = 0  # products, where there has to be a guard
 
     def rebuild(self, node: Node) -> Node:
         inputs = tuple(self.new[i] for i in node.inputs)
@@ -137,7 +138,7 @@ class Factoring:
             return self.matrix_product(pair, tuple(kept), BLOCK)
         if len(groups) < 2 or not summed <= used or not self.saves(groups, x.shape):
             return None
-        if x.dtype.kind == "c" or (x.dtype.kind == "f" and not self.may_guard):
+        if x.dtype.kind == "c" or (x.dtype.kind == "f" and not self.is_worth_guarding(hint_of(product(x.shape)))):
             return None
         shape = tuple(x.shape[a] for a in kept)
         parts, bounds = zip(*(self.partial_sum(g, summed, x.shape, len(factors) > 2) for g in groups))
@@ -145,6 +146,9 @@ class Factoring:
         if x.dtype.kind == "f":
             self.bounds.append(self.multiply([self.spread(b, labels, kept, shape) for b, labels in bounds]))
         return result
+
+    def is_worth_guarding(self, products: int) -> bool:
+        return self.may_guard and products >= self.least
 
     def saves(self, groups: Sequence[Sequence[Factor]], shape: Sequence[Size]) -> bool:
         whole = hint_of(product(shape))
@@ -183,7 +187,9 @@ class Factoring:
         dtype = operands[0][0].dtype
         sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
         steps = contraction_order([axes for _, axes in operands], output, {a: hint_of(n) for a, n in sizes.items()})
-        if steps is None or dtype.kind not in "iuf" or dtype == np.float16 or (dtype.kind == "f" and not self.may_guard):
+        if steps is None or dtype.kind not in "iuf" or dtype == np.float16:
+            return None
+        if dtype.kind == "f" and not self.is_worth_guarding(math.prod(map(hint_of, sizes.values()))):
             return None
         if dtype.kind == "f":
             bounds = [self.at_least_one(x) for x, _ in operands]
@@ -289,13 +295,16 @@ def same_sizes(node: Node, shape: Sequence[Size]) -> bool:
     return node.meta.ndim == len(shape) and all(map(same, node.shape, shape))
 
 
-def factor(graph: Graph) -> FactoredGraph:
-    """The graph with its sums of products taken apart. Asks nothing about symbolic sizes."""
+def factor(graph: Graph, least: int = 0) -> FactoredGraph:
+    """The graph with its sums of products taken apart. Asks nothing about symbolic sizes.
+
+    Sums of fewer than `least` products are only taken apart where that needs no guard.
+    """
     if not any(n.op == "einsum" or (n.op == "reduce" and n.params["reducer"] == "add") for n in graph.nodes):
         return FactoredGraph(graph, False)
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
-    factoring = Factoring(Builder(env=env), may_guard=not graph.writes)
+    factoring = Factoring(Builder(env=env), may_guard=not graph.writes, least=least)
     for node in graph.inputs:
         factoring.new[node] = factoring.builder.input(node.meta)
     for node in graph.nodes:
