@@ -17,6 +17,7 @@ LN2, LOG2E, LOG10E = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518
 PI_2 = 1.5707963267948966
 HOW_OFTEN = 709  # exp(HOW_OFTEN) is finite
 EXP_OF_IT = 8.218407461554972e307
+EXP_OF_MINUS_600 = 2.6503965530043108e-261
 
 
 def function_of(name: str) -> str:
@@ -248,24 +249,30 @@ def npc_complex_sin(x, y):
 def npc_complex_cos(x, y):
     return npc_complex_cosh(y * -1.0, x)
 """,
-    "npc_complex_tanh": """
+    "npc_complex_tanh": f"""
 def npc_complex_tanh(x, y):
     a = x.to(tl.float64)
     b = y.to(tl.float64)
     sin = libdevice.sin(b)
     cos = libdevice.cos(b)
     size = tl.abs(a)
-    has_angle = tl.abs(b) < float("inf")
-    is_large = (size > 40) & (has_angle | (size == float("inf")))
-    inside = tl.where(size > 40, 0.0, a)
-    sinh = libdevice.sinh(inside)
+    is_small = size < 1
+    sinh = libdevice.sinh(tl.where(is_small, size, 0.0))
+    cosh = libdevice.cosh(tl.where(is_small, size, 0.0))
     square = sinh * sinh + cos * cos
-    less = libdevice.exp(size * -1.0)
-    real = tl.where(is_large, libdevice.copysign(tl.zeros_like(a) + 1, a), sinh * libdevice.cosh(inside) / square)
-    imag = tl.where(is_large, 4 * sin * cos * less * less, sin * cos / square)
-    zero = libdevice.copysign(tl.zeros_like(b), b)
-    imag = tl.where((a != a) & (b == 0), b, tl.where(has_angle | (size != float("inf")), imag, zero))
-    return tl.where(a == 0, a, real).to(x.dtype), imag.to(x.dtype)
+    # Multiplied by exp(-2 abs(x)), in two steps where that is subnormal, the errors of the larger terms go.
+    is_large = size > 300
+    less = libdevice.exp(tl.where(is_large, 600.0, 0.0) - 2 * size)
+    back = tl.where(is_large, tl.full((), {EXP_OF_MINUS_600!r}, tl.float64), 1.0)
+    far = less * back
+    far_square = (1 - far) * (1 - far) + 4 * far * (cos * cos)
+    real = libdevice.copysign(tl.where(is_small, sinh * cosh / square, (1 - far * far) / far_square), a)
+    imag = tl.where(is_small, sin * cos / square, 4 * (sin * cos / far_square) * less * back)
+    has_angle = tl.abs(b) < float("inf")
+    is_endless = size == float("inf")
+    real = tl.where(a == 0, a, tl.where(is_endless, libdevice.copysign(tl.zeros_like(a) + 1, a), real))
+    imag = tl.where(has_angle | (is_endless == 0), imag, libdevice.copysign(tl.zeros_like(b), b))
+    return real.to(x.dtype), tl.where((a != a) & (b == 0), b, imag).to(x.dtype)
 """,
     "npc_complex_tan": """
 def npc_complex_tan(x, y):
