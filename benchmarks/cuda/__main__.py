@@ -202,9 +202,8 @@ def measure_training(repetitions: int) -> str:
         times = interleave(timed, repetitions)
         cells = [f"{t.device:.4f} ({t.wall:.4f})" if (t := times.get(n)) else absent.get(n, "-") for n, *_ in training.SIDES]
         peers = [times[n].device for n in times if n.startswith("torch.compile")]
-        text = ""
-        if "npcompile" in times and peers:
-            text = verdict("torch.compile", times["npcompile"].device / min(peers), program.torch_bound)
+        owns = [n for n in ("npcompile", "npcompile, reduce-overhead") if n in times and peers]
+        text = "; ".join(verdict(n, times[n].device / min(peers), program.torch_bound) for n in owns)
         rows.append([program.title, *cells, text])
     return table(["milliseconds by the device (by the wall)", *(n for n, *_ in training.SIDES), "target / got"], rows)
 

@@ -61,20 +61,20 @@ def npcompile_arrays(program: Program, parameters: Parameters, data: Data) -> St
     return Step(lambda: found.update(gradients(parameters, *data)[1]), lambda: found)
 
 
-def npcompile_tensors(program: Program, parameters: Parameters, data: Data, device: str = "cpu") -> Step:
+def npcompile_tensors(program: Program, parameters: Parameters, data: Data, device: str = "cpu", mode: str = "default") -> Step:
     import npcompile as npc
 
     loss, rate = program.loss, program.rate
     leaves = {name: npc.tensor(x, device=device, requires_grad=True) for name, x in parameters.items()}
     given = tuple(npc.from_numpy(x).to(device) for x in data)
 
-    @npc.compile
+    @npc.compile(mode=mode)
     def gradients(leaves, *data):
         value = loss(leaves, *data)
         value.backward()
         return value
 
-    @npc.compile
+    @npc.compile(mode=mode)
     def update(leaves, *data):
         value = loss(leaves, *data)
         value.backward()
