@@ -133,6 +133,29 @@ def test_errors_are_those_of_the_function(transform: Callable[..., Any]) -> None
                 compiled(given)
 
 
+def test_errors_of_functions_that_write_to_their_arguments() -> None:
+    def doubled(x: Any) -> Any:
+        x *= 2
+        return positive(x)
+
+    x = X.copy()
+    close(npc.grad(doubled)(x), 1 / np.sqrt(2 * X))
+    np.testing.assert_array_equal(x, 2 * X)
+    with pytest.raises(ValueError, match="no root"):
+        npc.grad(doubled)(-X)
+
+
+def test_errors_that_the_function_handles() -> None:
+    def handled(x: Any) -> Any:
+        try:
+            return positive(x)
+        except ValueError:
+            return np.sum(x**3)
+
+    close(npc.grad(handled)(-X), 3 * X**2)
+    close(npc.grad(handled)(X), 0.5 / np.sqrt(X))
+
+
 # --- warnings
 
 
