@@ -76,13 +76,14 @@ class TransformedFunction(Transform):
             with no_grad():
                 self.function(*given, **copies[1])
 
-    def _report(self, args: tuple[Any, ...], kwargs: dict[str, Any], may_raise: bool) -> Any:
+    def _report(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a program that met a floating-point error, or a branch that it did not expect."""
         if self.kind in ("plain", "checkpoint"):
             return self.function(*args, **kwargs)
         known = None if self._entry is None else compiled_function(self._entry)
-        is_pure = known is None or not any(graph.writes for graph, _ in known.graphs)
-        if is_pure or may_raise:  # else, if it writes elsewhere than to the copies, that would be done twice
+        graphs = [] if known is None else [graph for graph, _ in known.graphs]
+        may_raise = any(n.op == "require_none" for graph in graphs for n in graph.nodes)
+        if may_raise or not any(graph.writes for graph in graphs):  # what it writes beside the copies, it writes twice
             self._run_plainly(args, kwargs)
         if self._unchecked is None:
             self._unchecked = TransformedFunction(self.kind, self.function, self.options | {"unchecked": True})
@@ -130,7 +131,7 @@ class WithinEntry(Transform):
         error, outer = sys.exception(), self.outer
         assert outer is not None
         if "unchecked" not in self.options and (error is None or isinstance(error, (FloatingPointSignal, Unexpected))):
-            return outer._report(args, kwargs, isinstance(error, Unexpected))
+            return outer._report(args, kwargs)
         outer._run_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
         assert error is not None, f"{self.kind} of {self.function} was not captured"
         raise error
