@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.device import Device, current_device, numbered_device
+from npcompile.backends.cuda.device import current_device, numbered_device
 from npcompile.backends.cuda.graphs import BadIndex, Replayed, asks_the_host
+from npcompile.backends.cuda.interface import Device, Runner, on_device, to_host
 from npcompile.backends.cuda.loops import LoopKernels, loop_graph
-from npcompile.backends.cuda.partition import Runner, is_native_graph, on_device, run_in_pieces, to_host
+from npcompile.backends.cuda.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cuda.program import NotPrintable
 from npcompile.backends.cuda.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from npcompile.backends.cuda.device import Device, copied, on_device
-from npcompile.backends.cuda.graphs import Replayed, asks_the_host
+from npcompile.backends.cuda.graphs import Replayed
+from npcompile.backends.cuda.interface import Device, copied, on_device
 from npcompile.tensor_core.graph import Bound, Node
 from npcompile.tensor_core.meta import contiguous_strides
 from npcompile.tensor_core.op import OPS
-
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.partition import Foreign
 
 MOST_ITERATIONS = 4096  # of a loop that is recorded: each is some nodes of a CUDA graph
 MOST_BYTES = 2**26  # of its arrays: memory of a recording stays, and long kernels hide what launches cost
@@ -32,17 +29,6 @@ def run_control(device: Device, node: Node, inputs: Sequence[Any], params: dict[
         results = OPS[node.op].eager(*operands, **params)
     # A loop without iterations gives what it was given.
     return tuple(copied(device, x) if any(x is o for o in operands) else on_device(device, x) for x in results)
-
-
-def recorded(foreign: Foreign) -> Replayed | None:
-    """A loop whose length is known when it starts, as one CUDA graph where all that it does are launches."""
-    if foreign.node.op != "for_loop" or not foreign.stays or any(asks_the_host(g) for g, _ in foreign.graphs.values()):
-        return None
-
-    def run(device: Device, inputs: Sequence[Any], sizes: Sequence[tuple[str, int]]) -> list[Any]:
-        return [*run_control(device, foreign.node, inputs, foreign.params(dict(sizes)))]
-
-    return Replayed(frozenset(), run, MOST_BYTES)
 
 
 def run_loop(device: Device, loop: Replayed, inputs: Sequence[Any], params: dict[str, Any], sizes: dict[str, int]) -> Any:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from sys import getrefcount
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
 from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.tuning import time_with_cupy
 from npcompile.tensor_core.meta import contiguous_strides
+from npcompile.tensor_core.tensors.devices import open_kind
 
 T = TypeVar("T")
 
@@ -34,32 +35,6 @@ FORKED = (
 
 class NoDevice(RuntimeError):
     """There is no CUDA device, or nothing that could use it."""
-
-
-class Device(Protocol):
-    """What compiled graphs need of a device. Its arrays have `shape`, `dtype` and `strides` as NumPy's."""
-
-    library: Any  # NumPy's functions for its arrays
-    architecture: int  # 90 for sm_90
-
-    def use(self) -> AbstractContextManager[Any]: ...  # the device that calls in the block are for
-    def attempt(self, call: Callable[[], T]) -> T: ...  # again with more memory free; then MemoryError
-    def linalg_errors(self) -> AbstractContextManager[Any]: ...  # the library raises LinAlgError in the block
-    def is_array(self, value: Any) -> bool: ...
-    def empty(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Any: ...
-    def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], Any]: ...  # of empty arrays
-    def zeros(self, size: int, dtype: np.dtype) -> Any: ...
-    def upload(self, host: np.ndarray) -> Any: ...  # dense, strides kept
-    def download(self, array: Any, out: np.ndarray) -> None: ...  # dense, of equal strides
-    def address(self, array: Any) -> int: ...
-    def addresses(self, values: Sequence[Any]) -> list[int | None]: ...  # None: not on the device
-    def assign(self, target: Any, value: Any) -> None: ...  # dense, of equal strides; `value` may be of the host
-    def references(self, arrays: Sequence[Any]) -> list[Any]: ...  # how many there are to each: to be compared
-    def stream(self) -> int: ...  # the current one
-    def wait(self) -> None: ...  # for all that this stream was given
-    def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]: ...  # see graphs.py
-    def times(self, runs: Sequence[Callable[[], None]]) -> list[float]: ...  # of each, to be compared
-    def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
 
 
 class CupyDevice:
@@ -251,11 +226,14 @@ def current_device() -> CupyDevice:
 def numbered_device(number: int) -> CupyDevice:
     """The CUDA device of this number. Raises NoDevice, which says how many there are."""
     with _lock:
+        is_first = not _devices
         if number not in _devices:
             _devices[number] = CupyDevice(number)
         found = _devices[number]
     if isinstance(found, ForkedDevice):
         raise NoDevice(FORKED)
+    if is_first:
+        open_kind("cuda")  # programs may give Tensors of its arrays from now on
     return found
 
 
@@ -276,33 +254,6 @@ def named_device(name: str) -> CupyDevice:
 def device_of(array: Any) -> CupyDevice:
     """The device that has the memory of a CuPy array."""
     return numbered_device(array.device.id)
-
-
-# --- arrays of the host and the device
-
-
-def on_device(device: Device, value: Any) -> Any:
-    """An array of the device: `value` itself, or a C-contiguous copy of an array of the host."""
-    if device.is_array(value):
-        return value
-    host = np.asarray(value)
-    return device.upload(np.ascontiguousarray(host).reshape(host.shape))
-
-
-def copied(device: Device, value: Any) -> Any:
-    """An array of the device that is not `value`."""
-    return device.attempt(lambda: device.library.array(value)) if device.is_array(value) else on_device(device, value)
-
-
-def to_host(device: Device, value: Any) -> np.ndarray:
-    """A NumPy array of what may be on the device."""
-    if not device.is_array(value):
-        return np.asarray(value)
-    out = np.empty(value.shape, value.dtype)
-    dense = device.empty(out.shape, out.dtype, out.strides)
-    dense[...] = value
-    device.download(dense, out)
-    return out
 
 
 def copy_to(array: Any, device: CupyDevice) -> Any:

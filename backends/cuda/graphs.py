@@ -13,15 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from npcompile.backends.cuda.interface import Device
 from npcompile.backends.cuda.memory import caches
 from npcompile.tensor_core.graph import Graph, subgraphs
-
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.device import Device
 
 T = TypeVar("T")
 MOST_KEYS = 16  # sizes and layouts of one program with recordings

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda import blas
-from npcompile.backends.cuda.device import Device
+from npcompile.backends.cuda.interface import Device
 from npcompile.backends.cuda.primitives import has_triton_type
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Size, same

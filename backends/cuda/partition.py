@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from npcompile.backends.cuda.combine import LOGIC
-from npcompile.backends.cuda.control import recorded, run_control, run_loop
-from npcompile.backends.cuda.device import Device, copied
-from npcompile.backends.cuda.device import on_device as on_device
-from npcompile.backends.cuda.device import to_host as to_host
-from npcompile.backends.cuda.graphs import Replayed
+from npcompile.backends.cuda.control import MOST_BYTES, run_control, run_loop
+from npcompile.backends.cuda.graphs import Replayed, asks_the_host
+from npcompile.backends.cuda.interface import Device, Runner, copied, on_device, to_host
 from npcompile.backends.cuda.library import Call, by_library, call_for
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
 from npcompile.backends.cuda.products import is_small
@@ -23,11 +21,13 @@ from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, use
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.loops import LoopKernels
 
-# (device, arrays, symbols) -> arrays: a piece on arrays of the device; scalars may stand for 0-D inputs.
-Runner = Callable[[Device, Sequence[Any], Sequence[int]], list[Any]]
+class LoopKernel(Protocol):
+    """A loop that one kernel runs: see loops.py."""
+
+    graph: Graph
+
+    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]: ...
 
 
 def is_native_node(node: Node) -> bool:
@@ -132,7 +132,7 @@ def run_in_pieces(
     graph: Graph,
     compile_piece: Callable[[Graph], Runner],
     compile_graph: Callable[[Graph], Any],
-    compile_loop: Callable[[Node], LoopKernels | None],
+    compile_loop: Callable[[Node], LoopKernel | None],
 ) -> Runner:
     """Kernels and library calls in alternation. Writes are made last, when nothing is allocated any more.
 
@@ -222,13 +222,23 @@ class Foreign:
         }
         metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
         made = cls(node, call_for(node, readers), graphs, all(has_triton_type(m.dtype) for m in metas))
-        return replace(made, loop=recorded(made))
+        return replace(made, loop=made.recorded())
+
+    def recorded(self) -> Replayed | None:
+        """A loop whose length is known when it starts, as one CUDA graph where all that it does are launches."""
+        if self.node.op != "for_loop" or not self.stays or any(asks_the_host(g) for g, _ in self.graphs.values()):
+            return None
+
+        def run(device: Device, inputs: Sequence[Any], sizes: Sequence[tuple[str, int]]) -> list[Any]:
+            return [*run_control(device, self.node, inputs, self.params(dict(sizes)))]
+
+        return Replayed(frozenset(), run, MOST_BYTES)
 
     def params(self, sizes: dict[str, int]) -> dict[str, Any]:
         """For these sizes, with graphs that can be called."""
         return bind(self.node.params, sizes) | {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
 
-    def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int], kernel: LoopKernels | None = None) -> Any:
+    def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int], kernel: LoopKernel | None = None) -> Any:
         node = self.node
         for i in node.inputs:
             if i not in values:  # a leaf that no piece has computed

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.compiler import CompileFailed, Request
-from npcompile.backends.cuda.device import Device
 from npcompile.backends.cuda.graphs import check
+from npcompile.backends.cuda.interface import Device, Runner, on_device, to_host
 from npcompile.backends.cuda.launch import Argument, Run, Step, make_run
 from npcompile.backends.cuda.memory import Lifetime, plan_memory
-from npcompile.backends.cuda.partition import Runner, on_device, to_host
 from npcompile.backends.cuda.plan import plan_kernel
 from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
 from npcompile.backends.cuda.tile_printer import divided

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from npcompile.backends.cache import key_of
 from npcompile.backends.cuda.compiler import CompileFailed, cubin_cache, triton_version
+from npcompile.backends.cuda.interface import Device
 from npcompile.backends.cuda.program import Launch, Parameter, Tile, power_of_two
-
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.device import Device
 
 SUFFIX = ".tile.json"
 MOST_WARPS = 16
