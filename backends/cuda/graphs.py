@@ -33,9 +33,10 @@ class CannotCapture(Exception):
 
 
 class Capturing(threading.local):
-    """Is this thread recording? `flags`: error flags to be read after each run of the recording."""
+    """Is this thread recording? `flags`: error flags to be read after each run; `writes`: to arguments, when none is set."""
 
     flags: list[Any] | None = None
+    writes: list[Callable[[], None]]
 
 
 CAPTURING = Capturing()
@@ -49,11 +50,19 @@ def refuse_while_capturing(what: str) -> None:
 
 @contextmanager
 def capturing() -> Iterator[list[Any]]:
-    CAPTURING.flags = []
+    CAPTURING.flags, CAPTURING.writes = [], []
     try:
         yield CAPTURING.flags
     finally:
-        CAPTURING.flags = None
+        CAPTURING.flags, CAPTURING.writes = None, []
+
+
+def write_last(write: Callable[[], None]) -> None:
+    """Do what writes to arguments, after all else: now, or in a recording when its flags are known."""
+    if CAPTURING.flags is None:
+        write()
+    else:
+        CAPTURING.writes.append(write)
 
 
 def capture_with_cupy(library: Any, run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
@@ -103,6 +112,7 @@ class Recording:
     references: list[tuple[int, ...]] = field(default_factory=list)  # to each output, when only the recording has it
     by_value: dict[int, bytes] = field(default_factory=dict)  # what the memory of 0-D inputs of the host holds
     expected: list[int | None] | None = None  # the addresses, where launching is all that there is to do
+    write: Callable[[], None] | None = None  # to arguments, when no flag is set
     gives_copies: bool = False  # its own results are never given out
 
     def is_free(self, device: Device) -> bool:
@@ -121,6 +131,8 @@ class Recording:
         self.launch()
         for flag in self.flags:
             check(device, flag)
+        if self.write is not None:
+            self.write()
         return [copy_of(device, x) for x in self.outputs] if self.gives_copies else [*self.outputs]
 
 
@@ -236,20 +248,43 @@ class Replayed:
     def record(self, device: Device, inputs: Sequence[Any], symbols: Sequence[Any], copied: frozenset[int]) -> Recording | None:
         copies = {k: device.empty(inputs[k].shape, inputs[k].dtype, inputs[k].strides) for k in copied}
         given = [copies.get(k, x) for k, x in enumerate(inputs)]
+        write: Callable[[], None] | None = None
+
+        def run() -> list[Any]:
+            results = self.runner(device, given, symbols)
+            if not flags:
+                do_all(CAPTURING.writes)
+            return results
+
         with capturing() as flags:
             try:
-                outputs, launch = device.capture(lambda: self.runner(device, given, symbols))
+                outputs, launch = device.capture(run)
+                if flags and CAPTURING.writes:
+                    _, write = device.capture(lambda: do_all(CAPTURING.writes))
             except CannotCapture:
                 self.refused = True
                 self.known.clear()
                 return None
         fixed = {k: a for k, a in enumerate(device.addresses(inputs)) if k not in copied}
-        made = Recording(fixed, copies, list(outputs), launch, flags)
+        made = Recording(fixed, copies, list(outputs), launch, flags, write=write)
         del outputs
         made.references = device.references(made.outputs)
         if not copies and not flags:
             made.expected = device.addresses(inputs)
         return made
+
+
+def do_all(calls: Sequence[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
+
+
+def overwrite(device: Device, target: Any, value: Any) -> None:
+    """The contents of `value` for those of `target`: a plain copy where both lie alike."""
+    if target.strides == value.strides and target.dtype == value.dtype and is_dense(target):
+        device.assign(target, value)
+    else:
+        target[...] = value
 
 
 def copy_of(device: Device, value: Any) -> Any:
@@ -273,11 +308,9 @@ class BadIndex(Exception):
     """A kernel met an index out of bounds; nothing is written yet."""
 
 
-def check(device: Device, flag: Any, is_last: bool = True) -> None:
-    """Raises BadIndex where a kernel has set the flag. A recording can ask only when all of it has run."""
+def check(device: Device, flag: Any) -> None:
+    """Raises BadIndex where a kernel has set the flag. A recording asks when it has run."""
     if CAPTURING.flags is not None:
-        if not is_last:
-            raise CannotCapture("writes depend on whether indices are in bounds")
         CAPTURING.flags.append(flag)
         return
     value = np.empty(1, np.int32)

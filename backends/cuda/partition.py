@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.backends.cuda.combine import LOGIC
 from npcompile.backends.cuda.control import MOST_BYTES, run_control, run_loop
-from npcompile.backends.cuda.graphs import Replayed, asks_the_host
+from npcompile.backends.cuda.graphs import Replayed, asks_the_host, overwrite, write_last
 from npcompile.backends.cuda.interface import Device, Runner, copied, on_device, to_host
 from npcompile.backends.cuda.library import Call, by_library, call_for
 from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
@@ -163,8 +163,13 @@ def run_in_pieces(
         outputs = [on_device(device, values[n]) for n in graph.outputs]
         for k in shared:
             outputs[k] = copied(device, outputs[k])
-        for (index, _), value in zip(graph.writes, fresh):
-            inputs[index][...] = value
+
+        def write() -> None:
+            for (index, _), value in zip(graph.writes, fresh):
+                overwrite(device, inputs[index], value)
+
+        if graph.writes:
+            write_last(write)
         return outputs
 
     return run

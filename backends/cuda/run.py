@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.compiler import CompileFailed, Request
-from npcompile.backends.cuda.graphs import check
+from npcompile.backends.cuda.graphs import check, write_last
 from npcompile.backends.cuda.interface import Device, Runner, on_device, to_host
 from npcompile.backends.cuda.launch import Argument, Run, Step, make_run
 from npcompile.backends.cuda.memory import Lifetime, plan_memory
@@ -56,6 +56,7 @@ class Recipe:
     outputs: list[Callable[[], Any]]
     arena: Callable[[], Any] | None  # every temporary
     phases: list[tuple[Run, bool]]  # launches; is the error flag read after them?
+    writes: bool  # do those after the flag write to inputs?
 
     def run(self, device: Device, inputs: Sequence[Any], addresses: Sequence[int | None]) -> list[Any]:
         """Launch every kernel on the current stream. Raises BadIndex before anything is written."""
@@ -71,10 +72,13 @@ class Recipe:
         if checks:
             held.append(device.zeros(1, np.dtype(np.int32)))
         values += device.addresses(held)
-        for launch, checked in self.phases:
-            launch(values)
+        for number, (launch, checked) in enumerate(self.phases):
+            if number and self.writes:
+                write_last(lambda run=launch, held=held: run(values))  # type: ignore[misc]
+            else:
+                launch(values)
             if checked:
-                check(device, held[-1], len(self.phases) == 1)
+                check(device, held[-1])
         return outputs
 
 
@@ -251,7 +255,7 @@ def recipe_for(
     phases = [(make_run(part), checked) for part, checked in ((steps[:safe], True), (steps[safe:], False)) if part]
     arena = device.maker((size,), np.dtype(np.uint8), (1,)) if rooms else None
     parts = [(int(name), part) for name, _, part in (s.removeprefix("x").partition("_") for s in scalars)]
-    return Recipe(parts, [outputs[k] for k in sorted(outputs)], arena, phases)
+    return Recipe(parts, [outputs[k] for k in sorted(outputs)], arena, phases, bool(prepared.graph.writes))
 
 
 def tune(
