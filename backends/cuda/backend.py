@@ -134,7 +134,8 @@ def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) 
     def on_copies(*args: Any) -> tuple[Any, ...]:
         with device.use():
             copies = [to_host(device, x) if device.is_array(x) else x for x in args[:count]]
-            results = tuple(on_device(device, x) for x in call(*copies, *args[count:]))
+            made = call(*copies, *args[count:])
+            results = tuple(upload_in(device, np.asarray(x), memory_order(meta)) for x, meta in zip(made, graph.metas))
             written = [k for k, _ in graph.writes if device.is_array(args[k])]
             for k, value in zip(written, [on_device(device, copies[k]) for k in written]):
                 args[k][...] = value
@@ -155,9 +156,13 @@ def move(device: Device, value: Any, node: Node, is_written: bool, location: Loc
     array = np.asarray(value, node.dtype)
     if not array.ndim and not is_written:
         return array
-    order = memory_order(node.meta)
-    dense = np.ascontiguousarray(array.transpose(order)).reshape([array.shape[a] for a in order])
-    note(True, dense.nbytes, location)
+    note(True, array.nbytes, location)
+    return upload_in(device, array, memory_order(node.meta))
+
+
+def upload_in(device: Device, host: np.ndarray, order: Sequence[int]) -> Any:
+    """A dense copy on the device, with axes in this order from the outermost in memory."""
+    dense = np.ascontiguousarray(host.transpose(order)).reshape([host.shape[a] for a in order])
     return device.upload(dense.transpose(np.argsort(order)))
 
 

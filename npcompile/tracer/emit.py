@@ -23,8 +23,10 @@ from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
 from npcompile.tracer.capture import Break, Capture
+from npcompile.tracer.holders import rows_from
+from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.lost import message_of, remember_lost
-from npcompile.tracer.on_host import as_numpy, flags_of, remember_scalar, rows
+from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -379,7 +381,9 @@ def is_unchanged(value: Any) -> bool:
 
 def iterator_at(items: Any, position: int) -> Any:
     """An iterator over a list, tuple or array that has given `position` items already."""
-    iterator: Any = iter(items if array_kind(type(items)) is None else rows(items))
+    if array_kind(type(items)) is not None:
+        return rows_from(items, position)
+    iterator = iter(items)
     iterator.__setstate__(position)
     return iterator
 

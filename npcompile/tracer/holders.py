@@ -1,4 +1,4 @@
-"""What holds the values that native code can reach: containers, iterators over them, and the variables of inner functions."""
+"""What holds the values that native code can reach: containers, objects, iterators, and the variables of inner functions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
-MOST_ITEMS = 10_000  # of a container that is searched at a break: longer ones hold numbers
+import numpy as np
+
+from npcompile.tracer.known import remember_scalar
+
+MOST_ITEMS = 10_000  # of a list or dict that is searched: longer ones hold numbers
+MOST_HOLDERS = 1_000  # that are searched: what an application is made of may hang together
 
 
 class Rows:
-    """What iteration over an array of a device goes through: rows that see its memory, or scalars, made by `scalar`."""
+    """What iteration over an array of a device goes through: rows that see its memory, or scalars."""
 
-    def __init__(self, array: Any, scalar: Callable[[Any], Any]):
-        self.array, self.scalar = array, scalar
+    def __init__(self, array: Any):
+        self.array = array
 
     def __len__(self) -> int:
         return len(self.array)
@@ -22,12 +27,26 @@ class Rows:
     def __getitem__(self, index: int) -> Any:
         if index >= len(self.array):
             raise IndexError(index)
-        return self.array[index] if self.array.ndim > 1 else self.scalar(self.array[index : index + 1])
+        if self.array.ndim > 1 or type(self.array) is np.ndarray:  # while native code sees a copy
+            return self.array[index]
+        return remember_scalar(self.array[index : index + 1].copy().reshape(()))
 
 
 LIST_ITERATOR: type = type(iter([]))
-SEQUENCE_ITERATOR: type = type(iter(Rows(None, id)))
-HOLDERS = (tuple, list, dict, CellType, FunctionType, LIST_ITERATOR, SEQUENCE_ITERATOR, Rows)
+ARRAY_ITERATOR: type = type(iter(Rows(None)))
+HOLDERS = (tuple, list, dict, CellType, FunctionType, LIST_ITERATOR, ARRAY_ITERATOR, Rows)
+IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
+NOT_SEARCHED = ("npcompile", "numpy", "cupy", "cupyx")
+
+
+def is_holder(value: Any) -> bool:
+    """Is it of HOLDERS, or an object with attributes?"""
+    kind = type(value)
+    if kind in HOLDERS:
+        return True
+    if not kind.__flags__ & IS_OF_PYTHON or isinstance(value, (type, np.ndarray)) or not hasattr(value, "__dict__"):
+        return False
+    return kind.__module__.partition(".")[0] not in NOT_SEARCHED
 
 
 def held(holder: Any) -> Iterator[tuple[Any, Callable[[Any], None] | None]]:
@@ -46,19 +65,19 @@ def held(holder: Any) -> Iterator[tuple[Any, Callable[[Any], None] | None]]:
             return
     elif kind is FunctionType:
         yield from ((cell, None) for cell in holder.__closure__ or ())
-    elif kind is Rows:
-        yield holder.array, partial(setattr, holder, "array")
-    else:  # an iterator, unless it is at its end
-        yield from ((part, None) for part in holder.__reduce__()[1][:1] if type(part) in (list, Rows))
+    elif kind is LIST_ITERATOR or kind is ARRAY_ITERATOR:
+        yield from ((part, None) for part in holder.__reduce__()[1][:1] if type(part) is not tuple)  # () at its end
+    else:
+        yield vars(holder), None
 
 
 def leaves(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
     """What is in a value and in the holders in it."""
-    if type(value) not in HOLDERS:
+    if not is_holder(value):
         yield value
         return
     seen = set() if seen is None else seen
-    if id(value) not in seen:
+    if id(value) not in seen and len(seen) < MOST_HOLDERS:
         seen.add(id(value))
         for item, _ in held(value):
             yield from leaves(item, seen)
@@ -69,18 +88,29 @@ def replaced(value: Any, others: dict[int, Any], seen: set[int] | None = None) -
     found = others.get(id(value))
     if found is not None:
         return found
-    if type(value) not in HOLDERS:
+    if not is_holder(value):
         return value
     seen = set() if seen is None else seen
-    if id(value) in seen:
+    if id(value) in seen or len(seen) >= MOST_HOLDERS:
         return value
     seen.add(id(value))
-    items = []
+    items, has_changed = [], False
     for item, put in held(value):
         made = replaced(item, others, seen)
         items.append(made)
-        if made is not item and put is not None:
-            put(made)
-    if type(value) is tuple and any(a is not b for a, b in zip(items, value)):
+        if made is not item:
+            has_changed = True
+            if put is not None:
+                put(made)
+    if type(value) is tuple and has_changed:
         return tuple(items)
+    if type(value) is ARRAY_ITERATOR and has_changed:  # of a copy of what is on a device
+        return rows_from(items[0], value.__reduce__()[2])  # type: ignore[arg-type]
     return value
+
+
+def rows_from(array: Any, position: int) -> Iterator[Any]:
+    """An iterator over an array of a device that has given `position` rows already."""
+    iterator: Any = iter(Rows(array))
+    iterator.__setstate__(position)
+    return iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,8 @@ from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
 from npcompile.tracer.analysis import CodeFacts
 from npcompile.tracer.decode import Program
-from npcompile.tracer.holders import HOLDERS, Rows, leaves, replaced
+from npcompile.tracer.holders import is_holder, leaves, replaced
+from npcompile.tracer.known import MADE_NATIVELY, SCALARS
 from npcompile.tracer.segment import Layout
 from npcompile.tracer.values import Transform
 
@@ -39,45 +39,9 @@ class Place:
         return device.numbered_device(self.number)
 
 
-# --- what an array is known for
-
-
-class Known:
-    """Arrays, by identity, while they live."""
-
-    def __init__(self) -> None:
-        self._references: dict[int, weakref.ref[Any]] = {}
-
-    def add(self, array: Any) -> None:
-        key, references = id(array), self._references
-        references[key] = weakref.ref(array, lambda _: references.pop(key, None))
-
-    def __contains__(self, array: Any) -> bool:
-        found = self._references.get(id(array))
-        return found is not None and found() is array
-
-
-SCALARS = Known()  # arrays of a device, of no dimensions, that stand for NumPy scalars: nobody changes them
-MADE_NATIVELY = Known()  # NumPy's arrays that native code made in a call whose arrays came on a device
-
-
-def is_scalar(array: Any) -> bool:
-    return array in SCALARS
-
-
-def remember_scalar(array: Any) -> Any:
-    SCALARS.add(array)
-    return array
-
-
 def flags_of(array: Any) -> Any:
     """What NumPy says of an array of that shape and strides."""
     return array.flags if array_kind(type(array)) is None else shadow(array).flags
-
-
-def rows(array: Any) -> Rows:
-    """What iteration over an array of a device goes through."""
-    return Rows(array, lambda one: remember_scalar(one.copy().reshape(())) if array_kind(type(one)) is not None else one[0])
 
 
 def as_numpy(array: Any, boxed: bool = True) -> Any:
@@ -167,7 +131,7 @@ class Visit:
             host = whole if is_whole else np.ndarray(x.shape, x.dtype, memory, start, x.strides)
             if any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides)):
                 host.flags.writeable = False
-            stands = host[()] if is_scalar(x) else host
+            stands = host[()] if x in SCALARS else host
             self.copy_of[id(x)] = stands
             self.kept += [x, stands]
             if stands is host:
@@ -248,10 +212,7 @@ def are_any_on_device(values: Sequence[Any]) -> bool:
     if not types:
         return False
     for value in values:
-        kind = type(value)
-        if kind in types:
-            return True
-        if kind in HOLDERS and any(type(leaf) in types for leaf in leaves(value)):
+        if type(value) in types or (is_holder(value) and any(type(leaf) in types for leaf in leaves(value))):
             return True
     return False
 
@@ -301,7 +262,8 @@ class Touched:
         """Of what is to be on the host: not the arguments of what takes arrays of a device."""
         if self.is_step or any(takes_device_arrays(state[k]) for k in self.callee):
             return self.locals
-        if self.attribute is not None and not hasattr(np.ndarray, self.attribute):
+        name = self.attribute
+        if name is not None and not hasattr(np.ndarray, name) and any(hasattr(kind, name) for kind in array_types()):
             return self.locals
         return (*self.stack, *self.locals)
 

@@ -656,3 +656,26 @@ def test_nothing_is_kept(calls: There) -> None:  # noqa: F811
         del x, t, made, loss
         gc.collect()
         assert not any(a() is not None for a in alive)
+
+
+class Box:
+    def __init__(self, data: Any):
+        self.data = data
+
+
+def test_what_native_code_keeps_sees_the_memory_of_the_device(calls: There) -> None:  # noqa: F811
+    boxed, walk = npc.disable(lambda x: Box(x)), npc.disable(lambda x: iter(x))
+
+    @npc.compile
+    def f(x):
+        box = boxed(x[1:])
+        box.data += 1
+        rows = walk(x)
+        for row in rows:
+            row *= 2
+        return box.data * 1, x.sum()
+
+    x, theirs = calls.put(X), X.copy()
+    same(calls.get([list(f(x)), x]), [list(f.__npcompile_original__(theirs)), theirs])
+    with pytest.raises(AttributeError, match=r"'numpy.ndarray' object has no attribute 'nothing'"):
+        npc.compile(lambda x: x.nothing)(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -43,8 +44,7 @@ class There:
         memo = {} if memo is None else memo
         if id(value) not in memo:
             if type(value) is np.ndarray and value.dtype.kind in "biufc":
-                memo[id(value)] = self.device.empty(value.shape, value.dtype, np.empty_like(value, order="K").strides)
-                memo[id(value)][...] = self.device.upload(np.ascontiguousarray(value).reshape(value.shape))
+                memo[id(value)] = self.copy(value)
             elif type(value) in (list, tuple):
                 memo[id(value)] = type(value)(self.put(v, memo) for v in value)
             elif type(value) is dict:
@@ -58,13 +58,19 @@ class There:
                     vars(value).update(self.put(vars(value), memo))
         return memo[id(value)]
 
+    def copy(self, x: np.ndarray) -> Any:
+        """The array with the memory around it, so that strides stay."""
+        low, high = np.lib.array_utils.byte_bounds(x) if x.size else (x.ctypes.data, x.ctypes.data)
+        memory = self.device.upload(np.frombuffer(ctypes.string_at(low, high - low), np.uint8))
+        return self.view(memory, x.shape, x.strides, x.dtype, x.ctypes.data - low)
+
     def tensor(self, x: np.ndarray, requires_grad: bool = False) -> npc.Tensor:
         return npc.Tensor._of(self.put(x)).requires_grad_(requires_grad)
 
-    def view(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    def view(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any = None, offset: int = 0) -> Any:
         kind = arrays.array_kind(self.array_type)
         assert kind is not None
-        return kind.view(x, 0, shape, x.dtype, strides)
+        return kind.view(x, offset, shape, x.dtype if dtype is None else dtype, strides)
 
     def get(self, value: Any) -> Any:
         """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's."""
@@ -88,6 +94,7 @@ class There:
 def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
     if request.param == "gpu":
         device = cuda_device.current_device()
+        devices.open_kind("cuda")  # Tensors may hold its arrays
         yield There(device, device.library.ndarray)
         return
     monkeypatch.setattr(npc_devices, "_in_use", [])
