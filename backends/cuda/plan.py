@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npcompile.backends.cuda.checks import checked_axes, print_checks, rows_and_columns
 from npcompile.backends.cuda.primitives import part_of
 from npcompile.backends.cuda.printer import Context, Nest, nest_of, print_map, print_turned_map
 from npcompile.backends.cuda.products import with_reductions
@@ -51,7 +52,19 @@ from npcompile.backends.cuda.scatters import (
 )
 from npcompile.backends.cuda.tile_printer import COLUMN, ROW
 from npcompile.backends.kernels.index import is_number, split_linear
-from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
+from npcompile.backends.kernels.kernel import (
+    Columns,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Product,
+    Reduce,
+    Scan,
+    ScratchRow,
+    Store,
+    walk,
+)
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
@@ -90,6 +103,12 @@ def plan_kernel(
     `on_device`: 0-D inputs that are read from memory; `is_fast`: results may be rounded otherwise than NumPy's.
     """
     context = Context(kernel, types, frozenset(symbols), on_device, is_fast)
+    plan = plan_form(context)
+    return with_checks(plan, context) if kernel.can_fail else plan
+
+
+def plan_form(context: Context) -> Plan:
+    kernel = context.kernel
     statements = list(walk(kernel.body))
     if any(isinstance(s, Product) for s in statements):
         return plan_rows(replace(context, kernel=with_reductions(kernel)))
@@ -102,6 +121,21 @@ def plan_kernel(
     if any(isinstance(s, Reduce) for s in statements):
         return plan_rows(context)
     return plan_map(context)
+
+
+def with_checks(plan: Plan, context: Context) -> Plan:
+    """The same, with its indices checked where there is nothing to compute but indices."""
+    axes = checked_axes(nest_of(context.kernel.body))
+    if axes is None:
+        return plan
+    program = print_checks(context, axes)
+    count = product([n for _, n in axes])
+
+    def launches(values: Values) -> list[Launch]:
+        number = number_of(count, values)
+        return plan.launches(values) or ([flat_launch(program, number, ())] if number else [])
+
+    return Plan(plan.kernel, launches, [*plan.programs, program])
 
 
 def plan_map(context: Context) -> Plan:
@@ -353,7 +387,7 @@ def flat_launch(program: Program, count: int, room: tuple[Scratch, ...], split: 
 
 def plan_scatter_in_order(context: Context, s: Scatter) -> Plan:
     """Directly, or in as many parts that combining their copies takes about as long as making them."""
-    rows, columns = (product([n for _, n in axes]) for axes in s.rows_and_columns())
+    rows, columns = (product([n for _, n in axes]) for axes in rows_and_columns(s.nest))
     dtype = part_of(s.dtype)
     direct = print_in_order(context, s, in_parts=False)
     in_parts: list[Program] = []

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npcompile.backends.cuda.checks import rows_and_columns
 from npcompile.backends.cuda.combine import LOGIC, Combine
 from npcompile.backends.cuda.primitives import expressions, full, part_of, triton_type
-from npcompile.backends.cuda.printer import Axes, Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
 from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Writer, divided
-from npcompile.backends.kernels.index import substitute, symbols_in
-from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Kernel, Let, Load, Position, Statement, Store, Value
+from npcompile.backends.kernels.index import substitute
+from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Kernel, Let, Load, Statement, Store, Value
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
@@ -62,25 +63,6 @@ class Scatter:
     def can_be_cut(self) -> bool:
         """Does combining with the identity change nothing, whatever is combined?"""
         return self.mode in LOGIC and not (self.dtype.kind == "c" and self.mode != "add")
-
-    def rows_and_columns(self) -> tuple[Axes, Axes]:
-        """The loops that places depend on, and those after them."""
-        uses: dict[str, set[str]] = {}
-        places: set[str] = set()
-        for s in self.given:
-            match s:
-                case Let(target, _, args):
-                    uses[target.name] = set().union(*(uses.get(a.name, set()) for a in args))
-                case Position(target, index):
-                    uses[target.name] = symbols_in(index)
-                case Load(target, _, offset, mask):
-                    found = [uses.get(name, {name}) for name in symbols_in(offset)]
-                    uses[target.name] = set().union(*found, uses.get(mask.name, set()) if mask else set())
-                case CheckIndex(target, value, mask=mask):
-                    uses[target.name] = uses.get(value.name, set()) | (uses.get(mask.name, set()) if mask else set())
-                    places |= uses[target.name]
-        last = max((k for k, (axis, _) in enumerate(self.nest.axes) if axis in places), default=-1)
-        return self.nest.axes[: last + 1], self.nest.axes[last + 1 :]
 
 
 def scatter_of(kernel: Kernel) -> Scatter:
@@ -168,7 +150,7 @@ def print_positions(context: Context, s: Scatter, step: str) -> Program:
 
 def print_in_order(context: Context, s: Scatter, *, in_parts: bool) -> Program:
     """Positions one block of ROWS after the other, BLOCK columns side by side: into the target, or a part's copy of it."""
-    rows, columns = s.rows_and_columns()
+    rows, columns = rows_and_columns(s.nest)
     if in_parts:
         context = replace(context, types=context.types | {COPIES: context.types[s.store.buffer]})
     writer = context.writer()

@@ -126,6 +126,25 @@ def test_arguments_keep_their_contents_when_an_index_is_wrong() -> None:
     np.testing.assert_array_equal(data, [5, 1, 2, 5, 4, 5, 6, 7, 5])
 
 
+@pytest.mark.parametrize("mode", ["set", "add"])
+@pytest.mark.parametrize("dtype", ["d", "q"])
+def test_out_of_bounds_where_nothing_is_written(mode: str, dtype: str) -> None:
+    x, value = np.zeros((9, 0), dtype), np.zeros((4, 0), dtype)
+    run = compile_for(graph_of(mode, x, value, np.zeros(4, int)), make_device())
+    assert run(x, value, np.array([0, 8, -9, 0]))[0].shape == (9, 0)
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 9"):
+        run(x, value, np.array([0, 9, 0, 0]))
+
+
+def test_out_of_bounds_where_nothing_is_read() -> None:
+    builder = Builder()
+    x, i = (builder.input(TensorMeta(shape, np.dtype(d))) for shape, d in (((9, 0), "d"), ((4,), "l")))
+    run = compile_for(builder.finish([builder.apply("negative", builder.apply("gather", x, i))]), make_device())
+    assert run(np.zeros((9, 0)), np.array([0, 8, -9, 0]))[0].shape == (4, 0)
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 9"):
+        run(np.zeros((9, 0)), np.array([0, 9, 0, 0]))
+
+
 def test_sizes_that_are_not_fixed() -> None:
     builder = Builder()
     n, m = builder.env.symbol("n", 10, at_least=2), builder.env.symbol("m", 10, at_least=2)
