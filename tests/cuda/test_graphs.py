@@ -11,7 +11,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import control, graphs
+from npcompile.backends.cuda import control, graphs, partition
 from npcompile.backends.cuda.graphs import Replayed
 from npcompile.backends.cuda.memory import release_caches
 from tests.cuda.interpreted import DeviceArray
@@ -247,7 +247,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[Replayed]:
         made.append(Replayed(*given))
         return made[-1]
 
-    monkeypatch.setattr(control, "Replayed", make)
+    monkeypatch.setattr(partition, "Replayed", make)
     return made
 
 
@@ -287,7 +287,7 @@ def test_large_and_long_loops_are_not_recorded(
     for _ in range(3):
         same(there.get(f(x, 5)), newton(np.abs(X) + 1, 5))
     assert not any(p.known for p in loops)
-    monkeypatch.setattr(control, "MOST_BYTES", X.nbytes)
+    monkeypatch.setattr(partition, "MOST_BYTES", X.nbytes)
     f = npc.compile(newton, dynamic=False)
     for _ in range(3):
         same(there.get(f(x, 3)), newton(np.abs(X) + 1, 3))
