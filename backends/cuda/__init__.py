@@ -21,6 +21,7 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
     """Compile `graph` for arrays on the CUDA device of this number: see `backend.compile_on`. Raises NoDevice."""
     from npcompile.backends.cuda import backend
 
+    open_arrays()  # the program may give Tensors
     return backend.compile_on(graph, number, mode)
 
 
@@ -35,6 +36,7 @@ def copying(call: Callable[..., Any], graph: Graph, number: int) -> Callable[...
     """What another backend compiled, for arrays on the CUDA device of this number: see `backend.copying`."""
     from npcompile.backends.cuda import backend, device
 
+    open_arrays()
     return backend.copying(call, graph, device.numbered_device(number))
 
 

@@ -19,7 +19,6 @@ from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
 from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.tuning import time_with_cupy
 from npcompile.tensor_core.meta import contiguous_strides
-from npcompile.tensor_core.tensors.devices import open_kind
 
 T = TypeVar("T")
 
@@ -226,14 +225,11 @@ def current_device() -> CupyDevice:
 def numbered_device(number: int) -> CupyDevice:
     """The CUDA device of this number. Raises NoDevice, which says how many there are."""
     with _lock:
-        is_first = not _devices
         if number not in _devices:
             _devices[number] = CupyDevice(number)
         found = _devices[number]
     if isinstance(found, ForkedDevice):
         raise NoDevice(FORKED)
-    if is_first:
-        open_kind("cuda")  # programs may give Tensors of its arrays from now on
     return found
 
 

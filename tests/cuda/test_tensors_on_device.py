@@ -63,7 +63,10 @@ def test_arithmetic_with_cupys_arrays() -> None:
     made.sum().backward()
     same(made, A * (A + 1))
     same(x.grad, A + 1)
-    same(np.maximum(cupy.asarray(A), x.detach()), A)
+    same(np.maximum(x.detach(), cupy.asarray(A)), A)
+    left = np.maximum(cupy.asarray(A), x.detach())  # CuPy is asked first, and takes the Tensor for an array
+    assert type(left) is cupy.ndarray
+    np.testing.assert_array_equal(left.get(), A)
 
 
 def test_exchange_with_torch() -> None:
