@@ -86,6 +86,8 @@ class Combine:
             return head + POSITION.replace("RELATION", relation)
         if self.accumulator.dtype.kind == "b":
             return f"{head}    return {a[0]} {LOGIC[self.accumulator.reducer]} {b[0]}\n\n"
+        if (text := COMMUTING.get((self.accumulator.reducer, self.dtype.kind))) is not None:
+            return f"{head}    return {text}\n\n"
         if self.dtype.kind == "c":
             texts = expressions(self.accumulator.reducer, ["a", "b"], [self.dtype] * 2, self.dtype)
             names = {f"{x}_{p}": f"{x}_{k}" for x in "ab" for k, p in enumerate("ri")}
@@ -95,6 +97,14 @@ class Combine:
         (text,) = expressions(self.accumulator.reducer, ["a_0", "b_0"], [self.dtype] * 2, self.dtype)
         return f"{head}    return {text}\n\n"
 
+
+# Threads that hold the same element combine it in either order, and any of them may store it: each bit has to be the same.
+# So complex products are not fused, and of 0.0 and -0.0 the maximum is 0.0.
+COMMUTING = {("multiply", "c"): "a_0 * b_0 - a_1 * b_1, a_0 * b_1 + a_1 * b_0"}
+for name in ("maximum", "minimum"):
+    either = f"tl.{name}(a_0, b_0, propagate_nan=tl.PropagateNan.ALL)"
+    COMMUTING[name, "f"] = either
+    COMMUTING[f"f{name[:3]}", "f"] = f"tl.where(a_0 != a_0, b_0, tl.where(b_0 != b_0, a_0, {either}))"
 
 # Knuth's two-sum, exact whichever is larger: sums and their rounding errors.
 TWO_SUMS = """@triton.jit
