@@ -36,6 +36,9 @@ class NoDevice(RuntimeError):
     """There is no CUDA device, or nothing that could use it."""
 
 
+HERE = nullcontext()  # the device that is wanted is current
+
+
 class CupyDevice:
     """A CUDA device, its current stream and CuPy's memory pool."""
 
@@ -50,6 +53,7 @@ class CupyDevice:
             there = "one CUDA device" if count == 1 else f"{count} CUDA devices"
             raise NoDevice(f'there is no device "cuda:{number}": this machine has {there}, the last is "cuda:{count - 1}"')
         self.number = number
+        self.current_stream = self.library.cuda.get_current_stream
         self.staging = staging.Staging(staging.CupyTransport(self.library))
         start_ahead()
         launch.prepare()
@@ -62,7 +66,7 @@ class CupyDevice:
     def use(self) -> AbstractContextManager[Any]:
         """The current device of this thread, and so CuPy's, in a `with` block."""
         if self.library.cuda.runtime.getDevice() == self.number:
-            return nullcontext()
+            return HERE
         return self.library.cuda.Device(self.number)
 
     def is_array(self, value: Any) -> bool:
@@ -151,7 +155,7 @@ class CupyDevice:
         return [(getrefcount(x), getrefcount(x.data), getrefcount(x.data.mem)) for x in arrays]
 
     def stream(self) -> int:
-        return self.library.cuda.get_current_stream().ptr
+        return self.current_stream().ptr
 
     def wait(self) -> None:
         self.library.cuda.get_current_stream().synchronize()

@@ -111,12 +111,13 @@ class Batch:
     library: Any
     launch: Callable[..., int]
     steps: Sequence[Step]  # their functions stay loaded
+    current_stream: Callable[[], Any]
     plans: list[array[int]] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, library: Any, native: Native, steps: Sequence[Step]) -> Batch:
-        made = cls(library, native.launch, steps)
+        made = cls(library, native.launch, steps, library.cuda.get_current_stream)
         room = 0
         for step in steps:
             assert isinstance(step.launcher, Function)
@@ -132,7 +133,7 @@ class Batch:
         return made
 
     def __call__(self, values: Sequence[Any]) -> None:
-        stream = self.library.cuda.get_current_stream().ptr
+        stream = self.current_stream().ptr
         for plan in self.addresses:
             error = self.launch(plan, stream, *values)
             if error == NO_CONTEXT:  # nothing was launched

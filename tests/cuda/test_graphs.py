@@ -273,7 +273,7 @@ def test_scans(there: There, loops: list[Replayed]) -> None:  # noqa: F811
     for k in range(4):
         ours = compiled(there.put(X[0]), there.put(X + k), 0.5 + k)
         same(there.get(ours), f(X[0], X + k, 0.5 + k))
-    assert recordings(loops) == 1
+    assert 1 <= recordings(loops) <= 2  # the results of the last call are still held in the next
 
 
 def test_large_and_long_loops_are_not_recorded(
