@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from npcompile import trees
-from npcompile.tensor_core.tensor import Tensor, attach, enable_grad, is_grad_enabled, no_grad
+from npcompile.tensor_core.tensor import Tensor, asarray, attach, enable_grad, is_grad_enabled, no_grad
 from npcompile.tensor_core.tensors.backward import backward, gradients_of
 from npcompile.tensor_core.tensors.handle import from_node
 from npcompile.tensor_core.transforms.value import Value
 
+NUMBERS = (int, float, complex)
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
 Function = Callable[..., Any]
@@ -72,8 +73,8 @@ class Variables:
 
     def write_back(self) -> None:
         for x, copy in zip(self.given, self.copies):
-            if copy._version and isinstance(x, (np.ndarray, Tensor)):
-                x[...] = copy if isinstance(x, Tensor) else copy.detach().numpy()
+            if copy._version and not isinstance(x, (*NUMBERS, np.generic)):
+                x[...] = copy if isinstance(x, Tensor) else copy.detach()._data
 
     def gradients(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool = False) -> list[Tensor]:
         found = gradients_of(outputs, self.variables, cotangents, retain_graph=retain, create_graph=self.has_derivatives)
@@ -87,14 +88,15 @@ class Variables:
     def result(self, found: Tensor, like: Any) -> Any:
         if isinstance(like, Tensor) or (_NESTED.get() and found.requires_grad):
             return found
-        return found.detach().numpy() if isinstance(like, np.ndarray) else found.detach().numpy()[()]
+        data = found.detach()._data  # an array, of NumPy or of a device
+        return data[()] if isinstance(like, (*NUMBERS, np.generic)) else data
 
 
 def variable(x: Any) -> Tensor:
     if is_recorded(x):
         made: Tensor = x.clone()
         return made
-    made = Tensor._of(np.array(x.detach().numpy() if isinstance(x, Tensor) else x, order="K"))
+    made = (x.detach() if isinstance(x, Tensor) else asarray(x)).clone()
     if made.dtype.kind not in "fc":
         raise NotPossible
     return made.requires_grad_()
@@ -110,11 +112,11 @@ def plain_leaf(x: Any, has_tensors: bool) -> Any:
     if not isinstance(x, Tensor) or (_NESTED.get() and x.requires_grad):
         return x
     x = x.detach()
-    return x if has_tensors else x.numpy() if x.ndim else x.numpy()[()]
+    return x if has_tensors else x._data if x.ndim else x._data[()]
 
 
 def zero_or(x: Tensor, found: Tensor | None) -> Tensor:
-    return Tensor._of(np.zeros(x.shape, x.dtype)) if found is None else found
+    return np.zeros_like(x.detach()) if found is None else found  # type: ignore[return-value]
 
 
 def has_tensors(arguments: Arguments, keywords: Keywords) -> bool:
@@ -311,7 +313,7 @@ def checkpoint(function: Function, options: dict[str, Any], args: Arguments, kwa
         variables = [variable(x.detach()) for x in inputs]
         pairs = [(y, c) for y, c in zip(again(variables), cotangents) if is_recorded(y) and c is not None]
         backward([y for y, _ in pairs], [c for _, c in pairs], retain_graph=True)  # Tensors that it reads beside get theirs
-        return [None if x.grad is None else x.grad.numpy() for x in variables]
+        return [None if x.grad is None else x.grad._data for x in variables]
 
     def replay(cotangents: Sequence[Value | None], values: Sequence[Value]) -> list[Value | None]:
         variables = [tensor_of(v) for v in values]
@@ -319,13 +321,18 @@ def checkpoint(function: Function, options: dict[str, Any], args: Arguments, kwa
         found = gradients_of([y for y, _ in pairs], variables, [c for _, c in pairs], create_graph=True)
         return [None if g is None else v.of(g._node) for g, v in zip(found, values)]
 
-    made = dict(zip(kept, attach([outputs[k].numpy() for k in kept], inputs, call, replay)))
+    made = dict(zip(kept, attach([outputs[k]._data for k in kept], inputs, call, replay)))
     return outdef.unflatten([made.get(k, y) for k, y in enumerate(outputs)])
 
 
 def tensor_of(value: Value) -> Tensor:
     made: Tensor = from_node(Tensor, value.node)  # type: ignore[arg-type]
     return made
+
+
+def data_like(part: Any, x: Tensor) -> Any:
+    made: Any = asarray(part).detach()
+    return made.astype(x.dtype).reshape(x.shape)._data
 
 
 def custom_gradient(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
@@ -348,7 +355,7 @@ def custom_gradient(function: Function, options: dict[str, Any], args: Arguments
             return [None] * len(inputs)
         with no_grad():
             found = parts(pullback, Tensor._of(g))
-        return [None if p is None else np.asarray(p, x.dtype).reshape(x.shape) for p, x in zip(found, inputs)]
+        return [None if p is None else data_like(p, x) for p, x in zip(found, inputs)]
 
     def replay(cotangents: Sequence[Value | None], values: Sequence[Value]) -> list[Value | None]:
         (g,) = cotangents
@@ -359,7 +366,7 @@ def custom_gradient(function: Function, options: dict[str, Any], args: Arguments
         found = parts(pull, tensor_of(g))
         return [v.of(p._node).cast(v.dtype).reshape(v.shape) if isinstance(p, Tensor) else None for p, v in zip(found, values)]
 
-    (made,) = attach([np.asarray(out.detach() if isinstance(out, Tensor) else out)], inputs, call, replay)
+    (made,) = attach([asarray(out).detach()._data], inputs, call, replay)
     return made
 
 
