@@ -140,7 +140,7 @@ def operand_for(kind: DeviceArrays, value: Any, array: Any) -> Any:
     return kind.upload(value, kind.device_of(array))
 
 
-# --- ops whose result is a view
+# --- ops that move: views, and copies
 
 
 def reshape(kind: DeviceArrays, x: Any, shape: Shape) -> Any:
@@ -155,6 +155,18 @@ def broadcast_to(kind: DeviceArrays, x: Any, shape: Shape) -> Any:
     return kind.strided(x, shape, broadcast_strides(TensorMeta(x.shape, x.dtype, x.strides), shape))
 
 
+def slice_update(kind: DeviceArrays, x: Any, value: Any, start: Shape, step: Shape) -> Any:
+    """A copy, and a copy into a part of it: no program, which would be another one for each place."""
+    device, strides = kind.device_of(x if type(x) in KINDS else value), contiguous_strides(x.shape, x.dtype.itemsize)
+    if type(x) not in KINDS and x.size and not any(x.strides):
+        made = kind.full(x.shape, x.dtype, strides, x[(0,) * x.ndim], device)
+    else:
+        made = kind.copy(x if type(x) in KINDS else kind.upload(x, device), strides)
+    part = OPS["slice"].eager(made, start=start, step=step, shape=value.shape)
+    kind.assign(part, operand_for(kind, value, made))
+    return made
+
+
 VIEWS: dict[str, Callable[..., Any]] = {
     "alias": lambda kind, x, name: x,
     "permute": lambda kind, x, axes: x.transpose(axes),
@@ -162,6 +174,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "broadcast_to": broadcast_to,
     "slice": lambda kind, x, **params: OPS["slice"].eager(x, **params),
 }
+MOVES = VIEWS | {"slice_update": slice_update}
 
 
 @contextmanager
@@ -175,9 +188,9 @@ def computing_on(device: str) -> Iterator[None]:
 
 def evaluate(kind: DeviceArrays, op: str, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """The op's meaning, on the device."""
-    view = VIEWS.get(op)
-    if view is not None:
-        return view(kind, *values, **params)
+    move = MOVES.get(op)
+    if move is not None:
+        return move(kind, *values, **params)
     if op in ("real", "imag") and values[0].dtype.kind == "c":
         return getattr(values[0], op)
     return kind.evaluate(op, values, params)

@@ -142,6 +142,22 @@ def test_large_arrays_of_positions_are_made_on_the_device(monkeypatch: pytest.Mo
     assert all(np.prod(shape) < 100 for shape in uploads)
 
 
+def test_a_loop_over_places_compiles_once() -> None:
+    a = np.arange(1.0, 10.0)
+    x = tensor(a, requires_grad=True)
+    y = tensor(np.zeros(9))
+    before: set[Any] = set()
+    for k in range(9):
+        y[k] = np.sin(x[k]) * 2
+        if k == 2:
+            before = set(KINDS[DeviceArray].programs)  # type: ignore[attr-defined]
+    assert set(KINDS[DeviceArray].programs) == before  # type: ignore[attr-defined]
+    (y * y).sum().backward()
+    same(y, np.sin(a) * 2)
+    same(x.grad, 8 * np.sin(a) * np.cos(a))
+    assert not [key for key in KINDS[DeviceArray].programs if key[0] == "slice_update"]  # type: ignore[attr-defined]
+
+
 def test_layouts_are_the_programs_or_copied(device: InterpretedDevice) -> None:
     a = np.arange(24.0).reshape(2, 3, 4)
     x = tensor(a)
