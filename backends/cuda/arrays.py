@@ -58,6 +58,11 @@ def bounds(x: Any, kind: ArrayKind) -> tuple[int, int]:
     return low, high + x.dtype.itemsize
 
 
+def is_repeated(x: Any) -> bool:
+    """Are its elements the same memory, as those of what np.broadcast_to gives? NumPy has such arrays read-only."""
+    return bool(x.size) and any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides))
+
+
 def are_disjoint(written: int, *arrays: Any) -> bool:
     """As backends.overlap.are_disjoint, of arrays on devices, each of which has addresses of its own."""
     spans = []

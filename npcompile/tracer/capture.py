@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind
+from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
 from npcompile.backends.overlap import OVERLAP
 from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
@@ -287,7 +287,7 @@ class Capture:
             boxed, writeable = True, x.flags.writeable
         else:
             boxed = self._guard_device(source, x, device, owner)
-            writeable = boxed and not any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides))  # as np.broadcast_to gives them
+            writeable = boxed and not is_repeated(x)
         shape, strides = self._sizes(source, x)
         meta = TensorMeta(shape, x.dtype, strides, boxed=boxed, writeable=writeable)
         storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, bounds
+from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, bounds, is_repeated
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
@@ -129,7 +129,7 @@ class Visit:
         for x, _ in group:
             start = kind.address(x) - low if x.size else 0
             host = whole if is_whole else np.ndarray(x.shape, x.dtype, memory, start, x.strides)
-            if any(n > 1 and s == 0 for n, s in zip(x.shape, x.strides)):
+            if is_repeated(x):
                 host.flags.writeable = False
             stands = host[()] if x in SCALARS else host
             self.copy_of[id(x)] = stands

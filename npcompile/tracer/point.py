@@ -351,6 +351,9 @@ class CompiledFunction:
     ) -> tuple[dict[int, Point], set[int]]:
         """The nearest instructions after `index` where capture can resume, and those that run before."""
         nulls = self.facts.nulls(index, null_slots)
+        # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
+        is_attribute = place is not None and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        most = self.facts.depth[index] if is_attribute else None
         found: dict[int, Point] = {}
         pending, visited = [index], set()
         while pending:
@@ -358,7 +361,8 @@ class CompiledFunction:
             if k in visited:
                 continue
             visited.add(k)
-            if k != index and self.program.entry_of(k) == k and self.is_point(k, nulls):
+            is_behind = most is None or (depth := self.facts.depth[k]) is not None and depth < most
+            if k != index and is_behind and self.program.entry_of(k) == k and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
                 found[k] = self.point_at(k, known, place)

@@ -679,3 +679,15 @@ def test_what_native_code_keeps_sees_the_memory_of_the_device(calls: There) -> N
     same(calls.get([list(f(x)), x]), [list(f.__npcompile_original__(theirs)), theirs])
     with pytest.raises(AttributeError, match=r"'numpy.ndarray' object has no attribute 'nothing'"):
         npc.compile(lambda x: x.nothing)(x)
+
+
+def test_attributes_that_numpy_alone_has_see_the_memory_of_the_device(calls: There) -> None:  # noqa: F811
+    @npc.compile
+    def f(x):
+        y = x + 1
+        y.flat[1:3] = 7
+        x.partition(3, axis=1)
+        return y * 2, x.tobytes()
+
+    x, theirs = calls.put(X), X.copy()
+    same(calls.get([list(f(x)), x]), [list(f.__npcompile_original__(theirs)), theirs])

@@ -44,7 +44,7 @@ class There:
         memo = {} if memo is None else memo
         if id(value) not in memo:
             if type(value) is np.ndarray and value.dtype.kind in "biufc":
-                memo[id(value)] = self.copy(value)
+                memo[id(value)] = self.copy(value, memo)
             elif type(value) in (list, tuple):
                 memo[id(value)] = type(value)(self.put(v, memo) for v in value)
             elif type(value) is dict:
@@ -58,11 +58,16 @@ class There:
                     vars(value).update(self.put(vars(value), memo))
         return memo[id(value)]
 
-    def copy(self, x: np.ndarray) -> Any:
-        """The array with the memory around it, so that strides stay."""
-        low, high = np.lib.array_utils.byte_bounds(x) if x.size else (x.ctypes.data, x.ctypes.data)
-        memory = self.device.upload(np.frombuffer(ctypes.string_at(low, high - low), np.uint8))
-        return self.view(memory, x.shape, x.strides, x.dtype, x.ctypes.data - low)
+    def copy(self, x: np.ndarray, memo: dict[int, Any]) -> Any:
+        """The array with all the memory that it is a view of, so that strides stay, and what arrays share."""
+        owner = x
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        low, high = np.lib.array_utils.byte_bounds(owner) if owner.size else (x.ctypes.data, x.ctypes.data)
+        if -id(owner) not in memo:  # beside the arrays by their ids
+            memory = self.device.upload(np.frombuffer(ctypes.string_at(low, high - low), np.uint8))
+            memo[-id(owner)] = owner, memory
+        return self.view(memo[-id(owner)][1], x.shape, x.strides, x.dtype, x.ctypes.data - low)
 
     def tensor(self, x: np.ndarray, requires_grad: bool = False) -> npc.Tensor:
         return npc.Tensor._of(self.put(x)).requires_grad_(requires_grad)
