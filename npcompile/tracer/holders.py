@@ -34,7 +34,8 @@ class Rows:
 
 LIST_ITERATOR: type = type(iter([]))
 ARRAY_ITERATOR: type = type(iter(Rows(None)))
-HOLDERS = (tuple, list, dict, CellType, FunctionType, LIST_ITERATOR, ARRAY_ITERATOR, Rows)
+ITERATORS = (LIST_ITERATOR, ARRAY_ITERATOR, enumerate, zip)
+HOLDERS = (tuple, list, dict, CellType, FunctionType, *ITERATORS, Rows)
 IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
 NOT_SEARCHED = ("npcompile", "numpy", "cupy", "cupyx")
 
@@ -65,8 +66,9 @@ def held(holder: Any) -> Iterator[tuple[Any, Callable[[Any], None] | None]]:
             return
     elif kind is FunctionType:
         yield from ((cell, None) for cell in holder.__closure__ or ())
-    elif kind is LIST_ITERATOR or kind is ARRAY_ITERATOR:
-        yield from ((part, None) for part in holder.__reduce__()[1][:1] if type(part) is not tuple)  # () at its end
+    elif kind in ITERATORS:  # of lists and arrays: what is at its end holds ()
+        parts = holder.__reduce__()[1]
+        yield from ((part, None) for part in (parts if kind is zip else parts[:1]) if type(part) is not tuple)
     else:
         yield vars(holder), None
 
@@ -104,9 +106,16 @@ def replaced(value: Any, others: dict[int, Any], seen: set[int] | None = None) -
                 put(made)
     if type(value) is tuple and has_changed:
         return tuple(items)
-    if type(value) is ARRAY_ITERATOR and has_changed:  # of a copy of what is on a device
-        return rows_from(items[0], value.__reduce__()[2])  # type: ignore[arg-type]
+    if has_changed and type(value) in ITERATORS:  # of a copy of what is on a device
+        return iterator_like(value, items)
     return value
+
+
+def iterator_like(iterator: Any, parts: list[Any]) -> Any:
+    """The iterator with other parts, where it stands."""
+    if type(iterator) is ARRAY_ITERATOR:
+        return rows_from(parts[0], iterator.__reduce__()[2])  # type: ignore[arg-type]
+    return zip(*parts) if type(iterator) is zip else enumerate(parts[0], iterator.__reduce__()[1][1])
 
 
 def rows_from(array: Any, position: int) -> Iterator[Any]:

@@ -664,7 +664,9 @@ class Box:
 
 
 def test_what_native_code_keeps_sees_the_memory_of_the_device(calls: There) -> None:  # noqa: F811
-    boxed, walk = npc.disable(lambda x: Box(x)), npc.disable(lambda x: iter(x))
+    boxed, walk, number, pair = map(
+        npc.disable, (lambda x: Box(x), lambda x: iter(x), lambda x: enumerate(x), lambda *x: zip(*x))
+    )
 
     @npc.compile
     def f(x):
@@ -673,6 +675,10 @@ def test_what_native_code_keeps_sees_the_memory_of_the_device(calls: There) -> N
         rows = walk(x)
         for row in rows:
             row *= 2
+        for k, row in number(x):
+            row += k
+        for row, other in pair(x, x[::-1]):
+            row += other
         return box.data * 1, x.sum()
 
     x, theirs = calls.put(X), X.copy()
