@@ -17,7 +17,7 @@ from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_n
 from npcompile.backends.cuda.products import is_small
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
-from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, users
+from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of, users
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
 
@@ -145,7 +145,9 @@ def run_in_pieces(
     foreign = [[Foreign.of(n, reading[n], compile_graph) for n in p.foreign] for p in parts]
     loops = {n: compile_loop(n) for p in parts for n in p.foreign if n.op == "for_loop"}
     dead = dying(graph, parts)
-    shared = sharing(graph, {n for p in parts for n in p.foreign})
+    alone = {n for p in parts for n in p.foreign}
+    shared = sharing(graph, alone)
+    own = {n: memory_of(n, alone).op != "input" for _, n in graph.writes}
 
     def run(device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         values: dict[Node, Any] = dict(zip(graph.inputs, inputs))
@@ -159,7 +161,7 @@ def run_in_pieces(
                 values.update(zip(piece.outputs, results))
             for node in last_read:
                 values.pop(node, None)
-        fresh = [copied(device, values[n]) for _, n in graph.writes]
+        fresh = [on_device(device, values[n]) if own[n] else copied(device, values[n]) for _, n in graph.writes]
         outputs = [on_device(device, values[n]) for n in graph.outputs]
         for k in shared:
             outputs[k] = copied(device, outputs[k])
@@ -175,13 +177,24 @@ def run_in_pieces(
     return run
 
 
+def is_bound(node: Node) -> bool:
+    """Do its params hold no size that only a run knows, nor a graph?"""
+    return not subgraphs(node) and not any(True for value in node.params.values() for _ in symbols_of(value))
+
+
+def memory_of(node: Node, foreign: set[Node]) -> Node:
+    """Whose memory a node's value has: views are of another's."""
+    while node.op in ("permute", "reshape") and node in foreign:
+        (node,) = node.inputs
+    return node
+
+
 def sharing(graph: Graph, foreign: set[Node]) -> list[int]:
     """Which outputs are memory of an input or of another output: views are, and each is to be an array of its own."""
     seen: set[Node] = set()
     found = []
     for k, node in enumerate(graph.outputs):
-        while node.op in ("permute", "reshape") and node in foreign:
-            (node,) = node.inputs
+        node = memory_of(node, foreign)
         if node.op == "input" or node in seen:
             found.append(k)
         seen.add(node)
@@ -216,6 +229,7 @@ class Foreign:
     by_library: Call | None
     graphs: dict[str, tuple[Graph, Callable[..., Any]]]  # the param, its graph and that compiled
     stays: bool  # has the device every dtype here?
+    is_fixed: bool  # are its params the same for all sizes?
     loop: Replayed | None = None  # a loop that may be recorded
 
     @classmethod
@@ -226,7 +240,7 @@ class Foreign:
             if name.endswith("_graph")  # others only name what a graph is like
         }
         metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
-        made = cls(node, call_for(node, readers), graphs, all(has_triton_type(m.dtype) for m in metas))
+        made = cls(node, call_for(node, readers), graphs, all(has_triton_type(m.dtype) for m in metas), is_bound(node))
         return replace(made, loop=made.recorded())
 
     def recorded(self) -> Replayed | None:
@@ -241,7 +255,8 @@ class Foreign:
 
     def params(self, sizes: dict[str, int]) -> dict[str, Any]:
         """For these sizes, with graphs that can be called."""
-        return bind(self.node.params, sizes) | {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
+        params = dict(self.node.params) if self.is_fixed else bind(self.node.params, sizes)
+        return params | {name: Bound.of(g, call, sizes) for name, (g, call) in self.graphs.items()}
 
     def run(self, device: Device, values: dict[Node, Any], sizes: dict[str, int], kernel: LoopKernel | None = None) -> Any:
         node = self.node

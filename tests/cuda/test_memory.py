@@ -123,7 +123,7 @@ class FakeContext:
 
 @pytest.fixture
 def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=Runtime, Device=FakeContext))
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=Runtime, Device=FakeContext, get_current_stream=None))
     monkeypatch.setattr(cuda_device, "import_cupy", lambda: cupy)
     monkeypatch.setattr(cuda_device.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(cuda_device, "start_ahead", lambda: None)
