@@ -143,6 +143,7 @@ class Visit:
     def write_back(self) -> None:
         """What native code has changed, into the memory of the device."""
         for copied in self.copies:
+            copied.arrays = [(self.in_form(x, host, copied), host) for x, host in copied.arrays]
             if np.array_equal(copied.memory, copied.before):
                 continue
             for x, host in copied.arrays:
@@ -151,6 +152,16 @@ class Visit:
                         x[...] = copied.device.upload(np.ascontiguousarray(host).reshape(host.shape))
                     note(True, host.nbytes, self.location)
             copied.before[...] = copied.memory
+
+    def in_form(self, x: Any, host: np.ndarray, copied: Copied) -> Any:
+        """The array of the device, after `shape` or `dtype` of what stands for it may have been set."""
+        if (host.shape, host.dtype) == (x.shape, x.dtype):
+            return x
+        if host.dtype == x.dtype:
+            x.shape = host.shape
+        else:
+            self.origin[id(host)] = x = self.view_in(copied, host)
+        return x
 
     def up(self, value: Any, is_result: bool = False) -> Any:
         """The value with what is on the device in place of its copies. NumPy's arrays in a result go there too."""
@@ -169,13 +180,16 @@ class Visit:
         """What sees of the device's memory what `x` sees of a copy; None where `x` is no view of one."""
         start = x.__array_interface__["data"][0]
         for copied in self.copies:
-            offset = start - copied.address
-            if x.base is not None and 0 <= offset < copied.memory.nbytes:
-                owner, _ = copied.arrays[0]
-                kind = array_kind(type(owner))
-                assert kind is not None
-                return kind.view(owner, copied.low + offset - kind.address(owner), x.shape, x.dtype, x.strides)
+            if x.base is not None and 0 <= start - copied.address < copied.memory.nbytes:
+                return self.view_in(copied, x)
         return None
+
+    def view_in(self, copied: Copied, x: np.ndarray) -> Any:
+        owner, _ = copied.arrays[0]
+        kind = array_kind(type(owner))
+        assert kind is not None
+        offset = copied.low + x.__array_interface__["data"][0] - copied.address - kind.address(owner)
+        return kind.view(owner, offset, x.shape, x.dtype, x.strides)
 
     def moved(self, x: np.ndarray) -> Any:
         """A copy on the device, of a dtype that it has; else None."""

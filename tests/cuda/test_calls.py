@@ -687,12 +687,14 @@ def test_what_native_code_keeps_sees_the_memory_of_the_device(calls: There) -> N
         npc.compile(lambda x: x.nothing)(x)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # of NumPy 2.5
 def test_attributes_that_numpy_alone_has_see_the_memory_of_the_device(calls: There) -> None:  # noqa: F811
     @npc.compile
     def f(x):
         y = x + 1
         y.flat[1:3] = 7
         x.partition(3, axis=1)
+        y.shape = (-1, 4)
         return y * 2, x.tobytes()
 
     x, theirs = calls.put(X), X.copy()
