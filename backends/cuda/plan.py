@@ -75,7 +75,7 @@ EACH_EXPENSIVE = {4: 128, 8: 64}  # by itemsize, where functions need the regist
 NARROW = 32  # columns: with fewer, all loops are counted as one
 SQUARE = 256  # bytes of a side of a tile that is read along both axes
 TURN_EACH = 512  # elements of such a tile for a warp
-NEAR_EACH = {4: 256, 8: 128}  # elements of rows on the chip for a warp, by itemsize
+NEAR_EACH = {4: 512, 8: 256}  # elements of rows on the chip for a warp, by itemsize
 ON_CHIP = 16384  # elements of a row that stay in registers
 PASS_BYTES = 32768  # of a block of a longer row, or of a part of one: enough loads at once for a whole multiprocessor
 MOST_EACH = 32  # elements of a block that a thread takes
@@ -83,6 +83,7 @@ PART = 16384  # elements: the least that a part of a row is worth
 PROCESSORS = 132  # of an H100 or H200; others have about as many
 PROGRAMS = 8 * PROCESSORS  # enough to fill the device with short programs
 PARTS = 4 * PROCESSORS  # as many programs of eight warps run at once
+ROW_PARTS = 2 * PARTS  # of long rows: where the last ones end late, less waits for them
 SCANNED = 2048  # elements of a block of scans
 TURNS = 64  # positions of a block of a scatter in order
 COPIED = 2**28  # bytes of copies of a scatter's target
@@ -258,7 +259,7 @@ def plan_rows(context: Context) -> Plan:
         if not rows:
             return []
         room = tuple(Scratch(s.buffer, rows * number_of(s.bytes, values)) for s in scratch)
-        split = min(ceil_divide(count, PART), ceil_divide(PARTS, rows))
+        split = min(ceil_divide(count, PART), ceil_divide(ROW_PARTS, rows))
         if split_programs and split > 1 and (passes == 1 or (count > ON_CHIP and rows < PROCESSORS)):
             return split_rows(rows, count, split, room)
         if near is not None and count <= ON_CHIP:
