@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
+from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.devices import compile_here, compile_there
@@ -347,12 +348,12 @@ class CompiledFunction:
         return facts.enterable[index] and not facts.protected[index] and nulls[index] is not None
 
     def exits_from(
-        self, index: int, null_slots: tuple[int, ...], place: Place | None = None
+        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool
     ) -> tuple[dict[int, Point], set[int]]:
         """The nearest instructions after `index` where capture can resume, and those that run before."""
         nulls = self.facts.nulls(index, null_slots)
         # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
-        is_attribute = place is not None and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        is_attribute = is_on_device and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
         most = self.facts.depth[index] if is_attribute else None
         found: dict[int, Point] = {}
         pending, visited = [index], set()
@@ -371,9 +372,9 @@ class CompiledFunction:
                 pending += [*self.facts.successors[k], *([handler.target] if handler else [])]
         return found, visited - found.keys()
 
-    def segment(self, layout: Layout, place: Place | None) -> Callable[..., Any]:
-        """The user's own code from an instruction on, up to the next Points."""
-        exits, run = self.exits_from(layout.index, layout.null_slots, place)
+    def segment(self, layout: Layout, place: Place | None, is_on_device: bool = False) -> Callable[..., Any]:
+        """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
+        exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None)
         made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits)
         touched = Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
@@ -601,7 +602,8 @@ class Ending:
         function = self.function
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
         layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
-        segment = function.name_constant(function.segment(layout, self.capture.place), "segment_")
+        is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
+        segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
         call = f"{segment}(*{self.state_text(index, stack, top)})"
         return f"return drive({call})" if self.point.is_start else f"return {call}"
 
