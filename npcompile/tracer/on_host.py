@@ -199,7 +199,7 @@ class Visit:
         device = self.place.device()
         note(True, x.nbytes, self.location)
         with device.use():
-            return device.upload(np.array(x, order="C"))
+            return device.upload(np.array(x, order="K"))
 
 
 def overlapping(arrays: Any) -> Iterator[list[tuple[Any, ArrayKind]]]:
