@@ -24,6 +24,8 @@ from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
 
+WORTH_WAITING = 1 << 28  # products: fewer are made sooner than a guard is back from the device
+
 
 def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the current CUDA device. Takes NumPy arrays, which are moved there and back, or CuPy's.
@@ -44,7 +46,7 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 
 def compile_for(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
-    return run_factored(factor(graph), graph, lambda g: compile_program(g, device, stays, mode))
+    return run_factored(factor(graph, least=WORTH_WAITING), graph, lambda g: compile_program(g, device, stays, mode))
 
 
 def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str = "default") -> CompiledGraph:
