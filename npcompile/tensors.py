@@ -31,6 +31,8 @@ __all__ = [
     "Tensor",
     "arange",
     "asarray",
+    "empty",
+    "empty_like",
     "enable_grad",
     "eye",
     "from_dlpack",
@@ -58,7 +60,7 @@ __all__ = [
 ]
 
 
-FILLED: dict[Any, Any] = {np.zeros: 0, np.ones: 1, np.zeros_like: 0, np.ones_like: 1}
+FILLED: dict[Any, Any] = {np.zeros: 0, np.ones: 1, np.empty: 0, np.zeros_like: 0, np.ones_like: 1, np.empty_like: 0}
 
 
 def creation(function: Callable[..., np.ndarray], example: str) -> Callable[..., Tensor]:
@@ -68,8 +70,8 @@ def creation(function: Callable[..., np.ndarray], example: str) -> Callable[...,
         place = chosen(device, args[0] if args else None)
         given, named = (replaced(plain(values), known_to_numpy) for values in (args, kwargs))
         if place != "cpu" and function in FILLED:
-            empty = np.empty_like if function in (np.zeros_like, np.ones_like) else np.empty
-            made = filled(empty(*given, **named), FILLED[function], place)
+            like = np.empty_like if function in (np.zeros_like, np.ones_like, np.empty_like) else np.empty
+            made = filled(like(*given, **named), FILLED[function], place)
         else:
             made = from_numpy(np.asarray(function(*given, **named))).to(place)
         return made.requires_grad_(requires_grad)
@@ -95,12 +97,14 @@ def filled(like: np.ndarray, value: Any, device: str) -> Tensor:
 
 zeros = creation(np.zeros, "zeros((2, 3))")
 ones = creation(np.ones, "ones((2, 3), requires_grad=True)")
+empty = creation(np.empty, "empty((2, 3))")
 full = creation(np.full, "full((2, 3), 0.5)")
 arange = creation(np.arange, "arange(0, 1, 0.1)")
 linspace = creation(np.linspace, "linspace(0, 1, 11)")
 eye = creation(np.eye, "eye(3)")
 zeros_like = creation(np.zeros_like, "zeros_like(x)")
 ones_like = creation(np.ones_like, "ones_like(x)")
+empty_like = creation(np.empty_like, "empty_like(x)")
 full_like = creation(np.full_like, "full_like(x, 7)")
 
 

@@ -217,7 +217,7 @@ def capture_from_numpy(frame: Frame, positional: Arguments, keywords: Keywords) 
 
 
 # Creation functions that are NumPy's, and give Tensors.
-CREATION = ("zeros", "ones", "full", "arange", "linspace", "eye", "zeros_like", "ones_like", "full_like")
+CREATION = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye", "zeros_like", "ones_like", "empty_like", "full_like")
 
 
 def capture_creation(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -210,6 +210,14 @@ def test_creation_functions_are_numpys(create: Any) -> None:
     same(create(npt), create(np))
 
 
+def test_empty_arrays_have_the_shape_and_dtype_of_numpys() -> None:
+    for made, expected in (
+        (npt.empty((2, 3), np.float32), np.empty((2, 3), np.float32)),
+        (npt.empty_like(npt.ones((3, 2), np.int16).T), np.empty_like(np.ones((3, 2), np.int16).T)),
+    ):
+        assert (made.shape, made.dtype, made.strides) == (expected.shape, expected.dtype, expected.strides)
+
+
 def test_creation_with_gradients() -> None:
     assert npt.zeros((2, 3), requires_grad=True).requires_grad
     assert npt.zeros_like(tensor([1.0], requires_grad=True), requires_grad=True).is_leaf
