@@ -37,7 +37,8 @@ def check_program(program: Program, calls: There) -> None:  # noqa: F811
 
 
 def moved(calls: There, outcome: Outcome) -> Outcome:  # noqa: F811
-    return Outcome(calls.get(outcome.value), outcome.error, outcome.line, calls.get(outcome.arguments))
+    memories: dict[int, np.ndarray] = {}
+    return Outcome(calls.get(outcome.value, memories), outcome.error, outcome.line, calls.get(outcome.arguments, memories))
 
 
 def with_scalars(ours: Outcome, theirs: Outcome) -> Outcome:

@@ -77,22 +77,39 @@ class There:
         assert kind is not None
         return kind.view(x, offset, shape, x.dtype if dtype is None else dtype, strides)
 
-    def get(self, value: Any) -> Any:
-        """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's."""
+    def get(self, value: Any, memories: dict[int, np.ndarray] | None = None) -> Any:
+        """The value with NumPy's arrays for those of the device: of the same memory where that is the stand-in's.
+
+        Else each allocation is copied as a whole, once in `memories`, so that strides and what shares memory stay.
+        """
+        memories = {} if memories is None else memories
         if isinstance(value, DeviceArray):
             return value.view(np.ndarray)
         if isinstance(value, self.array_type):
-            return value.get()
+            return host_view(value, memories)
         if isinstance(value, npc.Tensor):
-            grad = None if value.grad is None else self.get(value.grad.detach()._data)
-            return {"data": self.get(value.detach()._data), "grad": grad, "flags": str((value.requires_grad, value.is_leaf))}
+            grad = None if value.grad is None else self.get(value.grad.detach()._data, memories)
+            data = self.get(value.detach()._data, memories)
+            return {"data": data, "grad": grad, "flags": str((value.requires_grad, value.is_leaf))}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self.get(v, memories) for v in value))
         if type(value) in (list, tuple):
-            return type(value)(map(self.get, value))
+            return type(value)(self.get(v, memories) for v in value)
         if type(value) is dict:
-            return {k: self.get(v) for k, v in value.items()}
+            return {k: self.get(v, memories) for k, v in value.items()}
         if type(value).__module__.startswith("tests.") and hasattr(value, "__dict__"):
-            return self.get(vars(value))
+            return self.get(vars(value), memories)
         return value
+
+
+def host_view(array: Any, memories: dict[int, np.ndarray]) -> np.ndarray:
+    """A CuPy array in a copy of its whole allocation."""
+    memory = array.data.mem
+    if memory.ptr not in memories:
+        whole = type(array)((memory.size,), np.uint8, type(array.data)(memory, 0))
+        memories[memory.ptr] = whole.get()
+    offset = array.data.ptr - memory.ptr
+    return np.ndarray(array.shape, array.dtype, memories[memory.ptr], offset, array.strides)
 
 
 @pytest.fixture(params=["interpreted", pytest.param("gpu", marks=gpu)])
