@@ -65,7 +65,8 @@ class There:
             owner = owner.base
         low, high = np.lib.array_utils.byte_bounds(owner) if owner.size else (x.ctypes.data, x.ctypes.data)
         if -id(owner) not in memo:  # beside the arrays by their ids
-            memory = self.device.upload(np.frombuffer(ctypes.string_at(low, high - low), np.uint8))
+            with self.device.use():
+                memory = self.device.upload(np.frombuffer(ctypes.string_at(low, high - low), np.uint8))
             memo[-id(owner)] = owner, memory
         return self.view(memo[-id(owner)][1], x.shape, x.strides, x.dtype, x.ctypes.data - low)
 
@@ -106,8 +107,8 @@ def host_view(array: Any, memories: dict[int, np.ndarray]) -> np.ndarray:
     """A CuPy array in a copy of its whole allocation."""
     memory = array.data.mem
     if memory.ptr not in memories:
-        whole = type(array)((memory.size,), np.uint8, type(array.data)(memory, 0))
-        memories[memory.ptr] = whole.get()
+        with array.device:
+            memories[memory.ptr] = type(array)((memory.size,), np.uint8, type(array.data)(memory, 0)).get()
     offset = array.data.ptr - memory.ptr
     return np.ndarray(array.shape, array.dtype, memories[memory.ptr], offset, array.strides)
 
