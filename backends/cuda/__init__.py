@@ -27,14 +27,16 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 def compile_named(graph: Graph, name: str, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the device "cuda", the current one, or "cuda:1". Raises NoDevice."""
-    from npcompile.backends.cuda import backend, device
+    from npcompile.backends.cuda import backend
+    from npcompile.backends.cuda.runtime import device
 
     return backend.compile_for(graph, device.named_device(name), mode=mode)
 
 
 def copying(call: Callable[..., Any], graph: Graph, number: int) -> Callable[..., Any]:
     """What another backend compiled, for arrays on the CUDA device of this number: see `backend.copying`."""
-    from npcompile.backends.cuda import backend, device
+    from npcompile.backends.cuda import backend
+    from npcompile.backends.cuda.runtime import device
 
     open_arrays()
     return backend.copying(call, graph, device.numbered_device(number))
@@ -45,7 +47,7 @@ def require_device(name: str = "cuda") -> None:
 
     `name` is "cuda", the current device, or "cuda:1"; ValueError for another name.
     """
-    from npcompile.backends.cuda import device
+    from npcompile.backends.cuda.runtime import device
 
     device.named_device(name)
 

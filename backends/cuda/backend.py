@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.device import current_device, numbered_device
-from npcompile.backends.cuda.graphs import BadIndex, Replayed, asks_the_host
-from npcompile.backends.cuda.interface import Device, Runner, on_device, to_host
 from npcompile.backends.cuda.loops import LoopKernels, loop_graph
 from npcompile.backends.cuda.partition import is_native_graph, run_in_pieces
-from npcompile.backends.cuda.program import NotPrintable
-from npcompile.backends.cuda.run import Kernels, has_strides, numpy_runner
+from npcompile.backends.cuda.programs.program import NotPrintable
+from npcompile.backends.cuda.runtime.device import current_device, numbered_device
+from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
+from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
+from npcompile.backends.cuda.runtime.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.schedule import dense_strides, estimate

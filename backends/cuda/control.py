@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npcompile.backends.cuda.graphs import Replayed
-from npcompile.backends.cuda.interface import Device, copied, on_device
+from npcompile.backends.cuda.runtime.graphs import Replayed
+from npcompile.backends.cuda.runtime.interface import Device, copied, on_device
 from npcompile.tensor_core.graph import Bound, Node
 from npcompile.tensor_core.meta import contiguous_strides
 from npcompile.tensor_core.op import OPS

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda import blas
-from npcompile.backends.cuda.interface import Device
-from npcompile.backends.cuda.primitives import has_triton_type
+from npcompile.backends.cuda.programs.primitives import has_triton_type
+from npcompile.backends.cuda.runtime import blas
+from npcompile.backends.cuda.runtime.interface import Device
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node

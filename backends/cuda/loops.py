@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.partition import is_native_graph
-from npcompile.backends.cuda.plan import flat_tile
-from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
-from npcompile.backends.cuda.program import Launch, NotPrintable, Plan, Program, Values, number_of
-from npcompile.backends.cuda.run import Kernels, Prepared
-from npcompile.backends.cuda.tile_printer import COLUMN, NONE, Writer, parts
+from npcompile.backends.cuda.programs.plan import flat_tile
+from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.program import Launch, NotPrintable, Plan, Program, Values, number_of
+from npcompile.backends.cuda.programs.tile_printer import COLUMN, NONE, Writer, parts
+from npcompile.backends.cuda.runtime.run import Kernels, Prepared
 from npcompile.backends.kernels.index import axis_variable, symbols_in
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, children
 from npcompile.backends.kernels.lower import lower

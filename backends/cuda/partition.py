@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npcompile.backends.cuda.combine import LOGIC
 from npcompile.backends.cuda.control import MOST_BYTES, run_control, run_loop
-from npcompile.backends.cuda.graphs import Replayed, asks_the_host, overwrite, write_last
-from npcompile.backends.cuda.interface import Device, Runner, copied, on_device, to_host
 from npcompile.backends.cuda.library import Call, by_library, call_for
-from npcompile.backends.cuda.primitives import PRIMITIVES, has_triton_type, is_native
-from npcompile.backends.cuda.products import is_small
+from npcompile.backends.cuda.programs.combine import LOGIC
+from npcompile.backends.cuda.programs.primitives import PRIMITIVES, has_triton_type, is_native
+from npcompile.backends.cuda.programs.products import is_small
+from npcompile.backends.cuda.runtime.graphs import Replayed, asks_the_host, overwrite, write_last
+from npcompile.backends.cuda.runtime.interface import Device, Runner, copied, on_device, to_host
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of, users

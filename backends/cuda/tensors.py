@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda import arrays, backend
-from npcompile.backends.cuda import device as cuda
+from npcompile.backends.cuda.runtime import device as cuda
 from npcompile.tensor_core.array import cast
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, freeze

@@ -34,7 +34,7 @@ class Place:
         return f"cuda:{self.number}" if self.number else "cuda"
 
     def device(self) -> Any:
-        from npcompile.backends.cuda import device  # here: most programs never need it
+        from npcompile.backends.cuda.runtime import device  # here: most programs never need it
 
         return device.numbered_device(self.number)
 

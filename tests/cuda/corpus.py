@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 import npcompile as npc
-from npcompile.backends.cuda.compiler import Request
 from npcompile.backends.cuda.partition import stages
-from npcompile.backends.cuda.plan import plan_kernel
-from npcompile.backends.cuda.program import Launch, NotPrintable, Plan
-from npcompile.backends.cuda.run import signature
+from npcompile.backends.cuda.programs.plan import plan_kernel
+from npcompile.backends.cuda.programs.program import Launch, NotPrintable, Plan
+from npcompile.backends.cuda.runtime.compiler import Request
+from npcompile.backends.cuda.runtime.run import signature
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.compiler import compiled_function

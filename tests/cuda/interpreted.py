@@ -20,8 +20,8 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from npcompile.backends.cuda.arrays import ArrayKind
-from npcompile.backends.cuda.compiler import Request
-from npcompile.backends.cuda.graphs import CAPTURING, CannotCapture, refuse_while_capturing
+from npcompile.backends.cuda.runtime.compiler import Request
+from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture, refuse_while_capturing
 
 
 def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
@@ -105,7 +105,7 @@ class Unrecorded:
 
 
 class InterpretedDevice:
-    """See npcompile.backends.cuda.device.Device."""
+    """See npcompile.backends.cuda.runtime.device.Device."""
 
     library: Any = np
     architecture = 90

@@ -14,8 +14,8 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loader import NoCompiler, loader
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import blas, graphs
-from npcompile.backends.cuda.graphs import Replayed, capturing
+from npcompile.backends.cuda.runtime import blas, graphs
+from npcompile.backends.cuda.runtime.graphs import Replayed, capturing
 from tests.cuda.test_launch import on_a_device
 
 LIBRARY = """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import compiler
-from npcompile.backends.cuda.compiler import Binary, CompileFailed, Request, compile_all
-from npcompile.backends.cuda.primitives import is_native
+from npcompile.backends.cuda.programs.primitives import is_native
+from npcompile.backends.cuda.runtime import compiler
+from npcompile.backends.cuda.runtime.compiler import Binary, CompileFailed, Request, compile_all
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
@@ -115,7 +115,7 @@ def test_triton_and_torch_stay_out_of_this_process(tmp_path: Path) -> None:
     program = f"""
 import sys
 sys.modules["torch"] = None
-from npcompile.backends.cuda.compiler import Request, compile_all
+from npcompile.backends.cuda.runtime.compiler import Request, compile_all
 print(len(compile_all([Request("double", {DOUBLE!r}, (("x", "*fp32"),))], 90)), "triton" in sys.modules)
 """
     environment = os.environ | {"NPCOMPILE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

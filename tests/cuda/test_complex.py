@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.complex_primitives import COMPLEX_PRIMITIVES, is_whole_power
-from npcompile.backends.cuda.device import current_device
 from npcompile.backends.cuda.partition import is_native_node
-from npcompile.backends.cuda.primitives import is_native
+from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_PRIMITIVES, is_whole_power
+from npcompile.backends.cuda.programs.primitives import is_native
+from npcompile.backends.cuda.runtime.device import current_device
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.op import OPS
 from tests.backends import gpu

@@ -10,8 +10,8 @@ import pytest
 
 import npcompile as npc
 from npcompile import devices
-from npcompile.backends.cuda import device as cuda_device
-from npcompile.backends.cuda.device import current_device
+from npcompile.backends.cuda.runtime import device as cuda_device
+from npcompile.backends.cuda.runtime.device import current_device
 from tests.backends import NO_DEVICE
 from tests.cuda.interpreted import InterpretedDevice
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.device import CupyDevice, current_device
+from npcompile.backends.cuda.runtime.device import CupyDevice, current_device
 from tests.backends import NO_DEVICE, gpu
 
 pytestmark = gpu

@@ -11,9 +11,10 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import control, graphs, partition
-from npcompile.backends.cuda.graphs import Replayed
-from npcompile.backends.cuda.memory import release_caches
+from npcompile.backends.cuda import control, partition
+from npcompile.backends.cuda.runtime import graphs
+from npcompile.backends.cuda.runtime.graphs import Replayed
+from npcompile.backends.cuda.runtime.memory import release_caches
 from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 

@@ -12,7 +12,7 @@ from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node
 from tests.cuda.interpreted import make_device
 
-from npcompile.backends.cuda import plan  # isort: skip  # after the interpreter is chosen
+from npcompile.backends.cuda.programs import plan  # isort: skip  # after the interpreter is chosen
 from npcompile.backends.cuda.backend import compile_for  # isort: skip
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)

@@ -18,8 +18,8 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loader import NoCompiler, loader
-from npcompile.backends.cuda import launch
-from npcompile.backends.cuda.launch import Argument, Batch, Function, Step, load_native, make_run
+from npcompile.backends.cuda.runtime import launch
+from npcompile.backends.cuda.runtime.launch import Argument, Batch, Function, Step, load_native, make_run
 from tests.backends import gpu
 
 DRIVER = """
@@ -217,7 +217,7 @@ def test_a_warm_start_on_the_device_imports_no_triton(tmp_path: Path) -> None:
     program = """
 import sys
 import cupy, numpy as np, npcompile as npc
-from npcompile.backends.cuda import launch
+from npcompile.backends.cuda.runtime import launch
 y = npc.compile(lambda x: np.sin(x) + np.sum(x))(cupy.ones(1000))
 assert cupy.allclose(y, np.sin(1.0) + 1000)
 print([m for m in ("triton", "torch") if m in sys.modules], launch.native_launcher() is not None)

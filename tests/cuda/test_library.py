@@ -14,10 +14,10 @@ import pytest
 
 import npcompile as npc
 from npcompile import devices
-from npcompile.backends.cuda import device as cuda_device
 from npcompile.backends.cuda.backend import compile_for
-from npcompile.backends.cuda.device import current_device
-from npcompile.backends.cuda.interface import to_host
+from npcompile.backends.cuda.runtime import device as cuda_device
+from npcompile.backends.cuda.runtime.device import current_device
+from npcompile.backends.cuda.runtime.interface import to_host
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.meta import TupleMeta

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import compiler
-from npcompile.backends.cuda.compiler import compile_all
+from npcompile.backends.cuda.runtime import compiler
+from npcompile.backends.cuda.runtime.compiler import compile_all
 from npcompile.compiler import compiled_function
 from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, there  # noqa: F401  (a fixture)

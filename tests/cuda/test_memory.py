@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import npcompile as npc
 from npcompile import devices
-from npcompile.backends.cuda import device as cuda_device
-from npcompile.backends.cuda import memory
-from npcompile.backends.cuda.device import CupyDevice, ForkedDevice, NoDevice, copy_to, device_number, named_device
-from npcompile.backends.cuda.memory import Lifetime, plan_memory, retried
+from npcompile.backends.cuda.runtime import device as cuda_device
+from npcompile.backends.cuda.runtime import memory
+from npcompile.backends.cuda.runtime.device import CupyDevice, ForkedDevice, NoDevice, copy_to, device_number, named_device
+from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory, retried
 from tests.backends import NO_DEVICE
 from tests.cuda.numpy_library import StrictDevice
 

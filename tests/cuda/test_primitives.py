@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.primitives import has_triton_type, is_native
+from npcompile.backends.cuda.programs.primitives import has_triton_type, is_native
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.op import OPS

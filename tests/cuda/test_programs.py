@@ -13,8 +13,8 @@ import pytest
 import npcompile as npc
 from npcompile import devices
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import device as cuda_device
-from npcompile.backends.cuda.compiler import CompileFailed
+from npcompile.backends.cuda.runtime import device as cuda_device
+from npcompile.backends.cuda.runtime.compiler import CompileFailed
 from npcompile.tensor_core.graph import Graph
 from tests.cuda.interpreted import InterpretedDevice
 

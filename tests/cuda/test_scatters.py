@@ -9,7 +9,7 @@ from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.op import OPS
 from tests.cuda.interpreted import make_device
 
-from npcompile.backends.cuda import plan  # isort: skip  # after the interpreter is chosen
+from npcompile.backends.cuda.programs import plan  # isort: skip  # after the interpreter is chosen
 from npcompile.backends.cuda.backend import compile_for  # isort: skip
 
 MODES = [(mode, d) for mode in ("add", "multiply", "maximum", "minimum", "subtract") for d in "bHiLqefd"]

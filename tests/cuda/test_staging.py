@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.device import current_device
-from npcompile.backends.cuda.staging import LEAST, PIECE, Staging, bytes_of
+from npcompile.backends.cuda.runtime.device import current_device
+from npcompile.backends.cuda.runtime.staging import LEAST, PIECE, Staging, bytes_of
 from tests.backends import NO_DEVICE
 
 on_gpu = pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")

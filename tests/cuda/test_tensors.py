@@ -11,7 +11,7 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import device as cuda_device
+from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.tensor_core.tensors import on_device
 from npcompile.tensor_core.tensors.devices import CURRENT, KINDS
 from npcompile.tensors import Tensor, no_grad, tensor

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda.device import NoDevice, current_device, device_count
+from npcompile.backends.cuda.runtime.device import NoDevice, current_device, device_count
 from npcompile.tensor_core.tensors.devices import CURRENT
 from tests.tensor import test_autograd, test_linalg, test_operations, test_random_programs, test_views
 from tests.tensor.checks import same

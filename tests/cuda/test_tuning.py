@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import compiler, tuning
-from npcompile.backends.cuda.compiler import CompileFailed
-from npcompile.backends.cuda.program import Launch, Program, Tile
-from npcompile.backends.cuda.tuning import candidates
+from npcompile.backends.cuda.programs.program import Launch, Program, Tile
+from npcompile.backends.cuda.runtime import compiler, tuning
+from npcompile.backends.cuda.runtime.compiler import CompileFailed
+from npcompile.backends.cuda.runtime.tuning import candidates
 from tests.cuda.interpreted import DeviceArray
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from npcompile.backends.cuda import compiler
-from npcompile.backends.cuda.compiler import CompileFailed, Request, compile_all, workers
+from npcompile.backends.cuda.runtime import compiler
+from npcompile.backends.cuda.runtime.compiler import CompileFailed, Request, compile_all, workers
 
 DOUBLE = """import triton
 import triton.language as tl
@@ -66,9 +66,9 @@ def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedP
     return subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-IMPORTS = (
-    "from npcompile.backends.cuda import compiler\nfrom npcompile.backends.cuda.compiler import Request, compile_all, workers\n"
-)
+IMPORTS = """from npcompile.backends.cuda.runtime import compiler
+from npcompile.backends.cuda.runtime.compiler import Request, compile_all, workers
+"""
 COMPILE = IMPORTS + f"made = compile_all([Request('double', {DOUBLE.format(2)!r}, (('x', '*fp32'),))], 90)\n"
 
 

@@ -14,7 +14,7 @@ import npcompile as npc
 from npcompile import devices as npc_devices
 from npcompile.backends.cuda import arrays
 from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda import device as cuda_device
+from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.backends.cuda.tensors import CudaArrays
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import CompiledGraph

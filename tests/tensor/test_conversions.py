@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile.tensors as npt
-from npcompile.backends.cuda.device import NoDevice, current_device
+from npcompile.backends.cuda.runtime.device import NoDevice, current_device
 from npcompile.tensor_core.tensor import rebuilt
 from npcompile.tensors import Tensor, asarray, from_dlpack, from_numpy, tensor
 from tests.tensor.checks import same

@@ -16,7 +16,7 @@ import numpy as np
 from npcompile.backends.cpu.errors import NoCompiler
 from npcompile.backends.cpu.loader import InBackground, loader, python_function
 from npcompile.backends.cpu.prelude import TYPES
-from npcompile.backends.cuda.compiler import Binary
+from npcompile.backends.cuda.runtime.compiler import Binary
 
 SOURCE = Path(__file__).with_name("launch.c")
 KNOWN, INTEGER, DOUBLE = range(3)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda.compiler import Request
+from npcompile.backends.cuda.runtime.compiler import Request
 
 T = TypeVar("T")
 

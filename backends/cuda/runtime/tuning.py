@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cache import key_of
-from npcompile.backends.cuda.compiler import CompileFailed, cubin_cache, triton_version
-from npcompile.backends.cuda.interface import Device
-from npcompile.backends.cuda.program import Launch, Parameter, Tile, power_of_two
+from npcompile.backends.cuda.programs.program import Launch, Parameter, Tile, power_of_two
+from npcompile.backends.cuda.runtime.compiler import CompileFailed, cubin_cache, triton_version
+from npcompile.backends.cuda.runtime.interface import Device
 
 SUFFIX = ".tile.json"
 MOST_WARPS = 16

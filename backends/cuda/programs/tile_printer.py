@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cuda.primitives import cast_text, constant_texts, expressions, part_of, triton_type
-from npcompile.backends.cuda.program import NotPrintable, Parameter, pointer_type
+from npcompile.backends.cuda.programs.primitives import cast_text, constant_texts, expressions, part_of, triton_type
+from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, pointer_type
 from npcompile.backends.kernels.index import divide_term, substitute, symbols_in
 from npcompile.backends.kernels.kernel import CheckIndex, Kernel, Let, Load, Position, Statement, Store, Value
 from npcompile.tensor_core.dim import Dim, Size, c_call, terms_of, text_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npcompile.backends.cuda.combine import Combine
-from npcompile.backends.cuda.primitives import full
-from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
-from npcompile.backends.cuda.program import NotPrintable, Program
-from npcompile.backends.cuda.reductions import (
+from npcompile.backends.cuda.programs.combine import Combine
+from npcompile.backends.cuda.programs.primitives import full
+from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.program import NotPrintable, Program
+from npcompile.backends.cuda.programs.reductions import (
     AXIS,
     begin_block,
     element_states,
@@ -15,7 +15,7 @@ from npcompile.backends.cuda.reductions import (
     reduce_block,
     store_parts,
 )
-from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
+from npcompile.backends.cuda.programs.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
 from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Scan, Statement, Store, children
 

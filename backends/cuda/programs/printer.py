@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npcompile.backends.cuda.combine import TWO_SUMS, Combine
-from npcompile.backends.cuda.primitives import functions_text
-from npcompile.backends.cuda.program import NotPrintable, Program
-from npcompile.backends.cuda.tile_printer import COLUMN, NONE, ROW, Writer
+from npcompile.backends.cuda.programs.combine import TWO_SUMS, Combine
+from npcompile.backends.cuda.programs.primitives import functions_text
+from npcompile.backends.cuda.programs.program import NotPrintable, Program
+from npcompile.backends.cuda.programs.tile_printer import COLUMN, NONE, ROW, Writer
 from npcompile.backends.kernels.kernel import Kernel, Loop, ScratchRow, Statement, children, walk
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from npcompile.backends.cuda.checks import checked_axes, print_checks, rows_and_columns
-from npcompile.backends.cuda.primitives import part_of
-from npcompile.backends.cuda.printer import Context, Nest, nest_of, print_map, print_turned_map
-from npcompile.backends.cuda.products import with_reductions
-from npcompile.backends.cuda.program import (
+from npcompile.backends.cuda.programs.checks import checked_axes, print_checks, rows_and_columns
+from npcompile.backends.cuda.programs.primitives import part_of
+from npcompile.backends.cuda.programs.printer import Context, Nest, nest_of, print_map, print_turned_map
+from npcompile.backends.cuda.programs.products import with_reductions
+from npcompile.backends.cuda.programs.program import (
     Launch,
     NotPrintable,
     Plan,
@@ -25,7 +25,7 @@ from npcompile.backends.cuda.program import (
     power_of_two,
     warps_for,
 )
-from npcompile.backends.cuda.reductions import (
+from npcompile.backends.cuda.programs.reductions import (
     can_split,
     columns_of,
     partial_names,
@@ -35,8 +35,8 @@ from npcompile.backends.cuda.reductions import (
     print_split_rows,
     rows_of,
 )
-from npcompile.backends.cuda.scans import is_along_memory, print_scan, print_scan_in_order, scan_of
-from npcompile.backends.cuda.scatters import (
+from npcompile.backends.cuda.programs.scans import is_along_memory, print_scan, print_scan_in_order, scan_of
+from npcompile.backends.cuda.programs.scatters import (
     COPIES,
     WINNERS,
     Scatter,
@@ -50,7 +50,7 @@ from npcompile.backends.cuda.scatters import (
     print_positions,
     scatter_of,
 )
-from npcompile.backends.cuda.tile_printer import COLUMN, ROW
+from npcompile.backends.cuda.programs.tile_printer import COLUMN, ROW
 from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import (
     Columns,

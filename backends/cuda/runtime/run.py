@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.compiler import CompileFailed, Request
-from npcompile.backends.cuda.graphs import check, write_last
-from npcompile.backends.cuda.interface import Device, Runner, on_device, to_host
-from npcompile.backends.cuda.launch import Argument, Run, Step, make_run
-from npcompile.backends.cuda.memory import Lifetime, plan_memory
-from npcompile.backends.cuda.plan import plan_kernel
-from npcompile.backends.cuda.program import Launch, NotPrintable, Parameter, Plan
-from npcompile.backends.cuda.tile_printer import divided
-from npcompile.backends.cuda.tuning import tuned
+from npcompile.backends.cuda.programs.plan import plan_kernel
+from npcompile.backends.cuda.programs.program import Launch, NotPrintable, Parameter, Plan
+from npcompile.backends.cuda.programs.tile_printer import divided
+from npcompile.backends.cuda.runtime.compiler import CompileFailed, Request
+from npcompile.backends.cuda.runtime.graphs import check, write_last
+from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
+from npcompile.backends.cuda.runtime.launch import Argument, Run, Step, make_run
+from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory
+from npcompile.backends.cuda.runtime.tuning import tuned
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule

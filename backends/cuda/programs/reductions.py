@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cuda.combine import Combine
-from npcompile.backends.cuda.primitives import full, part_of, triton_type
-from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
-from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
-from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
+from npcompile.backends.cuda.programs.combine import Combine
+from npcompile.backends.cuda.programs.primitives import full, part_of, triton_type
+from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, Program, pointer_type
+from npcompile.backends.cuda.programs.tile_printer import BOTH, COLUMN, NONE, ROW, Deps, Writer
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,

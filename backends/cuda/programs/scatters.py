@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npcompile.backends.cuda.checks import rows_and_columns
-from npcompile.backends.cuda.combine import LOGIC, Combine
-from npcompile.backends.cuda.primitives import expressions, full, part_of, triton_type
-from npcompile.backends.cuda.printer import Context, Nest, finished, masks, nest_of
-from npcompile.backends.cuda.program import NotPrintable, Parameter, Program, pointer_type
-from npcompile.backends.cuda.tile_printer import BOTH, COLUMN, NONE, ROW, Writer, divided
+from npcompile.backends.cuda.programs.checks import rows_and_columns
+from npcompile.backends.cuda.programs.combine import LOGIC, Combine
+from npcompile.backends.cuda.programs.primitives import expressions, full, part_of, triton_type
+from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, Program, pointer_type
+from npcompile.backends.cuda.programs.tile_printer import BOTH, COLUMN, NONE, ROW, Writer, divided
 from npcompile.backends.kernels.index import substitute
 from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Kernel, Let, Load, Statement, Store, Value
 from npcompile.tensor_core.dim import Size

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda.interface import Device
-from npcompile.backends.cuda.memory import caches
+from npcompile.backends.cuda.runtime.interface import Device
+from npcompile.backends.cuda.runtime.memory import caches
 from npcompile.tensor_core.graph import Graph, subgraphs
 
 T = TypeVar("T")

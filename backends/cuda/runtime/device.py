@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda import launch, memory, staging
-from npcompile.backends.cuda.compiler import Request, compile_all, start_ahead
-from npcompile.backends.cuda.graphs import capture_with_cupy, refuse_while_capturing
-from npcompile.backends.cuda.tuning import time_with_cupy
+from npcompile.backends.cuda.runtime import launch, memory, staging
+from npcompile.backends.cuda.runtime.compiler import Request, compile_all, start_ahead
+from npcompile.backends.cuda.runtime.graphs import capture_with_cupy, refuse_while_capturing
+from npcompile.backends.cuda.runtime.tuning import time_with_cupy
 from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")

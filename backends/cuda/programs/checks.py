@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cuda.printer import Axes, Context, Nest, finished, masks, nest_of
-from npcompile.backends.cuda.program import Program
-from npcompile.backends.cuda.tile_printer import COLUMN
+from npcompile.backends.cuda.programs.printer import Axes, Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.program import Program
+from npcompile.backends.cuda.programs.tile_printer import COLUMN
 from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Position, Statement
 from npcompile.tensor_core.meta import product

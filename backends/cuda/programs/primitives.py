@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from npcompile.backends.cuda.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES, is_whole_power
+from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES, is_whole_power
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS

@@ -10,7 +10,7 @@ import threading
 from ctypes import byref, c_int, c_longlong, c_size_t, c_void_p
 from typing import Any
 
-from npcompile.backends.cuda.graphs import CAPTURING, CannotCapture
+from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture
 
 GEMM: dict[str, tuple[str, Any]] = {
     "f": ("cublasSgemmStridedBatched", ctypes.c_float),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npcompile.backends.cuda.primitives import expressions, literal, part_of, triton_type
+from npcompile.backends.cuda.programs.primitives import expressions, literal, part_of, triton_type
 from npcompile.backends.kernels.kernel import Accumulator
 from npcompile.backends.kernels.operations import short
 

@@ -1,0 +1,1 @@
+"""What runs Triton programs: the device, its memory, compile workers, launches, CUDA graphs."""
