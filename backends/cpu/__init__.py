@@ -1,5 +1,19 @@
-"""The CPU backend: one generated C translation unit per graph."""
+"""The CPU backend: one generated C translation unit per graph. The compiler is imported with the first graph."""
 
-from npcompile.backends.cpu.backend import compile_cpu
+from __future__ import annotations
 
-__all__ = ["compile_cpu"]
+from collections.abc import Sequence
+from typing import Any
+
+from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.tensor_core.graph import Graph
+
+
+def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
+    """Compile `graph` to machine code: see `backend.compile_cpu`. Raises NoCompiler."""
+    from npcompile.backends.cpu import backend  # here: it would be a quarter of what importing npcompile takes
+
+    return backend.compile_cpu(graph, example_inputs)
+
+
+register_backend("cpu", compile_cpu)

@@ -26,7 +26,7 @@ from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
-from npcompile.backends.registry import CompiledGraph, register_backend
+from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
 
@@ -164,6 +164,3 @@ def make_output(k: int, meta: TensorMeta) -> list[str]:
         f"if (!(object{k} = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) goto failed;",
         f"char* const out{k} = ((npc_array*)object{k})->data;",
     ]
-
-
-register_backend("cpu", compile_cpu)

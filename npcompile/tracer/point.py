@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npcompile.backends.cpu.compiler import CompilerError, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
