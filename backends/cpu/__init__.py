@@ -11,7 +11,7 @@ from npcompile.tensor_core.graph import Graph
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code: see `backend.compile_cpu`. Raises NoCompiler."""
-    from npcompile.backends.cpu import backend  # here: it would be a quarter of what importing npcompile takes
+    from npcompile.backends.cpu import backend  # here: importing npcompile stays quick
 
     return backend.compile_cpu(graph, example_inputs)
 

@@ -11,24 +11,12 @@ import numpy as np
 import pytest
 
 from npcompile.numpy_shim.operators import BINARY, COMPARE, INPLACE, UNARY
-from npcompile.tensor_core import Array, Decline, Number
+from npcompile.tensor_core import Array, Decline, Number, python_operators
 from tests.ops.table import numbers
 from tests.shim.harness import Capture, compare, compare_aliasing, copy
 
 PYTHON: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
+    **python_operators.BINARY,
     "divmod": divmod,
     "+=": operator.iadd,
     "-=": operator.isub,
@@ -43,12 +31,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "^=": operator.ixor,
     "<<=": operator.ilshift,
     ">>=": operator.irshift,
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **python_operators.COMPARE,
 }
 PYTHON_UNARY: dict[str, Callable[..., Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "abs": abs}
 TABLE = BINARY | INPLACE | COMPARE
@@ -60,9 +43,7 @@ def check(symbol: str, *values: Any, must_capture: bool = False) -> bool:
     """The harness's comparison for one operator; arrays and NumPy scalars are traced."""
     ours, theirs = copy(list(values)), copy(list(values))
     form = TABLE[symbol] if len(values) == 2 else UNARY[symbol]
-    python = (
-        PYTHON[symbol] if len(values) == 2 else {"-": operator.neg, "+": operator.pos, "~": operator.invert, "abs": abs}[symbol]
-    )
+    python = PYTHON[symbol] if len(values) == 2 else PYTHON_UNARY[symbol]
     capture = Capture()
     traced = [capture.wrap(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in ours]
     with np.errstate(all="ignore"):

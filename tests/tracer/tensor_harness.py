@@ -52,7 +52,7 @@ def check(
             compiled = npc.compile(function, backend=backend, **options)
             for round in range(rounds):
                 theirs, ours = given(function, inputs, round), given(function, inputs, round)
-                same_run(compiled, ours, function, theirs, ulp)
+                same_run(compiled, ours, function, theirs, ulp if backend != "cuda" else 64 * ulp)  # sums in another order
                 if arrays:
                     plain = [a.detach().numpy() if isinstance(a, Tensor) else a for a in given(function, inputs, round)]
                     same_values(function(*given(function, inputs, round)), function(*plain), ulp)
