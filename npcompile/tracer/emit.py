@@ -148,8 +148,10 @@ class Emitter:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]
         if errors:
-            # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line.
-            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", f"    return {native}"]
+            # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line. Not as part of
+            # the handler: what is raised then has no context of ours.
+            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", "    holds = False"]
+            self.lines += ["if not holds:", f"    return {native}"]
         else:
             self.lines.append(call)
 

@@ -23,7 +23,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import control, instructions, python_builtins, tensors, transformed
+from npcompile.tracer import control, instructions, library, python_builtins, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.calls import BUILTINS, is_library_code
@@ -34,6 +34,7 @@ from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Retur
 from npcompile.tracer.instructions import PLAIN_ITERATORS
 from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
+from npcompile.tracer.tracebacks import hide_frames
 from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
@@ -42,7 +43,7 @@ _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
-assert control and instructions and python_builtins and tensors and transformed  # they register what is captured, and how
+assert control and instructions and library and python_builtins and tensors and transformed  # they register what is captured, and how
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class Point:
         miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
         generation = "" if self.is_native else f"{self.generation}, "
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
+        if self.is_start:
+            lines[1:] = function.hiding_frames(lines[1:])
         self.source = "\n".join(lines) + "\n"
         made = function.execute(self.source, name)
         self.enter = made
@@ -209,7 +212,7 @@ class CompiledFunction:
     breaks: list[Break] = field(default_factory=list)
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)  # of graphs with gradients
-    callees: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
+    callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
@@ -281,9 +284,8 @@ class CompiledFunction:
         layout = Layout(self.facts.start, 0, (), self.argument_names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
         self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
-        forwarder = self.execute(
-            f"def entry({self.signature}):\n    return point_start({', '.join(self.argument_names)})\n", "entry"
-        )
+        body = self.hiding_frames([f"    return point_start({', '.join(self.argument_names)})"])
+        forwarder = self.execute("\n".join([f"def entry({self.signature}):", *body, ""]), "entry")
         if self.entry is None:
             self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
             self.entry.__kwdefaults__ = self.user.__kwdefaults__
@@ -320,6 +322,11 @@ class CompiledFunction:
             known = self.names[id(value)] = f"{prefix}{label}_{len(self.names)}"
             self.namespace[known] = value
         return known
+
+    def hiding_frames(self, body: list[str]) -> list[str]:
+        """The body of an entry, out of which exceptions come as they do out of the user's function."""
+        hide = self.name_constant(hide_frames)
+        return ["    try:", *(f"    {line}" for line in body), "    except BaseException:", f"        {hide}()", "        raise"]
 
     def execute(self, source: str, name: str) -> types.FunctionType:
         """Compile generated text; tracebacks and debuggers show its lines."""
@@ -674,10 +681,19 @@ class Ending:
                 continue
             callee = self.capture.realize(value)
             if isinstance(callee, Constant) and is_user_function(callee.value):
-                compiled = function.callees.get(callee.value)
-                if compiled is None:
-                    compiled = function.callees[callee.value] = function.compile_callee(callee.value, function.options)
-                self.frame.stack[position] = Constant(compiled)
+                self.frame.stack[position] = Constant(self.compiled_callee(callee.value))
+
+    def compiled_callee(self, user: types.FunctionType) -> types.FunctionType:
+        """The callee compiled as it is now: guarded, as a compiled function has a copy of these parts."""
+        function = self.function
+        parts = {name: getattr(user, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
+        for name, part in parts.items():
+            self.capture.guard(f"{function.name_constant(user)}.{name} is {function.name_constant(part)}")
+        key = user, *map(id, parts.values())
+        if key not in function.callees:
+            assert function.compile_callee is not None
+            function.callees[key] = function.compile_callee(user, function.options)
+        return function.callees[key]
 
 
 def is_user_function(value: Any) -> bool:
