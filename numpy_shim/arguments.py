@@ -24,6 +24,8 @@ def integer(value: Any) -> Size:
         return value
     if isinstance(value, Array):
         return known_integer(value)
+    if isinstance(value, (bool, np.bool_)):
+        raise Decline("a boolean as a size or axis")  # most functions refuse it
     try:
         return operator.index(value)
     except TypeError as error:

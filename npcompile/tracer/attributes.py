@@ -29,7 +29,7 @@ from npcompile.tracer.values import (
     TensorValue,
 )
 
-# Modules whose attributes are assumed never to change.
+# Modules whose attributes are constants: guarded where the user's code reads them, assumed so where the library's does.
 FIXED_MODULES = ("numpy", "scipy", "math", "cmath", "operator", "itertools", "functools", "builtins")
 CONTAINER_METHODS: dict[type, tuple[str, ...]] = {
     list: ("append", "extend", "pop", "insert", "reverse", "copy", "index", "count"),
@@ -102,8 +102,10 @@ def load_from_record(frame: Frame, owner: Record, name: str) -> Any:
     if isinstance(on_class, types.FunctionType):
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, property) and on_class.fget is not None:
+        frame.capture.guard_class(owner.kind, name)
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     raise Decline(f"attribute {name!r} of an object of type {owner.kind.__qualname__}")
+        frame.capture.guard_class(owner.kind, name)
 
 
 def has_plain_setattr(kind: Any) -> bool:
@@ -118,8 +120,10 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
     if isinstance(on_class, types.FunctionType):
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, property) and on_class.fget is not None:
+        frame.capture.guard_class(owner.kind, name)
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     raise Decline(f"attribute {name!r} of a named tuple")
+        frame.capture.guard_class(owner.kind, name)
 
 
 def load_from_number(owner: Any, name: str) -> Any:
@@ -139,10 +143,13 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         found = getattr(value, name, _missing)
         if found is _missing:
             raise Decline(f"module {value.__name__!r} has no attribute {name!r}")
-        if owner.source is None or value.__name__.split(".")[0] in FIXED_MODULES:
+        if owner.source is None:  # read by library code
             return library_constant(found)
         return Lazy(f"{owner.source}.{name}", found)
     if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
+        if is_library(value.__name__):
+            frame.capture.guard_name(vars(value), name)
+            return Constant(found, f"{owner.source}.{name}") if isinstance(found, types.ModuleType) else library_constant(found)
         return Constant(getattr(value, name))
     if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)
@@ -177,6 +184,7 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
             raise Decline(f"property {name!r} cannot be read")
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     if isinstance(on_class, types.MemberDescriptorType):
+        frame.capture.guard_class(cls, name)
         value = getattr(x, name, _missing)
         if value is _missing:
             raise Decline(f"attribute {name!r} has no value")
@@ -187,11 +195,14 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     if name in own:
         return Lazy(source, own[name])
     if isinstance(on_class, types.FunctionType):
-        frame.capture.guard(f"{name!r} not in {owner.source}.__dict__" if hasattr(x, "__dict__") else "True")
+        if hasattr(x, "__dict__"):
+            frame.capture.guard(f"{name!r} not in {owner.source}.__dict__")
+        frame.capture.guard_class(cls, name)
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, staticmethod):
         return Constant(on_class.__func__)
     if on_class is _missing or hasattr(type(on_class), "__get__"):
+        frame.capture.guard_class(cls, name)
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
     return Lazy(source, on_class)
 

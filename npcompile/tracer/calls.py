@@ -83,8 +83,10 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
                 return call_constant(frame, callee.example, positional, keywords)
             return call_function(frame, callee.example, positional, keywords, callee.source)
         case Opaque() if isinstance(method := inspect.getattr_static(type(callee.example), "__call__", None), types.FunctionType):
+            capture.guard_class(type(callee.example), "__call__")
             return call(frame, Constant(method), [callee, *positional], keywords)
         case Record() if isinstance(method := inspect.getattr_static(callee.kind, "__call__", None), types.FunctionType):
+            capture.guard_class(callee.kind, "__call__")
             return call(frame, Constant(method), [callee, *positional], keywords)
         case TensorMethod():
             return TENSOR_CALLS["method"](frame, callee, positional, keywords)
@@ -272,7 +274,7 @@ def inline(
 ) -> Any:
     """Run a Python function's instructions as part of the captured program. `source` gives it, when it is no constant."""
     capture = frame.capture
-    source = source or capture.name_constant(function)
+    is_constant, source = source is None, source or capture.name_constant(function)
     code = function.__code__
     root = frame.root
     if function.__globals__ is root.globals:
@@ -281,14 +283,35 @@ def inline(
         globals_source = None
     else:
         globals_source = capture.name_constant(function.__globals__)
-    defaults = [lift(d) if is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
+    defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
                 for k, d in enumerate(function.__defaults__ or ())]  # fmt: skip
     named = {
-        k: lift(d) if is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
+        k: lift(d) if is_constant and is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
         for k, d in (function.__kwdefaults__ or {}).items()
     }
     cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
-    return run_inlined(frame, code, function.__globals__, globals_source, defaults, named, cells, positional, keywords)
+    return run_inlined(frame, code, function.__globals__, globals_source, variables, cells)
+
+
+def guard_defaults(
+    capture: Any, source: str, function: types.FunctionType, positional: list[Any], named: dict[str, Any], given: list[Any]
+) -> None:
+    """Guard those of the defaults that are among the values `given` to the parameters. Lazy ones are when they are read."""
+    used = [k for k, d in enumerate(positional) if any(d is v for v in given)]
+    if used:
+        capture.guard(f"len({source}.__defaults__) == {len(positional)}")
+    values, named_values = function.__defaults__ or (), function.__kwdefaults__ or {}
+    texts = [(f"{source}.__defaults__[{k}]", positional[k], values[k]) for k in used]
+    used_names = [k for k, d in named.items() if any(d is v for v in given)]
+    texts += [(f"{source}.__kwdefaults__[{k!r}]", named[k], named_values[k]) for k in used_names]
+    for text, value, default in texts:
+        if not isinstance(value, Lazy):
+            capture.guard(f"{text} is {capture.name_constant(default)}")
+    variables = bind_arguments(code, defaults, named, positional, keywords)
+    if not is_library_code(function.__globals__):
+        if is_constant:  # the code of other functions is guarded where they are met
+            capture.guard_code(source, function)
+        guard_defaults(capture, source, function, defaults, named, [*variables.values()])
 
 
 def is_atomic(value: Any) -> bool:
@@ -306,9 +329,8 @@ def is_library_code(namespace: dict[str, Any]) -> bool:
 def inline_closure(frame: Frame, closure: Closure, positional: Arguments, keywords: Keywords) -> Any:
     defaults = list(closure.defaults.items) if closure.defaults is not None else []
     named = dict(closure.kwdefaults.items) if closure.kwdefaults is not None else {}
-    return run_inlined(
-        frame, closure.code, closure.globals, closure.globals_source or None, defaults, named, closure.cells, positional, keywords
-    )
+    variables = bind_arguments(closure.code, defaults, named, positional, keywords)
+    return run_inlined(frame, closure.code, closure.globals, closure.globals_source or None, variables, closure.cells)
 
 
 def run_inlined(
@@ -316,18 +338,14 @@ def run_inlined(
     code: types.CodeType,
     namespace: dict[str, Any],
     globals_source: str | None,
-    defaults: list[Any],
-    named_defaults: dict[str, Any],
+    variables: dict[str, Any],
     cells: list[Cell],
-    positional: Arguments,
-    keywords: Keywords,
 ) -> Any:
     is_expression = code.co_name == "<genexpr>" and code.co_flags & 0x20
     if code.co_flags & (0x20 | 0x80 | 0x200) and not is_expression:
         raise Decline(f"{code.co_qualname} is a generator or coroutine")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
-    variables = bind_arguments(code, defaults, named_defaults, positional, keywords)
     inner = Frame(frame.capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
     outcome = inner.run()

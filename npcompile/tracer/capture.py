@@ -170,6 +170,22 @@ class Capture:
         self.builder.env.assume(text)
 
     # --- outside objects
+    def guard_name(self, namespace: dict[str, Any], name: str) -> None:
+        """A module's attribute, or a builtin, is what it is now. One that a module makes when asked is assumed so."""
+        if name in namespace:
+            self.guard(f"{self.name_constant(namespace)}[{name!r}] is {self.name_constant(namespace[name])}")
+
+    def guard_class(self, kind: type, name: str) -> None:
+        """Objects of this class find under `name`, unless they have one of their own, what they find now."""
+        found = getattr(kind, name)
+        text = f"{self.name_constant(kind)}.{name}"
+        if isinstance(found, types.MethodType):  # of a class method: made anew each time
+            text, found = f"{text}.__func__", found.__func__
+        self.guard(f"{text} is {self.name_constant(found)}")
+
+    def guard_code(self, source: str, function: types.FunctionType) -> None:
+        self.guard(f"{source}.__code__ is {self.name_constant(function.__code__)}")
+
 
     def realize(self, value: Any) -> Any:
         """What a Lazy value is, guarded by what this call shows of it."""
@@ -222,6 +238,8 @@ class Capture:
         if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
             self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
             return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
+            if x:  # True equals 1, and np.str_("a") equals "a"
+                self.guard(f"[*map(type, {source})] == [{', '.join(self.name_constant(type(k)) for k in x)}]")
         if kind is slice:
             self.guard(f"type({source}) is slice")
             return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))

@@ -296,9 +296,17 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
             return Constant(hasattr(type_of(owner), name))
         case Constant() | Sequence() | Dim() | Number() | Mapping():
             holder = owner.value if isinstance(owner, Constant) else type_of(owner)
-            return Constant(hasattr(holder, name))
+            return Constant(has_attribute(frame, owner, holder, name))
         case _:
             raise Decline(f"hasattr of {operators.describe(owner)}")
+
+
+def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:
+    """hasattr(holder, name), guarded for modules and classes of the user's."""
+    answer = hasattr(holder, name)
+    if isinstance(owner, Constant) and isinstance(holder, (type, types.ModuleType)) and owner.source is not None:
+        frame.capture.guard(f"hasattr({frame.capture.name_constant(holder)}, {name!r}) is {answer}")
+    return answer
 
 
 @captures(getattr)
@@ -306,7 +314,7 @@ def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
     name = plain(frame.capture, positional[1])
     if len(positional) == 3 and isinstance(positional[0], (Array, TensorValue, Constant)):
         holder = positional[0].value if isinstance(positional[0], Constant) else type_of(positional[0])
-        if not hasattr(holder, name):
+        if not has_attribute(frame, positional[0], holder, name):
             return positional[2]
     return attributes.load(frame, positional[0], name)
 
