@@ -49,6 +49,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return operators.evaluate(lambda: getattr(flags, name))
         case TensorValue():
             return calls.TENSOR_CALLS["load"](frame, owner, name)
+        case Constant() if type(owner.value) is dict and name in CONTAINER_METHODS[dict]:
+            return Method(owner, None, name)
         case Constant():
             return load_from_constant(frame, owner, name)
         case Opaque():

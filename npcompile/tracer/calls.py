@@ -172,6 +172,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             return call(frame, ArrayMethod(owner, function.__name__), positional[1:], keywords)
     if isinstance(function, types.MethodType):
         return call(frame, Constant(function.__func__), [Constant(function.__self__), *positional], keywords)
+    if type(function) in CALLED_BY_TYPE:
+        return CALLED_BY_TYPE[type(function)](frame, function, positional, keywords)
     raise Decline(f"{name} is not captured", "It runs natively; the graph resumes after it.")
 
 
@@ -410,6 +412,8 @@ def call_container_method(frame: Frame, owner: Any, name: str, positional: Argum
     if keywords:
         raise Decline(f"{name} with keywords")
     capture = frame.capture
+    if isinstance(owner, Constant):
+        return call_library_dict(capture, owner.value, name, positional)
     changes = name in ("append", "extend", "insert", "reverse", "pop", "update", "setdefault")
     if changes and owner.source is not None:
         raise Decline("a container from outside is changed")
@@ -469,6 +473,19 @@ def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Argume
     raise Decline(f"dict.{name}")
 
 
+def call_library_dict(capture: Any, owner: dict[Any, Any], name: str, positional: Arguments) -> Any:
+    """A method of a dict that a library's module holds. What it only reads is guarded: sys.modules, what was computed before."""
+    match name, positional:
+        case "get", [key, *default] if len(default) <= 1:
+            key = operators.constant_key(capture, key)
+            if key in operators.library_keys(capture, owner, key):
+                return lift(owner[key])
+            return default[0] if default else Constant(None)
+        case ("keys" | "values" | "items"), []:
+            return lift(list(getattr(owner, name)()))
+    raise Decline(f"{name} of a dict of a library")
+
+
 # --- transformed functions: what each transform does is in transformed.py
 
 # Nothing is reported: what was to be, has been. (A marker beside np.errstate's categories: see unlikely.py.)
@@ -493,6 +510,7 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 # --- Python's builtins: what each does on values is in python_builtins.py
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
+CALLED_BY_TYPE: dict[type, Callable[[Frame, Any, Arguments, Keywords], Any]] = {}  # of callables: (frame, callable, ...)
 
 
 TENSOR_CALLS: dict[str, Callable[..., Any]] = {}  # "method": calls of a Tensor's methods, which are in tensors.py

@@ -49,6 +49,7 @@ ATOMIC_TYPES = (
     types.ModuleType,
     types.CodeType,
     types.FunctionType,
+    functools._lru_cache_wrapper,
     types.BuiltinFunctionType,
     types.MethodWrapperType,
     types.WrapperDescriptorType,

@@ -436,10 +436,23 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
             return constant_key(capture, item) in container.items
         case RangeValue():
             return plain(capture, item) in plain(capture, container)
+        case Constant(dict() as known):
+            key = constant_key(capture, item)
+            return key in library_keys(capture, known, key)
         case Constant():
             return bool(evaluate_pure(capture, lambda c, i: i in c, container, item).value)
         case _:
             raise Decline(f"`in` {describe(container)}")
+
+
+def library_keys(capture: Capture, known: dict[Any, Any], key: Any) -> dict[Any, Any]:
+    """A dict that a library's module holds, guarded to have under `key` what it has now."""
+    name, text = capture.name_constant(known), repr(key) if type(key) in (str, int, bool) else capture.name_constant(key)
+    if key in known:
+        capture.guard(f"{name}[{text}] is {capture.name_constant(known[key])}")
+    else:
+        capture.guard(f"{text} not in {name}")
+    return known
 
 
 def constant_key(capture: Capture, key: Any) -> Any:
@@ -481,7 +494,10 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
             return evaluate(lambda: flags[plain(capture, key)])
         case RangeValue():
             return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
-        case Constant() if isinstance(container.value, (dict, list)):  # of a library: assumed constant
+        case Constant(dict() as known):
+            name = constant_key(capture, key)
+            return evaluate(lambda: library_keys(capture, known, name)[name])
+        case Constant() if isinstance(container.value, list):  # of a library: assumed constant
             return evaluate(lambda: container.value[plain(capture, key)])
         case Constant():
             return evaluate_pure(capture, operator.getitem, container, key)

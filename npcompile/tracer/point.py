@@ -43,7 +43,7 @@ _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
-assert control and instructions and library and python_builtins and tensors and transformed  # they register what is captured, and how
+assert control and instructions and library and python_builtins and tensors and transformed  # they register what is captured
 
 
 @dataclass(frozen=True, slots=True)
