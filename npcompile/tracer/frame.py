@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Break, Capture, Restart
+from npcompile.tracer.declined import why_declined
 from npcompile.tracer.decode import Instruction, Program
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState, GradMode
 
@@ -171,7 +172,8 @@ class Frame:
                     raise Decline("the program is too long for one graph")
                 handler = HANDLERS.get(instruction.opname)
                 if handler is None:
-                    raise Decline(f"{instruction.opname} is not captured")
+                    why = why_declined(instruction.opname)
+                    raise Decline(why.reason if why else f"the instruction {instruction.opname}")
                 result = handler(self, instruction)
             except Decline as decline:
                 self.stack = saved

@@ -31,7 +31,7 @@ from npcompile.tracer.capture import Break, Capture, Decisions, Restart
 from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import Emitter, parameter_name
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
-from npcompile.tracer.instructions import PLAIN_ITERATORS
+from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.tracebacks import hide_frames

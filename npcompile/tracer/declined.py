@@ -1,0 +1,46 @@
+"""Instructions without a handler, and why. Those of functions end the graph: CPython runs them, in the user's own code."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Declined(NamedTuple):
+    reason: str
+    where: str  # function, generator (coroutines too), namespace (modules and bodies of classes), or interpreter
+
+
+WHY: Final = {
+    Declined("an exception is handled", "function"): (
+        *("PUSH_EXC_INFO", "POP_EXCEPT", "CHECK_EXC_MATCH", "CHECK_EG_MATCH", "WITH_EXCEPT_START", "RERAISE"),
+        *("PREP_RERAISE_STAR", "CALL_INTRINSIC_2"),
+    ),
+    Declined("an exception is raised", "function"): ("RAISE_VARARGS",),
+    Declined("a class is made", "function"): ("LOAD_BUILD_CLASS",),
+    Declined("a global variable is set", "function"): ("STORE_GLOBAL", "DELETE_GLOBAL"),
+    Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),
+    Declined("an attribute is deleted", "function"): ("DELETE_ATTR",),
+    Declined("super()", "function"): ("LOAD_SUPER_ATTR",),
+    Declined("a set is made", "function"): ("BUILD_SET", "SET_ADD", "SET_UPDATE"),
+    Declined("a pattern is matched", "function"): (*("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"),),
+    Declined("generators and coroutines run as they are", "generator"): (
+        *("SEND", "END_SEND", "CLEANUP_THROW", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT"),
+        *("END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"),
+    ),
+    Declined("variables looked up by name: not in functions", "namespace"): (
+        *("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_LOCALS", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"),
+        *("LOAD_FROM_DICT_OR_GLOBALS", "SETUP_ANNOTATIONS", "IMPORT_STAR", "PRINT_EXPR"),
+    ),
+    Declined("not in code: the interpreter's own", "interpreter"): (
+        *("RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR", "INSTRUMENTED_*"),
+        # Steps of the compiler, before it knows where jumps go and which variables are cells.
+        *("JUMP", "POP_BLOCK", "SETUP_CLEANUP", "SETUP_FINALLY", "SETUP_WITH", "STORE_FAST_MAYBE_NULL", "LOAD_SUPER_METHOD"),
+        *("LOAD_ZERO_SUPER_ATTR", "LOAD_ZERO_SUPER_METHOD"),
+    ),
+}
+DECLINED: Final = {name: declined for declined, names in WHY.items() for name in names}
+
+
+def why_declined(opname: str) -> Declined | None:
+    """Why an instruction has no handler; None for one that nobody has looked at."""
+    return DECLINED.get("INSTRUMENTED_*" if opname.startswith("INSTRUMENTED_") else opname)

@@ -1,0 +1,145 @@
+"""Containers and strings: built, filled, and taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer import calls, operators
+from npcompile.tracer.decode import Instruction
+from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.values import (
+    Constant,
+    Lazy,
+    Mapping,
+    Sequence,
+    SliceValue,
+)
+
+
+@handles("BUILD_TUPLE", "BUILD_LIST")
+def build_sequence(frame: Frame, i: Instruction) -> None:
+    frame.push(Sequence(tuple if i.opname == "BUILD_TUPLE" else list, frame.pop_many(i.arg)))
+
+
+@handles("BUILD_MAP")
+def build_map(frame: Frame, i: Instruction) -> None:
+    flat = frame.pop_many(2 * i.arg)
+    frame.push(Mapping({operators.constant_key(frame.capture, k): v for k, v in zip(flat[::2], flat[1::2])}))
+
+
+@handles("BUILD_CONST_KEY_MAP")
+def build_const_key_map(frame: Frame, i: Instruction) -> None:
+    keys = [operators.constant_key(frame.capture, k) for k in frame.pop().items]
+    frame.push(Mapping(dict(zip(keys, frame.pop_many(i.arg)))))
+
+
+@handles("BUILD_SLICE")
+def build_slice(frame: Frame, i: Instruction) -> None:
+    parts = frame.pop_many(i.arg)
+    frame.push(SliceValue(*parts, *[Constant(None)] * (3 - i.arg)))
+
+
+def under_construction(frame: Frame, position: int) -> Any:
+    """The list or dict that is being built, `position` deep in the stack."""
+    container = frame.capture.realize(frame.stack[-position])
+    if not isinstance(container, (Sequence, Mapping)) or container.source is not None:
+        raise Decline("a container that was begun before the graph")
+    return container
+
+
+@handles("LIST_APPEND")
+def list_append(frame: Frame, i: Instruction) -> None:
+    value = frame.pop_raw()
+    under_construction(frame, i.arg).items.append(value)
+
+
+@handles("LIST_EXTEND")
+def list_extend(frame: Frame, i: Instruction) -> None:
+    items = operators.iterate(frame.capture, frame.pop())
+    under_construction(frame, i.arg).items.extend(items)
+
+
+@handles("MAP_ADD")
+def map_add(frame: Frame, i: Instruction) -> None:
+    value, key = frame.pop_raw(), frame.pop()
+    under_construction(frame, i.arg).items[operators.constant_key(frame.capture, key)] = value
+
+
+@handles("DICT_UPDATE", "DICT_MERGE")
+def dict_update(frame: Frame, i: Instruction) -> None:
+    source = frame.pop()
+    if not isinstance(source, Mapping):
+        raise Decline("** of an object that is not a plain dict")
+    target = under_construction(frame, i.arg)
+    if i.opname == "DICT_MERGE" and target.items.keys() & source.items.keys():
+        raise Decline("multiple values for a keyword argument")
+    target.items.update(source.items)
+
+
+@handles("UNPACK_SEQUENCE")
+def unpack_sequence(frame: Frame, i: Instruction) -> None:
+    items = operators.iterate(frame.capture, frame.pop(), at_most=i.arg + 1)
+    if len(items) != i.arg:
+        raise Decline("wrong number of values to unpack")
+    frame.stack += reversed(items)
+
+
+@handles("UNPACK_EX")
+def unpack_ex(frame: Frame, i: Instruction) -> None:
+    before, after = i.arg & 0xFF, i.arg >> 8
+    items = operators.iterate(frame.capture, frame.pop())
+    if len(items) < before + after:
+        raise Decline("not enough values to unpack")
+    middle = Sequence(list, items[before : len(items) - after])
+    frame.stack += reversed([*items[:before], middle, *items[len(items) - after :]])
+
+
+CONVERSIONS: dict[int, Callable[[Any], str]] = {1: str, 2: repr, 3: ascii}
+
+
+def formatted(frame: Frame) -> Any:
+    """The constant to make a string of. What comes from outside is not fixed for that: its text is made natively."""
+    value = frame.pop_raw()
+    if isinstance(value, (Lazy, Dim, Number)):
+        raise Decline("the text of a value that is not constant")
+    return calls.plain(frame.capture, value)
+
+
+@handles("FORMAT_VALUE")
+def format_value(frame: Frame, i: Instruction) -> None:
+    spec = calls.plain(frame.capture, frame.pop()) if i.arg & 4 else ""
+    value = formatted(frame)
+    convert = CONVERSIONS.get(i.arg & 3)
+    frame.push(calls.evaluate(lambda: format(convert(value) if convert else value, spec)))
+
+
+@handles("CONVERT_VALUE")
+def convert_value(frame: Frame, i: Instruction) -> None:
+    value = formatted(frame)
+    frame.push(calls.evaluate(lambda: CONVERSIONS[i.arg](value)))
+
+
+@handles("FORMAT_SIMPLE")
+def format_simple(frame: Frame, i: Instruction) -> None:
+    value = formatted(frame)
+    frame.push(calls.evaluate(lambda: format(value, "")))
+
+
+@handles("FORMAT_WITH_SPEC")
+def format_with_spec(frame: Frame, i: Instruction) -> None:
+    spec = calls.plain(frame.capture, frame.pop())
+    value = formatted(frame)
+    frame.push(calls.evaluate(lambda: format(value, spec)))
+
+
+@handles("BUILD_STRING")
+def build_string(frame: Frame, i: Instruction) -> None:
+    parts = frame.pop_many(i.arg)
+    if any(isinstance(p, Lazy) for p in parts):
+        raise Decline("a string made of parts that are not constant")
+    parts = [calls.plain(frame.capture, p) for p in parts]
+    frame.push(Constant("".join(parts)))

@@ -1,0 +1,163 @@
+"""Jumps, branches, loops, and generator expressions, which are run where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer import loops, operators, unlikely
+from npcompile.tracer.capture import Break
+from npcompile.tracer.decode import Instruction
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, handles
+from npcompile.tracer.values import (
+    Constant,
+    Iterator,
+    Opaque,
+    Truth,
+)
+
+# --- jumps and loops
+
+
+@handles("JUMP_FORWARD", "JUMP_NO_INTERRUPT")
+def jump_forward(frame: Frame, i: Instruction) -> int:
+    return i.target
+
+
+@handles("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump_backward(frame: Frame, i: Instruction) -> int | Outcome:
+    return frame.jump_back(i.target) if is_loop_jump(frame, i) else i.target
+
+
+def is_loop_jump(frame: Frame, i: Instruction) -> bool:
+    """Exception handlers also jump backwards, to where they go on."""
+    return i.opname == "JUMP_BACKWARD"
+
+
+def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> int | Outcome | None:
+    """Jump when the top value's truth is `jump_if`; `keep` leaves it on the stack when jumping."""
+    value = frame.pop()
+    decision = operators.truth(frame.capture, value)
+    if isinstance(decision, Truth):
+        if any(not (isinstance(n, int) and n == 1) for n in decision.array.shape):
+            raise Decline("the truth of an array with more than one element")
+        if not keep and (assumed := unlikely.go_on(frame, i, decision, jump_if)) is not None:
+            return assumed
+        stack = frame.stack.copy()
+        jumped = (frame.follow(i.target), [*stack, value] if keep else stack)
+        fell = (frame.follow(i.index + 1), stack)
+        reason = frame.why(i.index, Decline("a branch on array data", "np.where computes both arms in one graph."))
+        assert isinstance(reason, Break)
+        return Branch(decision, jumped, fell, reason) if jump_if else Branch(decision, fell, jumped, reason)
+    if bool(decision.value) != jump_if:
+        return None
+    if keep:
+        frame.push(value)
+    return take(frame, i)
+
+
+def take(frame: Frame, i: Instruction) -> int | Outcome:
+    return frame.jump_back(i.target) if "BACKWARD" in i.opname else i.target
+
+
+@handles("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+def pop_jump_if_true(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return branch(frame, i, True)
+
+
+@handles("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+def pop_jump_if_false(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return branch(frame, i, False)
+
+
+@handles("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return branch(frame, i, True, keep=True)
+
+
+@handles("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return branch(frame, i, False, keep=True)
+
+
+@handles("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+def pop_jump_if_none(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return take(frame, i) if operators.is_same_object(frame.pop(), Constant(None)) else None
+
+
+@handles("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+def pop_jump_if_not_none(frame: Frame, i: Instruction) -> int | Outcome | None:
+    return None if operators.is_same_object(frame.pop(), Constant(None)) else take(frame, i)
+
+
+@handles("GET_ITER")
+def get_iter(frame: Frame, i: Instruction) -> None:
+    frame.push(operators.iterator_of(frame.capture, frame.pop()))
+
+
+# Iterators whose __next__ is C code without user code in it: the generated program may call it.
+PLAIN_ITERATORS: tuple[type, ...] = (type(iter(range(0))), type(iter(())), type(iter([])), type(iter({})))
+
+
+@handles("FOR_ITER")
+def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
+    iterator = frame.capture.realize(frame.stack[-1])
+    rolled = frame.capture.decisions.rolled_loops
+    if isinstance(iterator, Iterator):
+        if frame.parent is None and i.index in rolled:
+            return Jump(i.index)
+        is_long = (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS
+        if (is_long or iterator.position == 1) and loops.has_gradients(frame) and loops.can_be_node(iterator):
+            if iterator.position == 0:
+                frame.push(operators.next_item(frame.capture, iterator))
+                return None
+            if is_long or operators.length_changes(iterator):
+                try:
+                    loops.capture_loop(frame, i.index, iterator)
+                    return frame.program.after_loop(i.index)
+                except Decline:
+                    if frame.parent is not None:
+                        raise
+        if is_long or operators.length_changes(iterator):
+            frame.roll(i.index)
+        item = operators.next_item(frame.capture, iterator)
+        if item is None:
+            if iterator.kind != "range":
+                frame.visits.pop(i.index, None)  # a loop over a container may stand in another
+            frame.pop_raw()
+            return frame.program.after_loop(i.index)
+        frame.push(item)
+        return None
+    if isinstance(iterator, Opaque) and type(iterator.example) in PLAIN_ITERATORS and frame.parent is None:
+        return NextItem(i.index, iterator)
+    raise Decline(f"a loop over {type_name(iterator)}")
+
+
+UNROLLED_ITERATIONS = 16
+
+
+def type_name(value: Any) -> str:
+    match value:
+        case Opaque():
+            return f"an object of type {type(value.example).__qualname__}"
+        case Array() | Dim() | Number():
+            return type(value).__name__
+        case _:
+            return f"a {type(value).__name__}"
+
+
+# --- generator expressions: all items are computed where the expression stands
+
+
+@handles("RETURN_GENERATOR")
+def return_generator(frame: Frame, i: Instruction) -> None:
+    frame.push(Constant(None))
+
+
+@handles("YIELD_VALUE")
+def yield_value(frame: Frame, i: Instruction) -> None:
+    frame.yielded.append(frame.pop_raw())
+    frame.push(Constant(None))

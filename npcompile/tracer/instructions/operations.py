@@ -1,0 +1,137 @@
+"""Operators, subscripts and attributes."""
+
+from __future__ import annotations
+
+import dis
+
+from npcompile.tracer import attributes, calls, operators
+from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.decode import Instruction
+from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.values import (
+    NULL,
+    Constant,
+    SliceValue,
+    Truth,
+)
+
+# --- operators
+
+
+@handles("BINARY_OP")
+def binary_op(frame: Frame, i: Instruction) -> None:
+    right, left = frame.pop(), frame.pop()
+    symbol = i.argrepr
+    if symbol.endswith("="):
+        frame.push(operators.inplace(frame.capture, symbol, left, right))
+    else:
+        frame.push(operators.binary(frame.capture, symbol, left, right))
+
+
+@handles("COMPARE_OP")
+def compare_op(frame: Frame, i: Instruction) -> None:
+    right, left = frame.pop(), frame.pop()
+    symbol = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
+    result = operators.compare(frame.capture, symbol, left, right)
+    frame.push(operators.truth(frame.capture, result) if i.argrepr.startswith("bool(") else result)
+
+
+@handles("IS_OP")
+def is_op(frame: Frame, i: Instruction) -> None:
+    right, left = frame.pop(), frame.pop()
+    frame.push(Constant(operators.is_same_object(left, right) != bool(i.arg)))
+
+
+@handles("CONTAINS_OP")
+def contains_op(frame: Frame, i: Instruction) -> None:
+    container, item = frame.pop(), frame.pop()
+    frame.push(Constant(operators.contains(frame.capture, container, item) != bool(i.arg)))
+
+
+@handles("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT")
+def unary(frame: Frame, i: Instruction) -> None:
+    symbol = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}[i.opname]
+    frame.push(operators.unary(frame.capture, symbol, frame.pop()))
+
+
+@handles("UNARY_NOT")
+def unary_not(frame: Frame, i: Instruction) -> None:
+    match operators.truth(frame.capture, frame.pop()):
+        case Truth(array, negated):
+            frame.push(Truth(array, not negated))
+        case Constant(value):
+            frame.push(Constant(not value))
+
+
+@handles("TO_BOOL")
+def to_bool(frame: Frame, i: Instruction) -> None:
+    frame.push(operators.truth(frame.capture, frame.pop()))
+
+
+@handles("BINARY_SUBSCR")
+def binary_subscr(frame: Frame, i: Instruction) -> None:
+    key, container = frame.pop(), frame.pop()
+    frame.push(operators.getitem(frame.capture, container, key))
+
+
+@handles("STORE_SUBSCR")
+def store_subscr(frame: Frame, i: Instruction) -> None:
+    key, container, value = frame.pop(), frame.pop(), frame.pop_raw()
+    operators.setitem(frame.capture, container, key, value)
+
+
+@handles("DELETE_SUBSCR")
+def delete_subscr(frame: Frame, i: Instruction) -> None:
+    key, container = frame.pop(), frame.pop()
+    operators.delitem(frame.capture, container, key)
+
+
+@handles("BINARY_SLICE")
+def binary_slice(frame: Frame, i: Instruction) -> None:
+    stop, start, container = frame.pop(), frame.pop(), frame.pop()
+    frame.push(operators.getitem(frame.capture, container, SliceValue(start, stop, Constant(None))))
+
+
+@handles("STORE_SLICE")
+def store_slice(frame: Frame, i: Instruction) -> None:
+    stop, start, container, value = frame.pop(), frame.pop(), frame.pop(), frame.pop_raw()
+    operators.setitem(frame.capture, container, SliceValue(start, stop, Constant(None)), value)
+
+
+# --- attributes
+
+
+@handles("LOAD_ATTR")
+def load_attr(frame: Frame, i: Instruction) -> None:
+    owner = frame.pop()
+    value = attributes.load(frame, owner, str(i.argval))
+    if NULL_IN_LOAD_ATTR and i.arg & 1:
+        frame.stack += [value, NULL] if NULL_AFTER_CALLABLE else [NULL, value]
+    else:
+        frame.push(value)
+
+
+@handles("LOAD_METHOD")
+def load_method(frame: Frame, i: Instruction) -> None:
+    owner = frame.pop()
+    frame.stack += [NULL, attributes.load(frame, owner, str(i.argval))]
+
+
+@handles("STORE_ATTR")
+def store_attr(frame: Frame, i: Instruction) -> None:
+    owner, value = frame.pop(), frame.pop()
+    attributes.store(frame, owner, str(i.argval), value)
+
+
+@handles("IMPORT_NAME")
+def import_name(frame: Frame, i: Instruction) -> None:
+    names, level = frame.pop(), frame.pop()
+    frame.push(calls.import_module(frame, str(i.argval), names, level))
+
+
+@handles("IMPORT_FROM")
+def import_from(frame: Frame, i: Instruction) -> None:
+    frame.push(attributes.load(frame, frame.capture.realize(frame.stack[-1]), str(i.argval)))
+
+
+NULL_IN_LOAD_ATTR = dis.opmap.get("LOAD_METHOD", 256) > 255  # a difference between CPython versions

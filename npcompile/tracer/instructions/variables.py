@@ -1,0 +1,157 @@
+"""The stack, constants, and variables of every kind."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.decode import Instruction
+from npcompile.tracer.frame import Frame, Return, handles
+from npcompile.tracer.values import (
+    NULL,
+    UNASSIGNED,
+    Cell,
+    Constant,
+    Lazy,
+    Sequence,
+)
+
+# --- stack and constants
+
+
+@handles("RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "EXTENDED_ARG")
+def nothing(frame: Frame, i: Instruction) -> None:
+    pass
+
+
+@handles("POP_TOP", "END_FOR")
+def pop_top(frame: Frame, i: Instruction) -> None:
+    frame.pop_raw()
+
+
+@handles("PUSH_NULL")
+def push_null(frame: Frame, i: Instruction) -> None:
+    frame.push(NULL)
+
+
+@handles("LOAD_CONST")
+def load_const(frame: Frame, i: Instruction) -> None:
+    frame.push(constant(i.argval))
+
+
+def constant(value: Any) -> Any:
+    return Sequence(tuple, [constant(v) for v in value]) if type(value) is tuple else Constant(value)
+
+
+@handles("RETURN_CONST")
+def return_const(frame: Frame, i: Instruction) -> Return:
+    return Return(constant(i.argval))
+
+
+@handles("RETURN_VALUE")
+def return_value(frame: Frame, i: Instruction) -> Return:
+    return Return(frame.pop_raw())
+
+
+@handles("COPY")
+def copy(frame: Frame, i: Instruction) -> None:
+    frame.push(frame.stack[-i.arg])
+
+
+@handles("SWAP")
+def swap(frame: Frame, i: Instruction) -> None:
+    frame.stack[-1], frame.stack[-i.arg] = frame.stack[-i.arg], frame.stack[-1]
+
+
+# --- variables
+
+
+@handles("LOAD_FAST", "LOAD_FAST_CHECK")
+def load_fast(frame: Frame, i: Instruction) -> None:
+    name = i.argval
+    assert isinstance(name, str)
+    frame.push(frame.cells[name] if name in frame.cells else frame.load(name))  # 3.13 loads cells for closures this way
+
+
+@handles("LOAD_FAST_LOAD_FAST")
+def load_fast_load_fast(frame: Frame, i: Instruction) -> None:
+    first, second = i.argval  # type: ignore[misc]
+    frame.push(frame.load(first))
+    frame.push(frame.load(second))
+
+
+@handles("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(frame: Frame, i: Instruction) -> None:
+    frame.push(frame.locals.pop(i.argval, UNASSIGNED))
+
+
+@handles("STORE_FAST")
+def store_fast(frame: Frame, i: Instruction) -> None:
+    frame.locals[i.argval] = frame.pop_raw()  # type: ignore[index]
+
+
+@handles("STORE_FAST_STORE_FAST")
+def store_fast_store_fast(frame: Frame, i: Instruction) -> None:
+    first, second = i.argval  # type: ignore[misc]
+    frame.locals[first] = frame.pop_raw()
+    frame.locals[second] = frame.pop_raw()
+
+
+@handles("STORE_FAST_LOAD_FAST")
+def store_fast_load_fast(frame: Frame, i: Instruction) -> None:
+    stored, loaded = i.argval  # type: ignore[misc]
+    frame.locals[stored] = frame.pop_raw()
+    frame.push(frame.load(loaded))
+
+
+@handles("DELETE_FAST")
+def delete_fast(frame: Frame, i: Instruction) -> None:
+    frame.load(i.argval)  # type: ignore[arg-type]
+    del frame.locals[i.argval]  # type: ignore[arg-type]
+
+
+@handles("MAKE_CELL")
+def make_cell(frame: Frame, i: Instruction) -> None:
+    name = i.argval
+    frame.cells[name] = Cell(frame.locals.pop(name, None))  # type: ignore[index,call-overload]
+
+
+@handles("LOAD_CLOSURE")
+def load_closure(frame: Frame, i: Instruction) -> None:
+    frame.push(frame.cells[i.argval])  # type: ignore[index]
+
+
+@handles("LOAD_DEREF")
+def load_deref(frame: Frame, i: Instruction) -> None:
+    cell = frame.cells[i.argval]  # type: ignore[index]
+    if cell.content is None:
+        raise Decline(f"free variable {i.argval!r} has no value")
+    frame.push(cell.content)
+
+
+@handles("STORE_DEREF")
+def store_deref(frame: Frame, i: Instruction) -> None:
+    cell = frame.cells[i.argval]  # type: ignore[index]
+    cell.content, cell.is_written = frame.pop_raw(), True
+
+
+@handles("LOAD_GLOBAL")
+def load_global(frame: Frame, i: Instruction) -> None:
+    null = [NULL] if i.arg & 1 else []
+    value = [global_value(frame, str(i.argval))]
+    frame.stack += value + null if NULL_AFTER_CALLABLE else null + value
+
+
+def global_value(frame: Frame, name: str) -> Any:
+    source = frame.globals_source
+    if name in frame.globals:
+        value = frame.globals[name]
+        return Constant(value) if source is None else Lazy(f"{source}[{name!r}]", value)
+    if not hasattr(builtins, name):
+        raise Decline(f"name {name!r} is not defined")
+    if source is not None:
+        frame.capture.guard(f"{name!r} not in {source}")
+        frame.capture.guard_name(vars(builtins), name)
+    return Constant(getattr(builtins, name))

@@ -1,0 +1,65 @@
+"""Every instruction of the running Python has a handler, or a reason why it has none."""
+
+from __future__ import annotations
+
+import asyncio.base_events
+import contextlib
+import dataclasses
+import dis
+import enum
+import inspect
+import tarfile
+import types
+import typing
+import unittest.mock
+from collections.abc import Iterator
+
+import numpy as np
+
+from npcompile.tracer import instructions
+from npcompile.tracer.declined import DECLINED, why_declined
+from npcompile.tracer.frame import HANDLERS
+from tests.tracer import sample_functions
+
+assert instructions  # registers the handlers
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+MODULES = (
+    *(asyncio.base_events, contextlib, dataclasses, enum, inspect, tarfile, types, typing, unittest.mock, np.lib._npyio_impl),
+    sample_functions,
+)
+
+
+def test_every_instruction_is_handled_or_declines():
+    handled = {name for name in dis.opmap if name in HANDLERS}
+    declined = {name for name in dis.opmap if why_declined(name) is not None}
+    assert handled | declined == set(dis.opmap)
+    assert not handled & declined
+
+
+def code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from code_objects(constant)
+
+
+def places() -> dict[str, set[str]]:
+    """Where each instruction is met: in functions, generators, or namespaces."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        for code in code_objects(compile(inspect.getsource(module), str(module.__file__), "exec")):
+            is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<generic")
+            where = "generator" if code.co_flags & GENERATORS else "function" if is_function else "namespace"
+            for instruction in dis.get_instructions(code):
+                found.setdefault(instruction.opname, set()).add(where)
+    return found
+
+
+def test_declined_instructions_are_where_their_reason_says():
+    found = places()
+    assert len(found) > 80
+    for name, declined in DECLINED.items():
+        if declined.where == "interpreter":
+            assert name not in found
+        elif declined.where != "function":
+            assert "function" not in found.get(name, ())
