@@ -102,12 +102,12 @@ def load_from_record(frame: Frame, owner: Record, name: str) -> Any:
         return owner.items[name]
     on_class = inspect.getattr_static(owner.kind, name, None)
     if isinstance(on_class, types.FunctionType):
+        frame.capture.guard_class(owner.kind, name)
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, property) and on_class.fget is not None:
         frame.capture.guard_class(owner.kind, name)
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     raise Decline(f"attribute {name!r} of an object of type {owner.kind.__qualname__}")
-        frame.capture.guard_class(owner.kind, name)
 
 
 def has_plain_setattr(kind: Any) -> bool:
@@ -120,12 +120,12 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
         return owner.items[fields.index(name)]
     on_class = vars(owner.kind).get(name)
     if isinstance(on_class, types.FunctionType):
+        frame.capture.guard_class(owner.kind, name)
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, property) and on_class.fget is not None:
         frame.capture.guard_class(owner.kind, name)
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     raise Decline(f"attribute {name!r} of a named tuple")
-        frame.capture.guard_class(owner.kind, name)
 
 
 def load_from_number(owner: Any, name: str) -> Any:
@@ -147,11 +147,11 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
             raise Decline(f"module {value.__name__!r} has no attribute {name!r}")
         if owner.source is None:  # read by library code
             return library_constant(found)
-        return Lazy(f"{owner.source}.{name}", found)
-    if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
         if is_library(value.__name__):
             frame.capture.guard_name(vars(value), name)
             return Constant(found, f"{owner.source}.{name}") if isinstance(found, types.ModuleType) else library_constant(found)
+        return Lazy(f"{owner.source}.{name}", found)
+    if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
         return Constant(getattr(value, name))
     if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)
@@ -184,9 +184,9 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     if isinstance(on_class, property):
         if on_class.fget is None:
             raise Decline(f"property {name!r} cannot be read")
+        frame.capture.guard_class(cls, name)
         return calls.call(frame, Constant(on_class.fget), [owner], {})
     if isinstance(on_class, types.MemberDescriptorType):
-        frame.capture.guard_class(cls, name)
         value = getattr(x, name, _missing)
         if value is _missing:
             raise Decline(f"attribute {name!r} has no value")
@@ -202,9 +202,9 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
         frame.capture.guard_class(cls, name)
         return Method(owner, Constant(on_class), name)
     if isinstance(on_class, staticmethod):
+        frame.capture.guard_class(cls, name)
         return Constant(on_class.__func__)
     if on_class is _missing or hasattr(type(on_class), "__get__"):
-        frame.capture.guard_class(cls, name)
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
     return Lazy(source, on_class)
 

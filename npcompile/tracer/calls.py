@@ -291,6 +291,11 @@ def inline(
         k: lift(d) if is_constant and is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
         for k, d in (function.__kwdefaults__ or {}).items()
     }
+    variables = bind_arguments(code, defaults, named, positional, keywords)
+    if not is_library_code(function.__globals__):
+        if is_constant:  # the code of other functions is guarded where they are met
+            capture.guard_code(source, function)
+        guard_defaults(capture, source, function, defaults, named, [*variables.values()])
     cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
     return run_inlined(frame, code, function.__globals__, globals_source, variables, cells)
 
@@ -309,11 +314,6 @@ def guard_defaults(
     for text, value, default in texts:
         if not isinstance(value, Lazy):
             capture.guard(f"{text} is {capture.name_constant(default)}")
-    variables = bind_arguments(code, defaults, named, positional, keywords)
-    if not is_library_code(function.__globals__):
-        if is_constant:  # the code of other functions is guarded where they are met
-            capture.guard_code(source, function)
-        guard_defaults(capture, source, function, defaults, named, [*variables.values()])
 
 
 def is_atomic(value: Any) -> bool:

@@ -170,7 +170,6 @@ class Capture:
     def guard(self, text: str) -> None:
         self.builder.env.assume(text)
 
-    # --- outside objects
     def guard_name(self, namespace: dict[str, Any], name: str) -> None:
         """A module's attribute, or a builtin, is what it is now. One that a module makes when asked is assumed so."""
         if name in namespace:
@@ -187,6 +186,7 @@ class Capture:
     def guard_code(self, source: str, function: types.FunctionType) -> None:
         self.guard(f"{source}.__code__ is {self.name_constant(function.__code__)}")
 
+    # --- outside objects
 
     def realize(self, value: Any) -> Any:
         """What a Lazy value is, guarded by what this call shows of it."""
@@ -238,9 +238,9 @@ class Capture:
             return OutsideSequence(kind, source, lambda: self._items(source, x))
         if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
             self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
-            return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
             if x:  # True equals 1, and np.str_("a") equals "a"
                 self.guard(f"[*map(type, {source})] == [{', '.join(self.name_constant(type(k)) for k in x)}]")
+            return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
         if kind is slice:
             self.guard(f"type({source}) is slice")
             return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))
@@ -494,7 +494,3 @@ class Capture:
         written = [t.array.storage.node for t, _ in self.tensors.values() if t.array.storage.is_written]
         if not depending(topological(written), self.uses_of_leaves()).isdisjoint(written):
             raise Decline("what requires grad is written into a Tensor from outside", "Make a new Tensor.")
-
-
-def is_supported(dtype: np.dtype) -> bool:
-    return dtype.kind in SUPPORTED_KINDS and dtype.isnative and dtype.char != "G"
