@@ -494,3 +494,7 @@ class Capture:
         written = [t.array.storage.node for t, _ in self.tensors.values() if t.array.storage.is_written]
         if not depending(topological(written), self.uses_of_leaves()).isdisjoint(written):
             raise Decline("what requires grad is written into a Tensor from outside", "Make a new Tensor.")
+
+
+def is_supported(dtype: np.dtype) -> bool:
+    return dtype.kind in SUPPORTED_KINDS and dtype.isnative and dtype.char != "G"
