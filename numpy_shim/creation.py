@@ -205,8 +205,12 @@ def copy(builder: Builder, a: Any, order: Any = "K", subok: Any = False) -> Arra
     return converted(builder, a, None, order_of(order, default="K"), True)
 
 
+COPY_MODES = {np._CopyMode.ALWAYS: True, np._CopyMode.IF_NEEDED: None, np._CopyMode.NEVER: False}
+
+
 def converted(builder: Builder, value: Any, dtype: Any, order: str, copy: Any, ndmin: Size = 0) -> Array:
     """np.array(value, dtype, copy=copy, order=order, ndmin=ndmin)."""
+    copy = COPY_MODES.get(copy, copy) if isinstance(copy, np._CopyMode) else copy
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(value, Array) and value.meta.boxed:
         x = value

@@ -63,6 +63,18 @@ def isscalar(builder: Builder, element: Any) -> bool:
     return isinstance(element, (Dim, Number)) or bool(np.isscalar(element))
 
 
+@implements(np.iterable)
+def iterable(builder: Builder, y: Any) -> bool:
+    """Arrays of at least one dimension are."""
+    if isinstance(y, Array):
+        return y.ndim > 0
+    if type(y) in (list, tuple, dict, str, bytes, range):
+        return True
+    if isinstance(y, (Dim, Number, int, float, complex, np.generic, type(None))):
+        return False
+    raise Decline(f"np.iterable of a {type(y).__name__}")
+
+
 # --- np.broadcast
 
 

@@ -481,7 +481,7 @@ def call_library_dict(capture: Any, owner: dict[Any, Any], name: str, positional
             if key in operators.library_keys(capture, owner, key):
                 return lift(owner[key])
             return default[0] if default else Constant(None)
-        case ("keys" | "values" | "items"), []:
+        case (("keys" | "values" | "items"), []):
             return lift(list(getattr(owner, name)()))
     raise Decline(f"{name} of a dict of a library")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +16,7 @@ from npcompile.numpy_shim import indexing
 from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Call, Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -45,7 +48,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.
 PURE_TYPES = (
     int, float, complex, bool, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis), type,
-    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), ShimObject,
+    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), ShimObject, inspect.Signature, inspect.Parameter,
 )  # fmt: skip
 
 
@@ -389,6 +392,20 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             raise Decline(f"the truth of {describe(value)}")
 
 
+def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
+    """The questions joined by logical_or or logical_and: one to a single bool."""
+    nodes = []
+    for question in questions:
+        array = question.array
+        if any(not isinstance(n, int) or n != 1 for n in array.shape):
+            raise Decline("the truth of an array with more than one element")
+        node = array_operators.COMPARE["!="](capture.builder, array, 0).node if array.dtype.kind != "b" else array.node
+        node = capture.builder.apply("reshape", node, shape=()) if array.ndim else node
+        nodes.append(capture.builder.apply("logical_not", node) if question.negated else node)
+    joined = functools.reduce(lambda a, b: capture.builder.apply(op, a, b), nodes)
+    return Truth(fresh(capture.builder, joined, boxed=False))
+
+
 def is_same_object(left: Any, right: Any) -> bool:
     """`left is right`, where that can be known."""
     if left is right:
@@ -576,7 +593,7 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return Iterator("range", [value])
         case Mapping():
             return Iterator("sequence", [Sequence(tuple, [Constant(k) for k in value.items])])
-        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset)):
+        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Array():
             return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])

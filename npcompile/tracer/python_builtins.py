@@ -243,14 +243,17 @@ def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional:
 
 
 def ask_items(stops_at: bool, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    """any() stops at the first true item, all() at the first false one."""
+    """any() stops at the first true item, all() at the first false one. Of array data they are a question to it too."""
+    asked: list[Truth] = []
     for item in operators.iterate(frame.capture, positional[0]):
         answer = operators.truth(frame.capture, item)
-        if not isinstance(answer, Constant):
-            raise Decline("any() or all() over array data")
-        if bool(answer.value) == stops_at:
+        if isinstance(answer, Truth):
+            asked.append(answer)
+        elif bool(answer.value) == stops_at:
             return Constant(stops_at)
-    return Constant(not stops_at)
+    return (
+        operators.either(frame.capture, asked, "logical_or" if stops_at else "logical_and") if asked else Constant(not stops_at)
+    )
 
 
 BUILTINS[any] = functools.partial(ask_items, True)
@@ -420,6 +423,17 @@ def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords
     return Number(frame.capture.builder.env, expression, result)
 
 
+def ask_math(function: Callable[[Any], bool], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """math.isnan and its like. Sizes are finite numbers."""
+    match positional:
+        case [Dim()]:
+            return Constant(function(0))
+        case [Number() as x] if x.type is float:
+            return Constant(x.ask(f"{frame.capture.name_constant(function)}({x.text})", function(x.hint)))
+    return evaluate_call(frame, function, positional, keywords)
+
+
+BUILTINS |= {f: functools.partial(ask_math, f) for f in (math.isnan, math.isinf, math.isfinite)}
 BUILTINS |= {getattr(math, name): functools.partial(call_math, name) for name in MATH_DOMAINS}
 
 

@@ -19,10 +19,10 @@ LONGEST = 200  # instructions of an arm that are looked at
 def go_on(frame: Frame, i: Instruction, decision: Truth, jump_if: bool) -> int | None:
     """Where the other arm begins, if one arm of the conditional jump `i` is unlikely and gradients need one graph."""
     capture = frame.capture
-    if not capture.goes_through_gradients or capture.bodies or is_handled(frame):
+    if capture.bodies or is_handled(frame):
         return None
     program, following = frame.program, i.index + 1
-    if raises(program, following) or only_warns(program, following, i.target):
+    if raises(program, following) or capture.goes_through_gradients and only_warns(program, following, i.target):
         jumps = True
     elif raises(program, i.target):
         jumps = False
@@ -56,7 +56,7 @@ def raises(program: Program, start: int) -> bool:
     for i in program.instructions[start : start + LONGEST]:
         if i.opname in ("RAISE_VARARGS", "RERAISE"):
             return True
-        if i.target >= 0 or i.opname.startswith(("RETURN", "YIELD", "STORE")):
+        if i.target >= 0 or i.opname.startswith(("RETURN", "YIELD")) or i.opname.startswith("STORE") and i.opname != "STORE_FAST":
             return False
     return False
 

@@ -1,5 +1,6 @@
 """What the Python code of SciPy and the standard library asks of its own functions and dicts, answered while capturing."""
 
+import math
 import sys
 import types
 
@@ -37,3 +38,59 @@ def test_key_that_appears_in_the_dict_of_a_module():
         sys.modules.pop("npcompile_test_module", None)
         del distance.sys_modules
     assert not compiled_function(compiled).breaks
+
+
+@check(3, graphs=1, breaks=0)
+def test_what_math_asks_of_sizes_and_numbers(n, x):
+    return x + (1 if math.isnan(n) else 2) + (3 if math.isfinite(x.shape[0] * 2.5) else 4)
+
+
+@check(0.5, graphs=1, breaks=0, rounds=1)
+def test_what_math_asks_of_a_number(v, x):
+    return x * v if math.isfinite(v) and not math.isinf(v) else x
+
+
+@check(graphs=1, breaks=0)
+def test_any_and_all_of_array_data(x, y):
+    return any([np.isnan(x).any(), (y > 1).any()]), all([x.min() > 0, y.max() > 1]), any((False, x[0, 0] > 1)), all([x.min()])
+
+
+@check(graphs=1, breaks=0)
+def test_an_arm_that_only_raises(x):
+    """The program is one graph: it asks at its end."""
+
+    def root(v):
+        if np.any(v < 0):
+            message = "negative"
+            raise ValueError(message)
+        return np.sqrt(v)
+
+    return root(x) + root(x + 1)
+
+
+@check(lambda round: np.full(3, -1.0) if round else np.ones(3))
+def test_an_arm_that_raises_at_last(x):
+    y = x + 1
+    if np.any(x < 0):
+        raise ValueError("negative")
+    return y * 2
+
+
+@check(lambda round: np.zeros(3), lambda round: np.full(3, -1.0) if round else np.ones(3))
+def test_nothing_is_written_before_an_arm_that_raises(out, x):
+    out += 1
+    if np.any(x < 0):
+        out += 10
+        raise ValueError("negative")
+    out += x
+
+
+@check(graphs=1, breaks=0)
+def test_modes_of_copying(x):
+    return (
+        np.array(x, copy=np._CopyMode.IF_NEEDED),
+        np.array(x, copy=np._CopyMode.ALWAYS),
+        np.array(x, dtype=np.float32, copy=np._CopyMode.IF_NEEDED),
+        np.iterable(x),
+        np.iterable(3.0),
+    )
