@@ -195,3 +195,9 @@ def svd(builder: Builder, a: Any, full_matrices: Any = True, compute_uv: Any = T
         return stacked(builder, builder.apply("svdvals", node), 1, (x.meta, 2))
     node = builder.apply("svd", node, full_matrices=flag(full_matrices))
     return _linalg.SVDResult(*results(builder, node, x.meta, 2, 1, 2))
+
+
+@implements(*([_linalg._cond_svdvals] if hasattr(_linalg, "_cond_svdvals") else []))
+def cond_svdvals(builder: Builder, x: Any) -> Array:
+    """For np.linalg.cond. Where numbers are not finite it has NaN, and the op LinAlgError, after which NumPy itself runs."""
+    return svd(builder, x, compute_uv=False)

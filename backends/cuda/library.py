@@ -2,30 +2,27 @@
 
 A row of LINALG or CALLS computes an op with the functions of a library, CuPy's (the tests' is NumPy), or gives None: then
 NumPy runs on copies. So it does where only the data show that the answers differ: LinAlgError and what is not finite,
-elements that are equal where their order shows. Ops without a row run so always. Among them are those of eigenvectors and
-singular vectors: these are unique up to a factor of absolute value 1, and cuSOLVER's is not LAPACK's.
+elements that are equal where their order shows. Ops without a row run so always, and every dtype that Triton and CuPy have not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda.factorizations import LINALG, Call
 from npcompile.backends.cuda.programs.primitives import has_triton_type
 from npcompile.backends.cuda.runtime import blas
+from npcompile.backends.cuda.runtime.graphs import refuse_while_capturing
 from npcompile.backends.cuda.runtime.interface import Device
 from npcompile.backends.kernels.product import is_product
-from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import TupleMeta
-from npcompile.tensor_core.ops.linalg import eager_cofactor
 
 Array = Any
-Call = Callable[..., Any]  # (library, *arrays, **params) -> an array, a tuple of arrays, or None
 
 
 def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], params: dict[str, Any]) -> Any:
@@ -36,6 +33,8 @@ def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], 
     if not all(x.size for x in inputs):
         return None
     library = device.library
+    if node.op in LINALG:
+        refuse_while_capturing("whether a matrix has a factorization is asked")
     with device.linalg_errors() if node.op in LINALG else nullcontext():
         made = device.attempt(lambda: call(library, *inputs, **params))
     if made is None:
@@ -46,16 +45,14 @@ def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], 
     return dense if isinstance(node.meta, TupleMeta) else dense[0]
 
 
-def call_for(node: Node, readers: Sequence[Node] = ()) -> Call | None:
-    """The function for a node, by its op, its operands' dtypes, and who reads it, where there is one."""
+def call_for(node: Node) -> Call | None:
+    """The function for a node, by its op and its operands' dtypes, where there is one."""
     if any(isinstance(i.meta, TupleMeta) or not has_triton_type(i.dtype) for i in node.inputs):
         return None
     if not isinstance(node.meta, TupleMeta) and not has_triton_type(node.dtype):
         return None
     if is_product(node):
         return product
-    if node.op == "partition" and readers and all(places_read(node, r) for r in readers):
-        return lambda library, x, *, kth, axis: library.sort(x, axis=axis)
     return LINALG.get(node.op) or CALLS.get(node.op)
 
 
@@ -69,42 +66,6 @@ def finished(library: Any, made: Array, dtype: np.dtype, inputs: Sequence[Array]
 
 def product(library: Any, a: Array, b: Array, **_: Any) -> Array:
     return blas.matmul(library, a, b)
-
-
-# --- linear algebra
-
-
-def double(x: Array) -> Array:
-    """NumPy computes in 64 bits, and rounds the result."""
-    return x.astype("D" if x.dtype.kind == "c" else "d", copy=False)
-
-
-def checked(call: Call) -> Call:
-    """None where the matrix is singular, or not positive definite, or iterations do not converge, or numbers are not finite.
-
-    The operands are asked too: cuSOLVER inverts some matrices of NaN to finite ones.
-    """
-
-    def run(library: Any, *xs: Array, **params: Any) -> Any:
-        try:
-            made = call(library, *map(double, xs), **params)
-        except np.linalg.LinAlgError:
-            return None
-        parts = made if isinstance(made, tuple) else (made,)
-        is_finite = reduce(lambda a, b: a & b, (library.isfinite(x).all() for x in (*xs, *parts)))
-        return made if is_finite else None
-
-    return run
-
-
-def cholesky(library: Any, a: Array, *, upper: bool) -> Array:
-    """Only one triangle is read: the lower one, of the transpose where it is the upper one that counts."""
-    lower = library.linalg.cholesky(adjoint(a) if upper else a)
-    return adjoint(lower) if upper else lower
-
-
-def adjoint(a: Array) -> Array:
-    return a.swapaxes(-1, -2).conj()
 
 
 # --- transforms
@@ -134,20 +95,6 @@ def lexsort(library: Any, *keys: Array, axis: int) -> Array:
         by_key = library.argsort(library.take_along_axis(key, order, axis), axis=axis)
         order = library.take_along_axis(order, by_key, axis)
     return order
-
-
-def places_read(node: Node, reader: Node) -> bool:
-    """Does it read only those elements of a partition that are where sorting has them? As np.median and np.percentile do."""
-    axis, kth = node.params["axis"], node.params["kth"]
-    length = node.shape[axis]
-    found: Sequence[Size] = ()
-    if reader.op == "slice":
-        start, step, count = (reader.params[name][axis] for name in ("start", "step", "shape"))
-        found = [start + step * k for k in range(count)] if isinstance(count, int) and count <= len(kth) else ()
-    elif reader.op == "gather" and axis == 0 and len(reader.inputs) == 2 and reader.inputs[1].op == "constant":
-        index = int(reader.inputs[1].params["value"])
-        found = [index + length if index < 0 else index]
-    return bool(found) and all(any(same(p, k) for k in kth) for p in found)
 
 
 def searchsorted(library: Any, a: Array, v: Array, *sorter: Array, side: str, stack: int = 0) -> Array | None:
@@ -204,26 +151,14 @@ def interp(library: Any, xp: Array, x: Array, fp: Array, *, stack: int = 0) -> A
     return library.where(x == x, out, x).reshape(shape)
 
 
-LINALG: dict[str, Call] = {
-    "solve": checked(lambda library, a, b: library.linalg.solve(a, b)),
-    "inv": checked(lambda library, a: library.linalg.inv(a)),
-    "det": checked(lambda library, a: library.linalg.det(a)),
-    "slogdet": checked(lambda library, a: tuple(library.linalg.slogdet(a))),
-    "cofactor": checked(lambda library, a: eager_cofactor(a, library)),
-    "cholesky": checked(cholesky),
-    "qr": checked(lambda library, a, *, mode: library.linalg.qr(a, mode)),
-    "eigvalsh": checked(lambda library, a, *, uplo: library.linalg.eigvalsh(a, uplo)),
-    "svdvals": checked(lambda library, a: library.linalg.svd(a, compute_uv=False)),
-}
-
 CALLS: dict[str, Call] = {
     "sort": lambda library, x, *, axis, kind: library.sort(x, axis=axis),
     "argsort": argsort,
+    # A sorted array is a partition too: NumPy promises no order before kth, nor behind it.
+    "partition": lambda library, x, *, kth, axis: library.sort(x, axis=axis),
+    "argpartition": lambda library, x, *, kth, axis: library.argsort(x, axis=axis),
     "lexsort": lexsort,
     "searchsorted": searchsorted,
     "interp": interp,
     **{name: fourier(name) for name in ("fft", "ifft", "rfft", "irfft")},
 }
-
-# By NumPy: eigh and svd (other vectors), eig and eigvals (another order), argpartition and mostly partition (what is not asked
-# for lies where NumPy's selection puts it), and every dtype that Triton and CuPy have not.

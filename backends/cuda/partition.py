@@ -141,8 +141,7 @@ def run_in_pieces(
     """
     parts = stages(graph)
     runners = [None if p.piece is None else compile_piece(p.piece.graph) for p in parts]
-    reading = users(graph.nodes) | {n: [] for n in graph.results}  # the caller reads all of a result
-    foreign = [[Foreign.of(n, reading[n], compile_graph) for n in p.foreign] for p in parts]
+    foreign = [[Foreign.of(n, compile_graph) for n in p.foreign] for p in parts]
     loops = {n: compile_loop(n) for p in parts for n in p.foreign if n.op == "for_loop"}
     dead = dying(graph, parts)
     alone = {n for p in parts for n in p.foreign}
@@ -233,14 +232,14 @@ class Foreign:
     loop: Replayed | None = None  # a loop that may be recorded
 
     @classmethod
-    def of(cls, node: Node, readers: Sequence[Node], compile_graph: Callable[[Graph], Any]) -> Foreign:
+    def of(cls, node: Node, compile_graph: Callable[[Graph], Any]) -> Foreign:
         graphs = {
             name: (g, compile_graph(replace(g, checks=frozenset())).call)
             for name, g in subgraphs(node).items()
             if name.endswith("_graph")  # others only name what a graph is like
         }
         metas = [m for n in (node, *node.inputs) for m in (n.meta.items if isinstance(n.meta, TupleMeta) else (n.meta,))]
-        made = cls(node, call_for(node, readers), graphs, all(has_triton_type(m.dtype) for m in metas), is_bound(node))
+        made = cls(node, call_for(node), graphs, all(has_triton_type(m.dtype) for m in metas), is_bound(node))
         return replace(made, loop=made.recorded())
 
     def recorded(self) -> Replayed | None:

@@ -1,7 +1,11 @@
-"""NumPy in the place of CuPy: takes arrays of the stand-in device, refuses those of the host, and gives its arrays."""
+"""NumPy in the place of CuPy: takes arrays of the stand-in device, refuses those of the host, and gives its arrays.
+
+Eigenvectors and singular vectors are not LAPACK's, nor is the order of eigenvalues: those of cuSOLVER may be others too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -32,9 +36,39 @@ class NumpyLibrary:
             for x in leaves([args, params]):
                 assert name in FROM_HOST or type(x) is not np.ndarray, f"{name} of an array of the host"
             with np.errstate(all="ignore"):
-                return dressed(found(*args, **params))
+                made = found(*args, **params)
+            return dressed(OTHERWISE[name](made) if name in OTHERWISE else made)
 
         return call
+
+
+def factors(vectors: np.ndarray) -> np.ndarray:
+    """Of absolute value 1, for each column: signs of real ones."""
+    count = np.arange(vectors.shape[-1])
+    return np.exp(1j * (1 + count)) if vectors.dtype.kind == "c" else np.where(count % 3, 1.0, -1.0)
+
+
+def other_svd(made: Any) -> Any:
+    if not isinstance(made, tuple):
+        return made
+    u, s, vh = made
+    assert u.shape[-1] == vh.shape[-2]  # full ones that are not square would have other vectors than reduced ones
+    turn = factors(u)
+    return u * turn, s, turn.conj()[:, None] * vh
+
+
+def other_eig(made: Any) -> Any:
+    """Of another length too."""
+    w, v = made
+    order = np.argsort(w.imag, -1)
+    return np.take_along_axis(w, order, -1), np.take_along_axis(v, order[..., None, :], -1) * factors(v) * 3
+
+
+OTHERWISE: dict[str, Callable[[Any], Any]] = {
+    "svd": other_svd,
+    "eigh": lambda made: (made[0], made[1] * factors(made[1])),
+    "eig": other_eig,
+}
 
 
 def leaves(value: Any) -> list[Any]:

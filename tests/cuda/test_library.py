@@ -1,203 +1,24 @@
 """Library calls on the device: the answers are NumPy's, and nothing goes through the host that need not.
 
-With the stand-in device the library is NumPy; marked `gpu`, it is CuPy's cuBLAS, cuSOLVER, cuFFT and sorts.
+With the stand-in device the library is NumPy; marked `gpu`, it is CuPy's cuBLAS, cuFFT and sorts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import npcompile as npc
-from npcompile import devices
 from npcompile.backends.cuda.backend import compile_for
-from npcompile.backends.cuda.runtime import device as cuda_device
-from npcompile.backends.cuda.runtime.device import current_device
 from npcompile.backends.cuda.runtime.interface import to_host
 from npcompile.backends.eager import compile_eager
-from npcompile.tensor_core import Builder, Graph, TensorMeta
-from npcompile.tensor_core.meta import TupleMeta
-from tests.backends import NO_DEVICE
-from tests.cuda.numpy_library import StrictDevice
+from npcompile.tensor_core import Builder, TensorMeta
+from tests.cuda import one_op
+from tests.cuda.one_op import RNG, both, close, graph_of, normal
 
-RNG = np.random.default_rng(3)
-DEVICES = ["stand-in"] if NO_DEVICE else ["stand-in", pytest.param("gpu", marks=pytest.mark.gpu)]
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A device that counts, as `device.host`, the arrays that come to the host: what is more than a flag."""
-    made: Any = StrictDevice() if request.param == "stand-in" else current_device()
-    monkeypatch.setattr(made, "host", 0, raising=False)
-    download = made.download
-
-    def counted(array: Any, out: np.ndarray) -> None:
-        made.host += out.nbytes > 8
-        download(array, out)
-
-    monkeypatch.setattr(made, "download", counted)
-    return made
-
-
-def normal(*shape: int, dtype: str = "d") -> np.ndarray:
-    x = RNG.standard_normal(shape)
-    return (x + 1j * RNG.standard_normal(shape) if dtype in "FD" else x).astype(dtype)
-
-
-def positive(*shape: int, dtype: str = "d") -> np.ndarray:
-    a = normal(*shape, dtype=dtype)
-    return a @ a.conj().swapaxes(-1, -2) + np.eye(shape[-1], dtype=dtype)
-
-
-def graph_of(op: str, arrays: Sequence[np.ndarray], params: dict[str, Any]) -> Graph:
-    """One op, and each of its results."""
-    builder = Builder()
-    node = builder.apply(op, *(builder.input(TensorMeta(x.shape, x.dtype, x.strides)) for x in arrays), **params)
-    results = [node]
-    if isinstance(node.meta, TupleMeta):
-        results = [builder.apply("item", node, index=k) for k in range(len(node.meta.items))]
-    return replace(builder.finish(results), checks=frozenset())  # warnings are not seen on a device
-
-
-def both(device: Any, op: str, arrays: Sequence[np.ndarray], params: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """The op's results on the device, brought to the host, and NumPy's. `device.host` is what the op itself brought."""
-    graph = graph_of(op, arrays, params)
-    given = [device.upload(np.ascontiguousarray(x)) for x in arrays]
-    before = device.host
-    with np.errstate(all="ignore"):
-        results = compile_for(graph, device).call(*given)
-    came = device.host - before
-    assert all(map(device.is_array, results))
-    got = [to_host(device, x) for x in results]
-    for x, original in zip(given, arrays):  # operands are as they were
-        np.testing.assert_array_equal(to_host(device, x), original)
-    device.host = came
-    return got, list(compile_eager(graph, [])(*arrays))
-
-
-def close(got: Any, expected: Any, of: np.dtype) -> None:
-    assert got.dtype == expected.dtype and got.shape == expected.shape
-    limit = 2e-5 if of.char in "fF" else 1e-10
-    scale = np.abs(expected).max(initial=0, where=np.isfinite(expected))
-    np.testing.assert_allclose(got, expected, rtol=limit, atol=limit * scale)
-
-
-# --- linear algebra
-
-
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("stack", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("op", ["solve", "inv", "det", "slogdet", "cofactor", "cholesky", "upper cholesky"])
-def test_equations(op: str, stack: tuple[int, ...], dtype: str, device: Any) -> None:
-    a = (positive if "cholesky" in op else normal)(*stack, 5, 5, dtype=dtype)
-    arrays = [a, normal(*stack, 5, 2, dtype=dtype)] if op == "solve" else [a]
-    params = {"upper": op.startswith("upper")} if "cholesky" in op else {}
-    for x, y in zip(*both(device, op.split()[-1], arrays, params), strict=True):
-        close(x, y, a.dtype)
-    assert not device.host
-
-
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5), (3, 6, 4), (2, 3, 4, 6), (2, 40, 36)])
-@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
-def test_qr(mode: str, shape: tuple[int, ...], dtype: str, device: Any) -> None:
-    a = normal(*shape, dtype=dtype)
-    for x, y in zip(*both(device, "qr", [a], {"mode": mode}), strict=True):
-        close(x, y, a.dtype)
-    assert not device.host
-
-
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("shape", [(6, 6), (3, 4, 4), (2, 2, 40, 40)])
-@pytest.mark.parametrize("uplo", ["L", "U"])
-def test_symmetric_eigenvalues(uplo: str, shape: tuple[int, ...], dtype: str, device: Any) -> None:
-    a = normal(*shape, dtype=dtype)  # only one triangle counts
-    (values,), (expected,) = both(device, "eigvalsh", [a], {"uplo": uplo})
-    close(values, expected, a.dtype)
-    assert not device.host
-    for x, y in zip(*both(device, "eigh", [a], {"uplo": uplo}), strict=True):  # by NumPy: its vectors
-        close(x, y, a.dtype)
-
-
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5), (3, 6, 4), (2, 3, 4, 6), (2, 40, 36)])
-@pytest.mark.parametrize("full", [False, True])
-def test_singular_values(full: bool, shape: tuple[int, ...], dtype: str, device: Any) -> None:
-    a = normal(*shape, dtype=dtype)
-    (values,), (expected,) = both(device, "svdvals", [a], {})
-    close(values, expected, a.dtype)
-    assert not device.host
-    for x, y in zip(*both(device, "svd", [a], {"full_matrices": full}), strict=True):  # by NumPy: its vectors
-        close(x, y, a.dtype)
-
-
-AWKWARD = {
-    "zero": np.zeros((4, 4)),
-    "singular": np.ones((4, 4)),
-    "nan": np.where(np.eye(4), np.nan, 1.0),
-    "inf": np.where(np.eye(4), np.inf, 1.0),
-    "negative": -np.eye(4),
-    "nearly singular": np.eye(4) + 1e-17 * np.arange(16).reshape(4, 4) + np.outer([1e16, 0, 0, 0], [1, 1, 1, 1]),
-    "of no size": np.zeros((0, 0)),
-    "stack of no matrices": np.zeros((0, 3, 3)),
-    "one of a stack is singular": np.stack([np.eye(4), np.zeros((4, 4)), np.eye(4)]),
-}
-CALLS: dict[str, dict[str, Any]] = {
-    "inv": {},
-    "det": {},
-    "slogdet": {},
-    "cholesky": {"upper": False},
-    "qr": {"mode": "reduced"},
-    "eigvalsh": {"uplo": "L"},
-    "svdvals": {},
-    "eigvals": {},
-}
-
-
-@pytest.mark.parametrize("name", AWKWARD)
-@pytest.mark.parametrize("op", CALLS)
-def test_what_numpy_refuses(op: str, name: str, device: Any) -> None:
-    """LinAlgError as NumPy raises it, and its values where it raises none."""
-    a = AWKWARD[name].astype("D") if op == "eigvals" else AWKWARD[name]
-    try:
-        (expected, *_) = compile_eager(graph_of(op, [a], CALLS[op]), [])(a)
-    except np.linalg.LinAlgError as error:
-        with pytest.raises(np.linalg.LinAlgError, match=str(error)):
-            both(device, op, [a], CALLS[op])
-        return
-    (got, *_), (expected, *_) = both(device, op, [a], CALLS[op])
-    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
-
-
-def test_linalg_errors_come_from_the_users_line(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(device, StrictDevice):
-        monkeypatch.setattr(cuda_device, "current_device", lambda: device)
-    monkeypatch.setattr(devices, "_in_use", [])
-
-    @npc.compile
-    def inverse(x):
-        y = x + 1
-        try:
-            return np.linalg.inv(y - 1)
-        except np.linalg.LinAlgError as error:
-            return str(error)
-
-    @npc.compile
-    def factor(x):
-        return np.linalg.cholesky(-x @ x.T)
-
-    with npc.device("cuda"):
-        assert inverse(np.ones((3, 3))) == "Singular matrix"
-        np.testing.assert_allclose(inverse(np.eye(3) * 2), np.eye(3) / 2)
-        assert inverse(np.ones((3, 3))) == "Singular matrix"
-        with pytest.raises(np.linalg.LinAlgError, match="not positive definite") as caught:
-            factor(np.eye(3))
-    assert any(entry.name == "factor" for entry in caught.traceback)
-
+device = one_op.device  # a fixture
 
 # --- transforms
 
@@ -259,32 +80,28 @@ def test_lexsort(axis: int, device: Any) -> None:
     assert not device.host
 
 
-@pytest.mark.parametrize("op", ["partition", "argpartition"])
-def test_partitions_are_numpys(op: str, device: Any) -> None:
-    x = normal(3, 50)
-    (got,), (expected,) = both(device, op, [x], {"kth": (7, 20), "axis": 1})
-    np.testing.assert_array_equal(got, expected)
-
-
-READ = [((3, 1, 1), True), ((3, 2, 2), True), ((3, 1, 2), False), ((5, -2, 2), True), (3, True), (-1, True), (4, False)]
-
-
-@pytest.mark.parametrize(("places", "stays"), READ)
-def test_partitions_of_which_known_places_are_read(places: Any, stays: bool, device: Any) -> None:
-    """Sorted on the device if these are all; the rest lies where NumPy's selection puts it."""
-    x = normal(12, 7)
-    builder = Builder()
-    node = builder.apply("partition", builder.input(TensorMeta(x.shape, x.dtype)), kth=(3, 5, 11), axis=0)
-    if isinstance(places, tuple):
-        start, step, count = places
-        result = builder.apply("slice", node, start=(start, 0), step=(step, 1), shape=(count, 7))
-    else:
-        result = builder.apply("gather", node, builder.constant(places, np.dtype(np.int64)))
-    graph = builder.finish([result])
-    before = device.host
-    (got,) = compile_for(graph, device).call(device.upload(x))
-    assert (device.host == before) == stays
-    np.testing.assert_array_equal(to_host(device, got), compile_eager(graph, [])(x)[0])
+@pytest.mark.parametrize("dtype", "?biLefdFD")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_partitions(axis: int, dtype: str, device: Any) -> None:
+    """NumPy's elements at kth, no larger ones before them, and no smaller ones behind: the rest has no order."""
+    x = RNG.integers(0, 30, (41, 43)).astype(dtype)
+    if dtype in "efdFD":
+        x[::7, ::5] = np.nan
+    kth = (7, 20)
+    (values,), (expected,) = both(device, "partition", [x], {"kth": kth, "axis": axis})
+    assert not device.host
+    (places,), _ = both(device, "argpartition", [x], {"kth": kth, "axis": axis})
+    assert places.dtype == np.intp and not device.host
+    same_elements = np.sort(x, axis)
+    for found in (values, np.take_along_axis(x, places, axis)):
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(np.take(found, kth, axis), np.take(expected, kth, axis))
+        np.testing.assert_array_equal(np.sort(found, axis), same_elements)
+        start = 0
+        for k in (*kth, x.shape[axis]):
+            between = np.sort(np.take(found, range(start, k), axis), axis)
+            np.testing.assert_array_equal(between, np.take(same_elements, range(start, k), axis))
+            start = k
 
 
 @pytest.mark.parametrize("dtype", "ldfD")
@@ -438,34 +255,3 @@ def test_kernels_and_library_in_any_order(seed: int, device: Any) -> None:
 
 def scalar(builder: Builder, value: float) -> Any:
     return builder.constant(value, np.dtype("f8"))
-
-
-# --- gradients
-
-SCALARS: dict[str, Callable[[Any], Any]] = {
-    "solve": lambda x: np.linalg.solve(x @ x.T + np.eye(4), x).sum(),
-    "inv": lambda x: (np.linalg.inv(x @ x.T + np.eye(4)) * x).sum(),
-    "det": lambda x: np.linalg.det(x),
-    "slogdet": lambda x: np.linalg.slogdet(x)[1],
-    "cholesky": lambda x: np.linalg.cholesky(x @ x.T + np.eye(4)).sum(),
-    "qr": lambda x: np.abs(np.linalg.qr(x)[1]).sum(),
-    "eigh": lambda x: np.exp(np.linalg.eigvalsh(x + x.T)).sum() + np.abs(np.linalg.eigh(x + x.T)[1] ** 2 @ x).sum(),
-    "svd": lambda x: np.linalg.svd(x, compute_uv=False).max() + np.linalg.norm(x, 2),
-    "fft": lambda x: np.abs(np.fft.fft(x * x)).sum(),
-    "sort": lambda x: (np.sort(x, 0) * np.arange(4.0)).sum(),
-    "median": lambda x: np.median(x, 0).sum(),
-    "interp": lambda x: np.interp(x, np.arange(5.0), x[0, 0] * np.arange(5.0) ** 2).sum(),
-}
-
-
-@pytest.mark.parametrize("name", SCALARS)
-def test_gradients(name: str, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(device, StrictDevice):
-        monkeypatch.setattr(cuda_device, "current_device", lambda: device)
-    monkeypatch.setattr(devices, "_in_use", [])
-    x = np.random.default_rng(1).standard_normal((4, 4))
-    expected = npc.grad(SCALARS[name])(x)
-    with npc.device("cuda"):
-        got = npc.grad(SCALARS[name])(x)
-    assert type(got) is np.ndarray and getattr(device, "requests", True)  # of the stand-in: kernels ran there
-    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)

@@ -284,6 +284,25 @@ def has_derivative(case: Case) -> bool:
     return True
 
 
+# --- what results are unique in
+
+Results = Sequence[np.ndarray]
+# Of other results a device's library may give others: vectors by a factor of absolute value 1, elements that have no order.
+UNIQUE: dict[str, Callable[..., list[np.ndarray]]] = {
+    "eigh": lambda w, v: [w, np.abs(v)],
+    "svd": lambda u, s, vh: [np.abs(u), s, np.abs(vh)],
+    "eig": lambda w, v: [np.sort(w), np.take_along_axis(np.abs(v), np.argsort(w)[..., None, :], -1)],
+    "eigvals": lambda w: [np.sort(w)],
+    "partition": lambda x: [np.sort(x.reshape(len(x), -1))],
+    "argpartition": lambda places: [np.sort(places.reshape(len(places), -1))],
+}
+
+
+def unique(op: str, results: Results) -> Results:
+    """What of an op's results, for several examples, is the same for every library."""
+    return UNIQUE[op](*results) if op in UNIQUE else results
+
+
 # --- running
 
 
