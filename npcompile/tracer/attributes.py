@@ -14,12 +14,13 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, operators
+from npcompile.tracer import calls, operators, raising
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,
     Constant,
+    ExceptionValue,
     Lazy,
     Mapping,
     Method,
@@ -63,6 +64,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return Method(owner, None, name)
         case Record():
             return load_from_record(frame, owner, name)
+        case ExceptionValue():
+            return raising.load(owner, name)
         case Dim() | Number():
             return load_from_number(owner, name)
         case _:
@@ -78,7 +81,10 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
         return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
     if name in METHODS:
         return ArrayMethod(x, name)
-    if name == "__array_interface__" or not hasattr(np.ndarray, name):
+    kind = np.ndarray if x.meta.boxed else x.dtype.type
+    if not hasattr(kind, name) and name not in ("__array_interface__", "__array_struct__"):
+        raise raising.raises(AttributeError, f"'{kind.__module__}.{kind.__qualname__}' object has no attribute {name!r}")
+    if name == "__array_interface__":
         raise Decline(f"attribute {name!r} of an array")
     raise Decline(f"ndarray.{name} is not captured")
 

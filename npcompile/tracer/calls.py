@@ -18,7 +18,7 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import operators
+from npcompile.tracer import operators, raising
 from npcompile.tracer.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.operators import evaluate, lift, lower, plain
@@ -30,6 +30,7 @@ from npcompile.tracer.values import (
     Constant,
     ContextExit,
     ErrorState,
+    ExceptionValue,
     Iterator,
     Lazy,
     Mapping,
@@ -135,6 +136,8 @@ def is_written_in_python(function: Any) -> bool:
 def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     capture = frame.capture
     name = function_name(function)
+    if function is str and len(positional) == 1 and isinstance(error := capture.realize(positional[0]), ExceptionValue):
+        return raising.text_of(error)
     if is_hashable(function):
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
@@ -152,6 +155,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
+    if raising.is_exception(function):
+        return raising.make(function, positional, keywords)
     if isinstance(function, type) and is_named_tuple(function):
         return named_tuple(function, positional, keywords)
     if isinstance(function, type) and is_plain_dataclass(function):

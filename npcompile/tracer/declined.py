@@ -11,11 +11,7 @@ class Declined(NamedTuple):
 
 
 WHY: Final = {
-    Declined("an exception is handled", "function"): (
-        *("PUSH_EXC_INFO", "POP_EXCEPT", "CHECK_EXC_MATCH", "CHECK_EG_MATCH", "WITH_EXCEPT_START", "RERAISE"),
-        *("PREP_RERAISE_STAR", "CALL_INTRINSIC_2"),
-    ),
-    Declined("an exception is raised", "function"): ("RAISE_VARARGS",),
+    Declined("a group of exceptions is handled", "function"): ("CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CALL_INTRINSIC_2"),
     Declined("a class is made", "function"): ("LOAD_BUILD_CLASS",),
     Declined("a global variable is set", "function"): ("STORE_GLOBAL", "DELETE_GLOBAL"),
     Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),

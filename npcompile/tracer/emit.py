@@ -22,7 +22,7 @@ from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, 
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
-from npcompile.tracer.capture import Break, Capture
+from npcompile.tracer.capture import Break, Capture, Restart
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.lost import message_of, remember_lost
@@ -36,6 +36,7 @@ from npcompile.tracer.values import (
     Closure,
     Constant,
     ErrorState,
+    ExceptionValue,
     GradMode,
     Iterator,
     Lazy,
@@ -84,6 +85,8 @@ class Emitter:
                 continue
             seen.add(id(value))
             self.kept.append(value)
+            if isinstance(value, ExceptionValue):
+                self.require_unraised(value)
             if isinstance(value, TensorValue) and value.array.storage.source is None:
                 self.tensors.setdefault(id(value.array.storage), value)
             if isinstance(value, Array):
@@ -230,6 +233,10 @@ class Emitter:
                 return f"{self.name_constant(enable_grad if value.enabled else no_grad)}()"
             case Transform():
                 return self.variable(value, self.transform_text(value))
+            case ExceptionValue():
+                self.require_unraised(value)
+                arguments = ", ".join(map(self.text, value.arguments))
+                return self.variable(value, f"{self.name_constant(value.kind)}({arguments})")
             case Cell():
                 return value.source or self.variable(value, self.new_cell(value))
             case Closure():
@@ -238,6 +245,14 @@ class Emitter:
                 return "UNBOUND"
             case _:
                 raise Decline(f"a {type(value).__name__} cannot be handed over")
+
+    def require_unraised(self, value: ExceptionValue) -> None:
+        """One that was raised and is kept has a traceback: it is raised natively, in the next attempt."""
+        if value.raised_at is not None:
+            assert value.location is not None
+            reason = Break("an exception that was caught is kept", "It has a traceback.", value.location)
+            self.capture.decisions.stops[value.raised_at] = reason
+            raise Restart
 
     def variable(self, value: Any, expression: str) -> str:
         name = f"v{len(self.names)}"

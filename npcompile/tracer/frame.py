@@ -8,10 +8,12 @@ from typing import Any, NoReturn
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.analysis import Handler, analyse
 from npcompile.tracer.capture import Break, Capture, Restart
 from npcompile.tracer.declined import why_declined
 from npcompile.tracer.decode import Instruction, Program
-from npcompile.tracer.values import NULL, UNASSIGNED, Cell, ErrorState, GradMode
+from npcompile.tracer.raising import Raises
+from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 INLINE_DEPTH = 24
@@ -68,14 +70,14 @@ class BodyDeclined(Exception):
 HALF_MADE = ("SET_FUNCTION_ATTRIBUTE",)  # a function without its cells is on the stack: nothing may end there
 
 Outcome = Return | Stop | Branch | Jump | NextItem
-Handler = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
-HANDLERS: dict[str, Handler] = {}
+Meaning = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
+HANDLERS: dict[str, Meaning] = {}
 
 
-def handles(*opnames: str) -> Callable[[Handler], Handler]:
+def handles(*opnames: str) -> Callable[[Meaning], Meaning]:
     """Register the meaning of instructions; https://docs.python.org/3/library/dis.html has each by its name."""
 
-    def add(handler: Handler) -> Handler:
+    def add(handler: Meaning) -> Meaning:
         for name in opnames:
             assert name not in HANDLERS, f"{name} has two handlers"
             HANDLERS[name] = handler
@@ -101,6 +103,8 @@ class Frame:
     start: int = 0
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
     yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once
+    handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
+    calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
     # --- the stack
 
@@ -155,8 +159,7 @@ class Frame:
             if is_root:
                 stop = capture.decisions.stops.get(index)
                 if stop is not None and instructions[index].opname not in HALF_MADE:
-                    if self.contexts:
-                        raise self.give_up(self.contexts[0][0], stop)
+                    self.require_enterable(stop)
                     return self.stop(index, stop)
                 halt = capture.decisions.halt
                 if halt is not None and halt[0] == capture.instructions:
@@ -177,7 +180,7 @@ class Frame:
                 result = handler(self, instruction)
             except Decline as decline:
                 self.stack = saved
-                self.declined(index, decline, began)
+                result = self.unwind(decline, began)
             except USER_ERRORS as error:
                 self.stack = saved
                 self.declined(index, Decline(f"{type(error).__name__}: {error}"), began)
@@ -191,11 +194,52 @@ class Frame:
                         return result
                     raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
                 if isinstance(result, Return) or is_root:
-                    if self.contexts and not isinstance(result, Return):
-                        raise self.give_up(self.contexts[0][0], self.why(index, Decline("data decides inside `with`")))
+                    if is_root and not isinstance(result, Return):
+                        self.require_enterable(self.why(index, Decline("data decides inside `with` or `except`")))
                     return result
                 self.stack = saved
                 self.declined(index, Decline(*describe(result)), began)
+
+    def unwind(self, decline: Decline, began: int) -> int:
+        """Where the handler of an exception begins that the program raises, with the stack as it finds it."""
+        index, self.calls_python = self.index, True
+        if not isinstance(decline, Raises) or self.capture.bodies:
+            self.declined(index, decline, began)
+        value, handler = decline.value, self.handler
+        if handler is None:
+            if self.is_called_in_try:
+                raise decline
+            if self.parent is None and value.raised_at is not None:
+                raise self.give_up(value.raised_at, self.why(index, decline))
+            self.declined(index, decline, began)
+        if value.raised_at is None:
+            value.raised_at, value.location = self.root.index, self.root.program.location(self.root.index)
+        del self.stack[handler.depth :]
+        self.stack += [Constant(index), value] if handler.push_lasti else [value]
+        self.keyword_names = ()
+        return handler.target
+
+    @property
+    def handler(self) -> Handler | None:
+        """What handles an exception that is raised by the current instruction."""
+        return analyse(self.program.code).instructions[self.index].handler
+
+    @property
+    def is_called_in_try(self) -> bool:
+        """Would an exception that leaves this function come to a handler of the program, by calls that it ends at once?"""
+        frame = self.parent
+        while frame is not None and frame.calls_python:
+            if frame.handler is not None:
+                return True
+            frame = frame.parent
+        return False
+
+    def require_enterable(self, reason: Break) -> None:
+        """The program may end here only if native code can go on here, else it ends earlier."""
+        first = [index for index, _ in self.contexts[:1]]
+        first += [error.raised_at for error in self.handled[:1] if error.raised_at is not None]
+        if first:
+            raise self.give_up(min(first), reason)
 
     def declined(self, index: int, decline: Decline, began: int) -> NoReturn:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
@@ -207,8 +251,7 @@ class Frame:
             call = self.root.index
             self.capture.decisions.native_calls[call] = reason
             raise Restart
-        if self.contexts:
-            raise self.give_up(self.contexts[0][0], reason)
+        self.require_enterable(reason)
         self.capture.decisions.halt = began, reason
         raise Restart
 

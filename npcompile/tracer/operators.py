@@ -22,6 +22,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
+from npcompile.tracer.raising import raise_again, raises
 from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
     ArrayFlags,
@@ -273,8 +274,8 @@ def evaluate(thunk: Callable[[], Any]) -> Any:
     """A constant computed while capturing. What raises is left to the native run, which raises on the user's line."""
     try:
         return lift(thunk())
-    except Exception as error:  # noqa: BLE001  (the instruction runs again natively, and raises there)
-        raise Decline(f"{type(error).__name__}: {error}") from None
+    except Exception as error:  # noqa: BLE001  (a handler of the program gets it, or the native run raises it again)
+        raise_again(error)
 
 
 def plain(capture: Capture, value: Any) -> Any:
@@ -504,7 +505,7 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
         case Mapping():
             name = constant_key(capture, key)
             if name not in container.items:
-                raise Decline(f"KeyError: {name!r}")
+                raise raises(KeyError, name)
             return container.items[name]
         case ArrayFlags():
             flags = ATTRIBUTES["flags"](capture.builder, container.owner)
@@ -530,8 +531,10 @@ def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
         index = int(index)
     if isinstance(index, slice):
         return Sequence(container.plain_kind, container.items[index])
-    if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
-        raise Decline(f"index {index!r} of a {container.kind.__name__} of length {len(container.items)}")
+    if not isinstance(index, int):
+        raise Decline(f"index {index!r} of a {container.kind.__name__}")
+    if not -len(container.items) <= index < len(container.items):
+        raise raises(IndexError, f"{container.plain_kind.__name__} index out of range")
     return container.items[index]
 
 

@@ -20,6 +20,7 @@ from npcompile.tracer import attributes, operators
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call, call_constant, captures, evaluate_call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import evaluate, lift, plain
+from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     Closure,
     Constant,
@@ -159,7 +160,7 @@ def call_next(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     item = operators.next_item(frame.capture, positional[0])
     if item is None:
         if len(positional) < 2:
-            raise Decline("StopIteration")
+            raise raises(StopIteration)
         return positional[1]
     return item
 

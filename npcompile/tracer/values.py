@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from npcompile.tensor_core.array import Array, Variable
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.number import Number
 
 
@@ -242,6 +243,16 @@ class ContextExit:
     state: ErrorState | GradMode
 
 
+@dataclass(slots=True, eq=False)
+class ExceptionValue:
+    """An exception made inside the captured program."""
+
+    kind: type[BaseException]
+    arguments: list[Any]
+    raised_at: int | None = None  # the instruction of the outermost frame during which it was first raised and caught
+    location: Location | None = None  # of that instruction
+
+
 class _Marker:
     def __init__(self, name: str):
         self._name = name
@@ -286,5 +297,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield value.array
         case Truth():
             yield value.array
+        case ExceptionValue():
+            yield from value.arguments
         case Transform():
             yield value.function

@@ -1,11 +1,13 @@
-"""`with` and `assert`."""
+"""`with`, `assert`, and exceptions."""
 
 from __future__ import annotations
 
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import calls, raising
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.operators import plain
 from npcompile.tracer.values import (
     Constant,
     ContextExit,
@@ -36,3 +38,49 @@ def before_with(frame: Frame, i: Instruction) -> None:
 @handles("LOAD_ASSERTION_ERROR")
 def load_assertion_error(frame: Frame, i: Instruction) -> None:
     frame.push(Constant(AssertionError))
+
+
+# --- exceptions: `value` is raised, handled and forgotten while capturing
+
+
+@handles("RAISE_VARARGS")
+def raise_varargs(frame: Frame, i: Instruction) -> None:
+    if i.arg:
+        cause = frame.pop() if i.arg == 2 else None
+        raise raising.raised(frame.pop(), cause)
+    handled = frame.root.handled
+    if not handled:
+        raise Decline("an exception from outside is raised again")
+    raise raising.Raises(handled[-1])
+
+
+@handles("RERAISE")
+def reraise(frame: Frame, i: Instruction) -> None:
+    raise raising.raised(frame.pop())
+
+
+@handles("PUSH_EXC_INFO")
+def push_exc_info(frame: Frame, i: Instruction) -> None:
+    value = frame.pop()
+    frame.root.handled.append(value)
+    frame.stack += [Constant(None), value]
+
+
+@handles("POP_EXCEPT")
+def pop_except(frame: Frame, i: Instruction) -> None:
+    frame.pop_raw()
+    frame.root.handled.pop()
+
+
+@handles("CHECK_EXC_MATCH")
+def check_exc_match(frame: Frame, i: Instruction) -> None:
+    kinds = plain(frame.capture, frame.pop())
+    frame.push(Constant(raising.matches(frame.capture.realize(frame.stack[-1]), kinds)))
+
+
+@handles("WITH_EXCEPT_START")
+def with_except_start(frame: Frame, i: Instruction) -> None:
+    leave = frame.capture.realize(frame.stack[-4])
+    if not isinstance(leave, ContextExit):
+        raise Decline("`with` is left by an exception")
+    frame.push(calls.call(frame, leave, [Constant(None)] * 3, {}))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dis
+import types
 from typing import Any
 
+from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import calls, operators
 from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
@@ -13,7 +15,10 @@ from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.values import (
     NULL,
     Closure,
+    Constant,
     Mapping,
+    Method,
+    Opaque,
     Sequence,
 )
 
@@ -50,7 +55,31 @@ def finish_call(frame: Frame, positional: list[Any], keywords: dict[str, Any]) -
         callee, own = first, second
     if own is not NULL:
         positional.insert(0, own)
-    frame.push(calls.call(frame, frame.capture.realize(callee), positional, keywords))
+    call_value(frame, callee, positional, keywords)
+
+
+def call_value(frame: Frame, callee: Any, positional: list[Any], keywords: dict[str, Any]) -> None:
+    callee = frame.capture.realize(callee)
+    frame.calls_python = is_python(callee)
+    frame.push(calls.call(frame, callee, positional, keywords))
+    frame.calls_python = True
+
+
+def is_python(callee: Any) -> bool:
+    """Does a call of this run the user's Python, and nothing else?"""
+    match callee:
+        case Method():
+            return callee.function is not None and is_python(callee.function)
+        case Opaque():
+            return isinstance(callee.example, types.FunctionType) and not is_captured(callee.example)
+        case Constant():
+            return isinstance(callee.value, types.FunctionType) and not is_captured(callee.value)
+        case _:
+            return isinstance(callee, Closure)
+
+
+def is_captured(function: types.FunctionType) -> bool:
+    return function in calls.BUILTINS or function in FUNCTIONS
 
 
 @handles("CALL_FUNCTION_EX")
@@ -63,7 +92,7 @@ def call_function_ex(frame: Frame, i: Instruction) -> None:
         frame.pop_raw()
     if not isinstance(keywords, Mapping):
         raise Decline("** of an object that is not a plain dict")
-    frame.push(calls.call(frame, frame.capture.realize(callee), list(positional), dict(keywords.items)))
+    call_value(frame, callee, list(positional), dict(keywords.items))
 
 
 @handles("MAKE_FUNCTION")

@@ -1,0 +1,89 @@
+"""Exceptions that captured code raises and handles itself: control that is known while capturing.
+
+One that nobody in the program handles is raised natively, by the user's own code, and so is one that is kept: its traceback,
+context and cause are what Python makes of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.values import Constant, ExceptionValue, Sequence
+
+# Their constructors look at more than the number of arguments.
+WITH_CONSTRUCTORS = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
+
+
+class Raises(Decline):
+    """What captured code raises here. Where no handler of the program is in sight, it declines as any other."""
+
+    def __init__(self, value: ExceptionValue, reason: str = ""):
+        arguments = ", ".join(repr(a.value) if isinstance(a, Constant) else "..." for a in value.arguments)
+        super().__init__(reason or f"{value.kind.__qualname__}({arguments}) is raised")
+        self.value = value
+
+
+def raises(kind: type[BaseException], *arguments: Any) -> Raises:
+    """The exception that Python raises here, with constant arguments."""
+    return Raises(ExceptionValue(kind, [Constant(a) for a in arguments]), f"{kind.__name__}: {', '.join(map(str, arguments))}")
+
+
+def raise_again(error: Exception) -> NoReturn:
+    """What Python raised when it computed with constants is what the program raises."""
+    reason = f"{type(error).__name__}: {error}"
+    if is_plain(type(error)) and all(isinstance(a, (str, int, float, type(None))) for a in error.args):
+        raise Raises(ExceptionValue(type(error), [Constant(a) for a in error.args]), reason) from None
+    raise Decline(reason) from None
+
+
+def is_exception(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+def is_plain(kind: type[BaseException]) -> bool:
+    """Does making one run no code of the user's, and keep the arguments as they are?"""
+    makers = ((vars(c)[name], c) for name in ("__new__", "__init__") for c in kind.__mro__ if name in vars(c))
+    return type(kind) is type and not issubclass(kind, WITH_CONSTRUCTORS) and all(c.__module__ == "builtins" for _, c in makers)
+
+
+def make(kind: type[BaseException], positional: list[Any], keywords: dict[str, Any]) -> ExceptionValue:
+    """`kind(*positional, **keywords)`"""
+    if keywords or not is_plain(kind):
+        raise Decline(f"{kind.__qualname__} has a constructor of its own")
+    return ExceptionValue(kind, list(positional))
+
+
+def raised(value: Any, cause: Any = None) -> Raises:
+    """`raise value from cause`"""
+    made = [make(v.value, [], {}) if isinstance(v, Constant) and is_exception(v.value) else v for v in (value, cause)]
+    if not isinstance(made[0], ExceptionValue):
+        raise Decline("an exception that was not made here is raised")
+    is_cause = made[1] is None or isinstance(made[1], ExceptionValue) or isinstance(made[1], Constant) and made[1].value is None
+    if not is_cause:
+        raise Decline("an exception is raised from an object")
+    return Raises(made[0])
+
+
+def matches(value: Any, kinds: Any) -> bool:
+    """Does `except kinds` handle the exception?"""
+    if not isinstance(value, ExceptionValue) or not all(map(is_exception, kinds if isinstance(kinds, tuple) else (kinds,))):
+        raise Decline("an exception is compared with what is no class of exceptions")
+    return issubclass(value.kind, kinds)
+
+
+def text_of(value: ExceptionValue) -> Constant:
+    """`str(error)`, for arguments that are constants and classes without a `__str__` of the user's."""
+    owner = next(c for c in value.kind.__mro__ if "__str__" in vars(c))
+    if owner.__module__ != "builtins" or not all(isinstance(a, Constant) for a in value.arguments):
+        raise Decline("the text of an exception")
+    if not all(isinstance(a.value, (str, int, float, bool, type(None))) for a in value.arguments):
+        raise Decline("the text of an exception")
+    return Constant(str(value.kind(*(a.value for a in value.arguments))))
+
+
+def load(value: ExceptionValue, name: str) -> Any:
+    """`error.args`; what Python notes on an exception while it is raised is not known here."""
+    if name == "args" and not any("args" in vars(c) for c in value.kind.__mro__ if c.__module__ != "builtins"):
+        return Sequence(tuple, list(value.arguments))
+    raise Decline(f"attribute {name!r} of an exception")
