@@ -83,7 +83,8 @@ class TransformedFunction(Transform):
         known = None if self._entry is None else compiled_function(self._entry)
         graphs = [] if known is None else [graph for graph, _ in known.graphs]
         may_raise = any(n.op == "require_none" for graph in graphs for n in graph.nodes)
-        if may_raise or not any(graph.writes for graph in graphs):  # what it writes beside the copies, it writes twice
+        # What it writes beside the copies it would write twice, and random numbers it would draw twice.
+        if may_raise or not (any(graph.writes for graph in graphs) or known is not None and known.is_random):
             self._run_plainly(args, kwargs)
         if self._unchecked is None:
             self._unchecked = TransformedFunction(self.kind, self.function, self.options | {"unchecked": True})

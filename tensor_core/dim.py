@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Union
@@ -34,6 +35,7 @@ class ShapeEnv:
     guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
     changing: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value: not again
+    unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
 
     def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:
         self.hints[name] = hint
@@ -42,6 +44,8 @@ class ShapeEnv:
         return Dim(self, (((name,), 1),))
 
     def assume(self, text: str) -> None:
+        if self.unknown and not self.unknown.isdisjoint(re.findall(r"\w+", text)):
+            raise Decline("a random number decides")
         self.guards[text] = None
 
     def bound(self, size: Size) -> int | None:

@@ -37,6 +37,7 @@ CONTAINER_METHODS: dict[type, tuple[str, ...]] = {
     tuple: ("index", "count"),
     dict: ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy"),
 }
+DRAWN: dict[type, dict[str, Any]] = {}  # methods of random generators: draws.py
 _missing = object()
 
 
@@ -54,6 +55,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return Method(owner, None, name)
         case Constant():
             return load_from_constant(frame, owner, name)
+        case Opaque(example=example) if name in DRAWN.get(type(example), ()):
+            return Method(owner, Constant(DRAWN[type(example)][name]), name)
         case Opaque():
             return load_from_object(frame, owner, name)
         case Sequence() if owner.kind not in CONTAINER_METHODS and name not in CONTAINER_METHODS[tuple]:

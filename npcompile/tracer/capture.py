@@ -25,6 +25,7 @@ from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.on_host import Place
+from npcompile.tracer.random_state import Draws
 from npcompile.tracer.values import (
     Cell,
     Constant,
@@ -58,6 +59,7 @@ ATOMIC_TYPES = (
     np.ufunc,
     np.dtype,
     type(np.sum),  # NumPy's dispatching functions
+    type(np.random.seed),  # those compiled by Cython
     type(None),
     type(Ellipsis),
     type(NotImplemented),
@@ -126,6 +128,7 @@ class Capture:
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
+    draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     place: Place | None = None  # the device that the program runs on, when arrays came on one

@@ -28,6 +28,7 @@ from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.lost import message_of, remember_lost
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.operators import plain_number
+from npcompile.tracer.random_state import States
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
@@ -76,6 +77,9 @@ class Emitter:
 
     def graph_of(self, values: Iterable[Any], name: str) -> Graph | None:
         """The graph that computes what `values` need and what is written to outside arrays; None when nothing is."""
+        for storage in self.capture.draws.storages:
+            if storage.is_written or self.capture.place is not None:
+                storage.source = None  # what is handed over is a result of the graph, and not what was drawn
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
         pending = list(values)
@@ -150,13 +154,27 @@ class Emitter:
         if graph.checks and {index for index, _ in graph.writes} - graph.restored:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]
+        drawn_again = self.draw(native, bool(errors))
         if errors:
             # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line. Not as part of
             # the handler: what is raised then has no context of ours.
-            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", "    holds = False"]
+            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", *drawn_again, "    holds = False"]
             self.lines += ["if not holds:", f"    return {native}"]
         else:
             self.lines.append(call)
+
+    def draw(self, native: str, may_fail: bool = False) -> list[str]:
+        """Draw the program's random numbers. What is done before `native` draws them again, when what follows has failed."""
+        draws = self.capture.draws
+        if draws.generators and (may_fail or draws.may_raise):
+            self.lines.append(f"states = {self.name_constant(States)}({', '.join(draws.generators)})")
+        if draws.may_raise:
+            restore = ["    states.restore()"] if draws.generators else []
+            self.lines += ["try:", *(f"    {line}" for line in draws.lines), "except Exception:", *restore, "    holds = False"]
+            self.lines += ["if not holds:", f"    return {native}"]
+        else:
+            self.lines += draws.lines
+        return ["    with states:", *(f"        {line}" for line in draws.lines)] if draws.generators else []
 
     def place_results(self, is_end: bool) -> None:
         """What a device computed: scalars are known for scalars, and at the end what is NumPy's goes to the host."""

@@ -23,7 +23,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import control, instructions, library, python_builtins, tensors, transformed
+from npcompile.tracer import control, draws, instructions, library, python_builtins, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.calls import BUILTINS, is_library_code
@@ -40,10 +40,11 @@ from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|states|drive|item|cells)$"
 )
 
-assert control and instructions and library and python_builtins and tensors and transformed  # they register what is captured
+# They register what is captured, and how.
+assert control and draws and instructions and library and python_builtins and tensors and transformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,7 @@ class CompiledFunction:
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
+    is_random: bool = False  # does some program draw random numbers?
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
 
     def __post_init__(self) -> None:
@@ -454,7 +456,11 @@ class CompiledFunction:
         label = re.sub(r"\W", "_", self.code.co_name)
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
-        if graph is not None:
+        self.is_random |= bool(capture.draws.lines)
+        native = f"native_{point.number}({', '.join(point.parameters)})"
+        if graph is None:
+            emitter.draw(native)
+        else:
             fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []

@@ -450,7 +450,9 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
     if size is None:
         raise Decline("vmap of no argument", "At least one of in_axes is a number.")
     before = len(builder.made)
+    frame.capture.draws.batches.append((size, batched))
     tree = Tree.of(frame, calls.call(frame, transform.function, arguments, keywords))
+    frame.capture.draws.batches.pop()
     outputs = float_arrays(frame, tree)
     results = []
     required = [n for n in builder.made[before:] if n.op == "require_none"]  # of one example

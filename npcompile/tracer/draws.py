@@ -1,0 +1,375 @@
+"""Random numbers in captured programs: NumPy draws them from the user's own generators, before the graph runs."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, RandomState
+
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.registry import FUNCTIONS
+from npcompile.tensor_core.array import Array, Storage, view_text
+from npcompile.tensor_core.dim import Dim, Size, hint_of
+from npcompile.tensor_core.meta import Decline, TensorMeta, is_contiguous
+from npcompile.tensor_core.number import Number
+from npcompile.tracer.attributes import DRAWN
+from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, captures, finish
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.operators import describe, lower, plain
+from npcompile.tracer.random_state import BIT_GENERATOR
+from npcompile.tracer.tensor_values import realized
+from npcompile.tracer.values import Constant, Opaque, Sequence
+
+GLOBAL: Any = np.random.random_sample.__self__  # type: ignore[attr-defined]  # what np.random's own functions draw from
+
+# Methods that give no numbers, change what is no state, or warn on the line that they are called from.
+NOT_DRAWN = {"bytes", "spawn", "get_state", "set_state", "random_integers", "multivariate_normal"}
+DRAWN |= {
+    kind: {n: f for n, f in vars(kind).items() if n[0] != "_" and callable(f) and n not in NOT_DRAWN} for kind in BIT_GENERATOR
+}
+
+
+# --- arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a draw: the expression that gives it before the graph runs, and a value like it."""
+
+    text: str
+    example: Any
+    is_constant: bool = False
+    arrays: tuple[Array, ...] = ()
+
+
+def argument(frame: Frame, value: Any) -> Argument:
+    capture = frame.capture
+    value = capture.realize(value)
+    match value:
+        case Constant(constant):
+            is_short = type(constant) in (type(None), bool, int, str)
+            return Argument(repr(constant) if is_short else capture.name_constant(constant), constant, True)
+        case Dim():
+            return Argument(str(value), hint_of(value))
+        case Number():
+            return Argument(value.text, value.hint)
+        case Sequence() if value.kind in (tuple, list):
+            parts = [argument(frame, v) for v in value.items]
+            inside = "".join(f"{p.text}, " for p in parts)
+            arrays = tuple(a for p in parts for a in p.arrays)
+            example = value.kind(p.example for p in parts)
+            text = f"({inside})" if value.kind is tuple else f"[{inside}]"
+            return Argument(text, example, all(p.is_constant for p in parts), arrays)
+        case Array():
+            return array_argument(frame, value)
+        case Opaque() if value.source in capture.builder.env.unknown:
+            return Argument(value.source, value.example)
+    raise Decline(f"random numbers that depend on {describe(value)}")
+
+
+def array_argument(frame: Frame, x: Array) -> Argument:
+    """An array that is there before the graph runs: from outside and not changed, drawn, or known."""
+    capture, storage = frame.capture, x.storage
+    source = storage.source
+    if source is not None and not storage.is_written and source not in capture.on_device:
+        known = capture.examples.get(source) if not x.steps else None
+        # Only what the draw gives for it is looked at: its shape and dtype.
+        like = np.full([hint_of(n) for n in x.shape], 0.5).astype(x.dtype) if known is None else known
+        return Argument(view_text(source, x.steps), like if x.meta.boxed else like[()], arrays=(x,))
+    contents = capture.known_contents(x)
+    if contents is None:
+        raise Decline("random numbers that depend on what the program computes", "They are drawn after the graph.")
+    contents = contents.copy()
+    contents.flags.writeable = False
+    return Argument(capture.name_constant(contents), contents, True, (x,))
+
+
+# --- draws
+
+
+def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keywords: Keywords) -> Any:
+    """The result of `function(owner, *positional, **keywords)`, drawn before the graph runs."""
+    source, kind = generator_of(frame, owner)
+    require_once(frame, function)
+    given, named = [argument(frame, v) for v in positional], {k: argument(frame, v) for k, v in keywords.items()}
+    arguments = [*given, *named.values()]
+    size = size_of(frame, function, positional, keywords)
+    example, shape = example_of(function, kind, given, named, size)
+    if shape is None:
+        # The result's shape is that of these: no other sizes then.
+        for n in (*(size or ()), *(n for a in arguments for x in a.arrays for n in x.shape)):
+            operator.index(n)
+    return drawn(frame, call_text(frame, function, [source], given, named), example, shape)
+
+
+def call_text(frame: Frame, function: Any, first: list[str], given: list[Argument], named: dict[str, Argument]) -> str:
+    frame.capture.draws.may_raise |= not all(a.is_constant for a in (*given, *named.values()))
+    texts = [*first, *(a.text for a in given), *(f"{k}={a.text}" for k, a in named.items())]
+    return f"{frame.capture.name_constant(function)}({', '.join(texts)})"
+
+
+def example_of(
+    function: Any, kind: type, given: list[Argument], named: dict[str, Argument], size: tuple[Size, ...] | None
+) -> tuple[Any, tuple[Size, ...] | None]:
+    """What such a draw gives, and its shape where that follows from `size`, which may be symbolic."""
+    positional, keywords = [a.example for a in given], {k: a.example for k, a in named.items()}
+    if size is not None:
+        if function.__name__ in SIZES_ARE_ARGUMENTS:
+            positional = [0]
+            none_drawn: dict[str, Any] = {}
+        else:
+            none_drawn = bound(function, positional, keywords) | {"size": (0,)}
+            positional = []
+        with suppress(Decline):  # what an array among the arguments has to do with the size, only the real size shows
+            example = tried(function, twin(kind), *positional, **none_drawn)
+            return example, (*size, *example.shape[1:])
+        positional = [a.example for a in given]
+    return tried(function, twin(kind), *positional, **keywords), None
+
+
+def generator_of(frame: Frame, owner: Any) -> tuple[str, type]:
+    """The expression and the type of a generator, whose state the program is to advance."""
+    capture = frame.capture
+    owner = capture.realize(owner)
+    match owner:
+        case Constant(RandomState() as found):
+            source, kind = capture.name_constant(found), type(found)
+        case Opaque(source, example):
+            found, kind = example, type(example)
+        case _:
+            raise Decline(f"random numbers from {describe(owner)}")
+    if kind not in BIT_GENERATOR:
+        raise Decline(f"random numbers from an object of type {kind.__qualname__}")
+    if source in capture.builder.env.unknown:  # made by this program: it is made again
+        return source, kind
+    where = BIT_GENERATOR[kind]
+    bits = type(getattr(found, where))
+    if bits not in BIT_GENERATORS:
+        raise Decline(f"random numbers of a {bits.__qualname__}")
+    capture.guard(f"type({source}.{where}) is {capture.name_constant(bits)}")
+    capture.draws.generators[source] = None
+    return source, kind
+
+
+def require_once(frame: Frame, function: Any) -> None:
+    """Decline where the function that draws is called as often as the data says."""
+    capture = frame.capture
+    capture.require_no_body(f"numpy.random.{function.__name__}")
+    if capture.draws.batches:  # eager transforms call the function for each
+        raise Decline(f"numpy.random.{function.__name__} under vmap: each example draws its own numbers")
+
+
+def tried(function: Any, *positional: Any, **keywords: Any) -> Any:
+    """What the call gives: of a draw, with another generator. Declines where it raises, or warns."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return function(*positional, **keywords)
+    except Exception as error:  # noqa: BLE001  (whatever it is, NumPy raises it again on the user's line)
+        raise Decline(f"{type(error).__name__}: {error}") from None
+
+
+def twin(kind: type) -> Any:
+    return Generator(np.random.PCG64(0)) if kind is Generator else RandomState(0)
+
+
+SIZES_ARE_ARGUMENTS = ("rand", "randn")
+
+
+def size_of(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> tuple[Size, ...] | None:
+    """The `size` of a draw, None where it has none."""
+    if function.__name__ in SIZES_ARE_ARGUMENTS:
+        size: Any = Sequence(tuple, positional) if positional else Constant(None)
+    else:
+        size = bound(function, positional, keywords).get("size", Constant(None))
+    size = lower(frame.capture, size)
+    if size is None:
+        return None
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    if not all(isinstance(n, Dim) or type(n) is int and n >= 0 for n in sizes):
+        raise Decline("a size that data decides")
+    return sizes
+
+
+def bound(function: Any, positional: Iterable[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    try:
+        found = inspect.signature(function).bind(None, *positional, **keywords).arguments
+    except (TypeError, ValueError) as error:
+        raise Decline(str(error)) from None
+    return {k: v for k, v in found.items() if k != "self"}
+
+
+def drawn(frame: Frame, text: str, example: Any, shape: tuple[Size, ...] | None = None) -> Any:
+    """The value of the expression `text`, evaluated before the graph runs. `example` has its type."""
+    capture, draws = frame.capture, frame.capture.draws
+    env = capture.builder.env
+    name = f"drawn_{len(draws.lines)}"
+    if type(example) is float:
+        result: Any = Number(env, name, example)
+    elif isinstance(example, np.ndarray) and example.flags.c_contiguous and example.flags.writeable:
+        meta = TensorMeta(example.shape if shape is None else shape, example.dtype)
+        result = Array(Storage(capture.builder.root, capture.builder.input(meta, name), meta, name), (), meta)
+        draws.storages.append(result.storage)
+    elif isinstance(example, np.generic):
+        meta = TensorMeta((), example.dtype, boxed=False, writeable=False)
+        result = Array(Storage(capture.builder.root, capture.builder.input(meta, name), meta, name), (), meta)
+    elif type(example) in MADE:
+        result = Opaque(name, example)
+    elif example is None:
+        result = Constant(None)
+    else:
+        raise Decline(f"a random {type(example).__qualname__}")
+    env.unknown.add(name)
+    draws.lines.append(f"{name} = {text}")
+    return result
+
+
+# --- methods
+
+
+def captured_draw(function: Any) -> Callable[[Frame, Arguments, Keywords], Any]:
+    special = SPECIAL.get(function.__name__)
+
+    def captured(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+        if not positional:
+            raise Decline(f"numpy.random.{function.__name__} without a generator")
+        if special is not None:
+            return special(frame, function, positional, keywords)
+        owner, *rest = positional
+        return draw(frame, function, owner, rest, keywords)
+
+    return captured
+
+
+def array_in(frame: Frame, value: Any) -> Array | None:
+    """The array that a captured program permutes or chooses from: its indices are drawn, and it is read in the graph."""
+    value = frame.capture.realize(value)
+    return value if isinstance(value, Array) and value.meta.boxed and value.ndim else None
+
+
+def write(frame: Frame, target: Any, value: Any) -> Any:
+    """`target`, after the drawn values are written to it. Declines what NumPy may refuse."""
+    x = frame.capture.realize(target)
+    if not isinstance(x, Array) or not x.meta.boxed or x.dtype != value.dtype:
+        raise Decline("random numbers are written to something else than an array of their dtype")
+    FUNCTIONS[np.copyto](frame.capture.builder, x, value)
+    finish(frame, None)
+    return target
+
+
+def permutation(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    """An array is permuted as the numbers from 0 to its length are."""
+    owner, *rest = positional
+    named = {k: frame.capture.realize(v) for k, v in bound(function, rest, keywords).items()}
+    x, axis = array_in(frame, named["x"]), plain(frame.capture, named.get("axis", Constant(0)))
+    if x is None:
+        n = named["x"]
+        if isinstance(n, Dim) and axis == 0:
+            return drawn_permutation(frame, owner, n)
+        return draw(frame, function, owner, rest, keywords)
+    if not isinstance(axis, int) or not -x.ndim <= axis < x.ndim:
+        raise Decline("an axis out of bounds")
+    indices = drawn_permutation(frame, owner, x.shape[axis])
+    return finish(frame, getitem(frame.capture.builder, x, (*(slice(None),) * (axis % x.ndim), indices)))
+
+
+def drawn_permutation(frame: Frame, owner: Any, n: Size) -> Any:
+    source, kind = generator_of(frame, owner)
+    function = kind.permutation  # type: ignore[attr-defined]
+    require_once(frame, function)
+    example = tried(function, twin(kind), 0)
+    return drawn(frame, f"{frame.capture.name_constant(function)}({source}, {n})", example, (n,))
+
+
+def shuffle(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    owner, *rest = positional
+    x = array_in(frame, bound(function, rest, keywords)["x"])
+    if x is None:
+        raise Decline("what is shuffled is no array")
+    write(frame, x, permutation(frame, type_of_generator(frame, owner).permutation, positional, keywords))
+    return Constant(None)
+
+
+def type_of_generator(frame: Frame, owner: Any) -> Any:
+    return generator_of(frame, owner)[1]
+
+
+def choice(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    owner, *rest = positional
+    named = bound(function, rest, keywords)
+    x = array_in(frame, named["a"])
+    if x is None:
+        return draw(frame, function, owner, rest, keywords)
+    axis = plain(frame.capture, named.get("axis", Constant(0)))
+    if not isinstance(axis, int) or not -x.ndim <= axis < x.ndim or (x.ndim > 1 and function is RandomState.choice):
+        raise Decline("an axis out of bounds")
+    n = x.shape[axis]
+    others = {k: v for k, v in named.items() if k not in ("a", "axis")}
+    indices = draw(frame, function, owner, [n if isinstance(n, Dim) else Constant(n)], others)
+    return finish(frame, FUNCTIONS[np.take](frame.capture.builder, x, indices, axis, mode="clip"))
+
+
+def with_out(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    """`out` is written when the graph runs."""
+    owner, *rest = positional
+    out = frame.capture.realize(keywords.get("out", Constant(None)))
+    if isinstance(out, Constant) and out.value is None:
+        return draw(frame, function, owner, rest, keywords)
+    if not isinstance(out, Array) or not is_contiguous(out.meta):
+        raise Decline("random numbers are written to something else than a contiguous array")
+    others = {k: v for k, v in keywords.items() if k != "out"}
+    if function.__name__ != "permuted":
+        named = bound(function, rest, others)
+        if "size" not in named:
+            others["size"] = Sequence(tuple, [n if isinstance(n, Dim) else Constant(n) for n in out.shape])
+    value = draw(frame, function, owner, rest, others)
+    if not isinstance(value, Array) or value.shape != out.shape:
+        raise Decline("random numbers of another shape than `out`")
+    return write(frame, keywords["out"], value)
+
+
+# --- generators
+
+BIT_GENERATORS = tuple(getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))
+MAKERS = (np.random.default_rng, Generator, RandomState, *BIT_GENERATORS)
+MADE = (Generator, RandomState, *BIT_GENERATORS)  # the types of what they make
+
+
+def make(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    """A generator that the program makes of a seed, of a bit generator that it made, or of the system's entropy."""
+    capture = frame.capture
+    positional, keywords = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
+    is_one = function is np.random.default_rng and len(positional) == 1 and isinstance(positional[0], Opaque)
+    if is_one and type(positional[0].example) is Generator:
+        return positional[0]
+    require_once(frame, function)
+    given, named = [argument(frame, v) for v in positional], {k: argument(frame, v) for k, v in keywords.items()}
+    example = tried(function, *(a.example for a in given), **{k: a.example for k, a in named.items()})
+    return drawn(frame, call_text(frame, function, [], given, named), example)
+
+
+@captures(np.random.seed)
+def seed(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    return draw(frame, RandomState.seed, Constant(GLOBAL), positional, keywords)
+
+
+def captured_maker(maker: Any) -> Callable[[Frame, Arguments, Keywords], Any]:
+    return lambda frame, positional, keywords: make(frame, maker, positional, keywords)
+
+
+SPECIAL: dict[str, Callable[[Frame, Any, Arguments, Keywords], Any]] = {
+    **dict.fromkeys(("random", "standard_normal", "standard_exponential", "standard_gamma", "permuted"), with_out),
+    "permutation": permutation,
+    "shuffle": shuffle,
+    "choice": choice,
+}
+for methods in DRAWN.values():
+    BUILTINS |= {function: captured_draw(function) for function in methods.values()}
+BUILTINS |= {maker: captured_maker(maker) for maker in MAKERS}
