@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from npcompile import trees
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.tensor import Tensor, asarray, attach, enable_grad, is_grad_enabled, no_grad
 from npcompile.tensor_core.tensors.backward import backward, gradients_of
 from npcompile.tensor_core.tensors.handle import from_node
@@ -97,7 +98,7 @@ def variable(x: Any) -> Tensor:
         made: Tensor = x.clone()
         return made
     made = (x.detach() if isinstance(x, Tensor) else asarray(x)).clone()
-    if made.dtype.kind not in "fc":
+    if kind_of(made.dtype) not in "fc":
         raise NotPossible
     return made.requires_grad_()
 
@@ -153,7 +154,7 @@ def differentiated(function: Function, options: dict[str, Any], args: Arguments,
     value, aux = called(function, args, kwargs, numbers, variables), None
     if options["has_aux"]:
         value, aux = value
-    if not is_recorded(value) or value.ndim or value.dtype.kind != "f":
+    if not is_recorded(value) or value.ndim or kind_of(value.dtype) != "f":
         raise NotPossible
     found = variables.results(variables.gradients([value], [np.ones((), value.dtype)]))
     variables.write_back()
@@ -164,7 +165,7 @@ def differentiated(function: Function, options: dict[str, Any], args: Arguments,
 def jacobian(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
     numbers, variables = chosen(options["argnums"], args)
     leaves, treedef = trees.flatten(called(function, args, kwargs, numbers, variables))
-    if not leaves or not all(isinstance(y, Tensor) and y.dtype.kind in "fc" for y in leaves):
+    if not leaves or not all(isinstance(y, Tensor) and kind_of(y.dtype) in "fc" for y in leaves):
         raise NotPossible
     rows = []
     for y in leaves:

@@ -22,10 +22,11 @@ from npcompile.numpy_shim.arguments import (
     write_out,
 )
 from npcompile.numpy_shim.manipulation import calls_method, diagonal, part, ravel
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
 from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -52,6 +53,8 @@ def contract(builder: Builder, operands: Sequence[tuple[Node, Labels]], output: 
 
     A label that is twice in one operand takes its diagonal.
     """
+    if any(is_bfloat16(node.dtype) for node, _ in operands):
+        raise Decline("sums of products in bfloat16 run as NumPy", "convert the operands: x.astype(np.float32)")
     operands = [diagonals(builder, node, labels) for node, labels in operands]
     sizes: dict[int, Size] = {}
     for node, labels in operands:
@@ -92,7 +95,7 @@ def diagonals(builder: Builder, node: Node, labels: Labels) -> tuple[Node, Label
 
 
 def common_dtype(*arrays: Array) -> np.dtype:
-    return np.result_type(*(x.dtype for x in arrays))
+    return result_dtype(*(x.dtype for x in arrays))
 
 
 def product_of(builder: Builder, a: Array, b: Array, a_labels: Labels, b_labels: Labels, output: Labels) -> Array:

@@ -26,7 +26,7 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     unbox,
 )
-from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal, result_dtype
 from npcompile.tensor_core.array import (
     Array,
     broadcast_arrays,
@@ -441,7 +441,7 @@ def inexact_dtype(start: Any, stop: Any) -> np.dtype:
     """float64, or the promotion of both ends where that is inexact: Python numbers are weak."""
     weak = [0.0, *(v.type() if isinstance(v, Number) else 0 for v in (start, stop) if isinstance(v, (Number, Dim)))]
     strong = [promotes_as(v) for v in (start, stop) if not isinstance(v, (Number, Dim))]
-    dtype = np.result_type(*strong, *weak)
+    dtype = result_dtype(*strong, *weak)
     if dtype not in (np.float32, FLOAT64):
         raise Decline(f"linspace of {dtype}")
     return dtype

@@ -8,7 +8,7 @@ import numpy as np
 
 from npcompile.numpy_shim.arguments import arrays_of, axis_of, dtype_of, require_cast, same_shape, write_out
 from npcompile.numpy_shim.manipulation import atleast_1d, atleast_2d, atleast_3d, flatten, transpose
-from npcompile.numpy_shim.registry import implements, require_dtype
+from npcompile.numpy_shim.registry import implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.graph import Builder
@@ -46,7 +46,7 @@ def joined_dtype(parts: list[Array], dtype: Any, out: Any, casting: str) -> np.d
     elif isinstance(out, Array):
         wanted = out.dtype
     else:
-        wanted = require_dtype(np.result_type(*(part.dtype for part in parts)))
+        wanted = result_dtype(*(part.dtype for part in parts))
     for part in parts:
         require_cast(part.dtype, wanted, casting)
     return wanted

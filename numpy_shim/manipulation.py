@@ -27,7 +27,7 @@ from npcompile.numpy_shim.arguments import (
 )
 from npcompile.numpy_shim.creation import converted
 from npcompile.numpy_shim.indexing import axis_slice, getitem
-from npcompile.numpy_shim.registry import Captured, as_array, implements
+from npcompile.numpy_shim.registry import Captured, as_array, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute, size_node
 from npcompile.tensor_core.dim import Size, same
@@ -600,7 +600,7 @@ def isin(
     if {x.dtype.kind, others.dtype.kind} not in ({"f"}, {"i"}, {"u"}, {"i", "f"}, {"u", "f"}):
         raise Decline("np.isin of kinds that promotion compares in another way")
     flag(assume_unique)
-    dtype = np.result_type(x.dtype, others.dtype)
+    dtype = result_dtype(x.dtype, others.dtype)
     shape = (*x.shape, others.shape[0])
     left = views.reshaped(builder, cast(builder, x.node, dtype), (*x.shape, 1))
     same_value = builder.apply("equal", expand(builder, left, shape), expand(builder, cast(builder, others.node, dtype), shape))

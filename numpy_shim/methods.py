@@ -31,6 +31,7 @@ from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full
 from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
 
@@ -157,7 +158,7 @@ def fill(builder: Builder, x: Array, value: Any) -> None:
 @method("conj", "conjugate")
 def conj(builder: Builder, x: Array) -> Array:
     """The array itself when it is real."""
-    return FUNCTIONS[np.conjugate](builder, x) if x.dtype.kind == "c" else x
+    return FUNCTIONS[np.conjugate](builder, x) if x.dtype.kind == "c" or is_bfloat16(x.dtype) else x
 
 
 # --- elements
@@ -303,6 +304,8 @@ def round_(builder: Builder, x: Array, decimals: Any = 0, out: Any = None) -> Ar
         raise Decline("round(out=)")
     if x.dtype.kind in "iu" and places >= 0:
         return unbox(copy_of(x, "K"))
+    if is_bfloat16(x.dtype) and places:
+        raise Decline("rounding bfloat16 to decimals goes through float32, by way of a bfloat16 out")
     if x.dtype.kind == "b" and places:
         raise Decline("rounding booleans")
     if x.dtype.kind == "c":

@@ -10,6 +10,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
@@ -50,16 +51,21 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, (Array, Dim, Number))
 
 
-SUPPORTED_KINDS = "biufc"
-
-
 def require_dtype(dtype: Any) -> np.dtype:
-    """The dtype if graphs can hold it: native byte order bool, integers, floats and complex (not clongdouble)."""
+    """The dtype if graphs can hold it: native byte order bool, integers, floats (bfloat16 too) and complex (not clongdouble)."""
     # np.dtype() takes a class like np.dtypes.Float64DType for a Python class: NumPy's functions take its only dtype.
     dtype = dtype() if isinstance(dtype, type) and issubclass(dtype, np.dtype) else np.dtype(dtype)
-    if dtype.kind not in SUPPORTED_KINDS or not dtype.isnative or dtype.char == "G":
+    if not is_number(dtype):
         raise Decline(f"arrays of dtype {dtype} run as NumPy")
     return dtype
+
+
+def result_dtype(*types: Any) -> np.dtype:
+    """np.result_type. Declines where there is none: bfloat16 and float16 have no common dtype."""
+    try:
+        return require_dtype(np.result_type(*types))
+    except TypeError as error:
+        raise Decline(str(error)) from None
 
 
 def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Array:
@@ -96,7 +102,7 @@ def stack_values(builder: Builder, values: Any, dtype: np.dtype | None) -> Array
     """np.asarray of a sequence that holds traced values: elements stacked along a new first axis."""
     parts = [as_array(builder, v) for v in values]
     if dtype is None:
-        dtype = np.result_type(*(p.dtype for p in parts))
+        dtype = result_dtype(*(p.dtype for p in parts))
     if any(p.shape != parts[0].shape for p in parts[1:]):
         raise Decline("setting an array element with a sequence of different shapes")
     nodes = []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy._core import umath
 
-from npcompile.numpy_shim.registry import METHODS, implements, require_dtype
+from npcompile.numpy_shim.registry import METHODS, implements, result_dtype
 from npcompile.numpy_shim.ufunc_methods import NoValue, source_array
 from npcompile.numpy_shim.ufunc_operands import Operand, operand
 from npcompile.numpy_shim.ufuncs import call_ufunc, value_where
@@ -34,7 +34,7 @@ def where(builder: Builder, condition: Any, x: Any = NoValue, y: Any = NoValue, 
 
 def arms_dtype(arms: list[Operand]) -> np.dtype:
     """NEP 50's common dtype of the two arms."""
-    return require_dtype(np.result_type(*(arm.type(0) if isinstance(arm.type, type) else arm.type for arm in arms)))
+    return result_dtype(*(arm.type(0) if isinstance(arm.type, type) else arm.type for arm in arms))
 
 
 @implements(np.clip)

@@ -10,7 +10,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, flag, integer, known_sequence, unbox
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.methods import method
-from npcompile.numpy_shim.registry import implements, require_dtype
+from npcompile.numpy_shim.registry import implements, result_dtype
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node
@@ -138,7 +138,7 @@ def searchsorted(builder: Builder, a: Array, v: Any, side: Any = "left", sorter:
     if side not in ("left", "right") or a.ndim != 1:
         raise Decline("searchsorted of what is not a vector, or of another side")
     values = array_of(builder, v)
-    dtype = require_dtype(np.result_type(a.dtype, values.dtype))
+    dtype = result_dtype(a.dtype, values.dtype)
     operands = [cast(builder, x.node, dtype) for x in (a, values)]
     if sorter is not None:
         order = array_of(builder, sorter)

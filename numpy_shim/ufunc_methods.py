@@ -11,8 +11,9 @@ import numpy as np
 from npcompile.numpy_shim.registry import Captured, as_array
 from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dtype, cast_quietly, operand, require_range, resolve
 from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
-from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshape
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, permute, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, same
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -20,8 +21,10 @@ from npcompile.tensor_core.meta import (
     TensorMeta,
     broadcast_shapes,
     broadcast_strides,
+    by_strides,
     keep_order_strides,
     normalize_axis,
+    product,
 )
 from npcompile.tensor_core.ops.reduction import REDUCERS
 from npcompile.tensor_core.transforms.value import Value
@@ -54,6 +57,10 @@ def reduce(
     value = cast_quietly(builder, array.node, loop[0])
     if mask is not None:
         value = mask_out(builder, ufunc, value, mask, start)
+    if is_bfloat16(loop[0]) and ufunc not in EXTREMES:
+        if start is not None or mask is not None or ufunc in SUMS_OF_EXPONENTIALS:
+            raise Decline("NumPy rounds after each step here, in an order that is not captured")
+        value, axes = in_memory_order(builder, value, array.meta, axes)
     value = combine(builder, ufunc, value, axes, start, kept)
     value = builder.apply("reshape", value, shape=shape) if keepdims else value
     if isinstance(out, Array):
@@ -62,6 +69,19 @@ def reduce(
         return store(out, cast_quietly(builder, value, out.dtype))
     meta = reduced_meta(shape, loop[-1], array, axes, keepdims, mask)
     return fresh(builder, value, meta, boxed=bool(shape) or out is ...)
+
+
+def in_memory_order(builder: Builder, value: Node, meta: TensorMeta, axes: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
+    """The elements of each result along one last axis, one after the other as NumPy's iterator meets them."""
+    if any(meta.strides[a] < 0 for a in axes if not same(meta.shape[a], 1)):
+        raise Decline("NumPy walks backwards along a reversed axis, and rounds after each step")
+    if len(axes) < 2:
+        return value, axes
+    order = by_strides(keep_order_strides(meta.shape, meta.dtype.itemsize, [meta]))
+    kept = [a for a in range(meta.ndim) if a not in axes]
+    turned = permute(builder, value, (*kept, *(a for a in order if a in axes)))
+    shape = (*(meta.shape[a] for a in kept), product([meta.shape[a] for a in axes]))
+    return reshaped(builder, turned, shape), (len(kept),)
 
 
 def source_array(builder: Builder, value: Any) -> Array:
@@ -176,6 +196,8 @@ def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...
         value = builder.apply(ufunc.__name__, expand(builder, start, value.shape), value)
     return value
 
+
+EXTREMES = (np.maximum, np.minimum, np.fmax, np.fmin)
 
 # The logarithm of what they are powers of.
 SUMS_OF_EXPONENTIALS = {np.logaddexp: 1.0, np.logaddexp2: math.log(2)}

@@ -12,6 +12,7 @@ import numpy as np
 from npcompile.numpy_shim.registry import as_array, require_dtype
 from npcompile.tensor_core.array import Array, cast, fresh, size_node
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dtypes import name_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape
 from npcompile.tensor_core.number import Number
@@ -136,12 +137,12 @@ def resolve(
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
     *inputs, result = map(require_dtype, found)
-    return (*(np.dtype(d.str) for d in inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
+    return (*(np.dtype(name_of(d)) for d in inputs), require_canonical(result))  # of int64's C types, the inputs' do not matter
 
 
 def require_canonical(dtype: np.dtype) -> np.dtype:
     """NumPy has two integer types of the same 64 bits (long and longlong): graphs have one."""
-    if require_dtype(dtype).char != np.dtype(dtype.str).char:
+    if require_dtype(dtype).char != np.dtype(name_of(dtype)).char:
         raise Decline(f"arrays of the C type {dtype.char!r} run as NumPy")
     return dtype
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dtypes import name_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -456,7 +457,7 @@ STEPS: dict[str, StepRule] = {
     "bitcast": StepRule(
         lambda builder, node, dtype: builder.apply("bitcast", node, dtype=dtype),
         lambda builder, base, value, _: builder.apply("bitcast", value, dtype=base.meta.dtype),
-        lambda base, dtype: f"{base}.view({dtype.str!r})",
+        lambda base, dtype: f"{base}.view({name_of(dtype)!r})",
     ),
 }
 

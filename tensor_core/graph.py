@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.meta import TensorMeta, is_static
 from npcompile.tensor_core.op import OPS
 
@@ -181,7 +182,7 @@ class Builder:
         if node is None:
             meta = OPS[op].meta(*(n.meta for n in inputs), **params)
             node = self._made[key] = Node(op, inputs, params, meta, self.location)
-            if OPS[op].kind in ARITHMETIC_KINDS and any(n.dtype.kind in "fc" for n in (node, *inputs)):
+            if OPS[op].kind in ARITHMETIC_KINDS and any(kind_of(n.dtype) in "fc" for n in (node, *inputs)):
                 self.checks |= FLOAT_ERRORS - self.ignored
             for graph in subgraphs(node).values():
                 self.checks |= graph.checks - self.ignored

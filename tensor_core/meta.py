@@ -11,6 +11,7 @@ import numpy as np
 
 from npcompile.tensor_core.decline import Decline as Decline
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+from npcompile.tensor_core.dtypes import short
 
 Shape = tuple[Size, ...]
 
@@ -44,7 +45,7 @@ class TensorMeta:
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        return f"{self.dtype.str[1:]}[{', '.join(map(str, self.shape))}]"
+        return f"{short(self.dtype)}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True, slots=True)

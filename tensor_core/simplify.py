@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
+from npcompile.tensor_core.dtypes import kind_of, precision_of
 from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, subgraphs
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
@@ -54,7 +55,7 @@ def may_report(node: Node) -> bool:
     if any(graph.checks for graph in subgraphs(node).values()):
         return True
     dtypes = [n.dtype for n in (node, *node.inputs)]
-    if OPS[node.op].kind not in ARITHMETIC_KINDS or not any(d.kind in "fc" for d in dtypes):
+    if OPS[node.op].kind not in ARITHMETIC_KINDS or not any(kind_of(d) in "fc" for d in dtypes):
         return False
     match node.op:
         case "cast":
@@ -134,9 +135,9 @@ def is_value(node: Node, value: float) -> bool:
 
 def is_exact(source: np.dtype, target: np.dtype) -> bool:
     """Does every number of `source` have its own, equal, in `target`? NumPy calls int64 to float64 safe; it rounds."""
-    if source.kind in "iu" and target.kind in "fc":
+    if source.kind in "iu" and kind_of(target) in "fc":
         bits = 8 * source.itemsize - (source.kind == "i")
-        return bits <= np.finfo(target).nmant + 1
+        return bits <= precision_of(target) + 1
     return np.can_cast(source, target, "safe")
 
 
@@ -213,7 +214,7 @@ def cast_of_cast(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: 
     if not is_exact(source, target):
         if target.kind in "iu" and (source.kind not in "iu" or middle.dtype.kind not in "iu"):
             return None  # integers wrap around, floats out of range do not
-        if target == np.float16 and source.kind in "iu":
+        if target.itemsize == 2 and kind_of(target) == "f" and source.kind in "iu":
             return None  # NumPy rounds these by way of float32
     return rewriter.make("cast", *middle.inputs, dtype=target)
 
@@ -255,7 +256,7 @@ COMMUTATIVE = {"add", "multiply", "bitwise_or", "bitwise_xor", "logical_or", "lo
 def neutral_operand(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     for x, other in (inputs, inputs[::-1]) if op in COMMUTATIVE else (inputs,):
         for value, kinds in NEUTRAL_RIGHT[op]:
-            if x.dtype.kind in kinds and x.dtype == other.dtype and is_value(other, value):
+            if kind_of(x.dtype) in kinds and x.dtype == other.dtype and is_value(other, value):
                 return x
     return None
 
@@ -275,7 +276,7 @@ IDENTITY_ON = {
 @rule(*IDENTITY_ON)
 def operation_without_effect(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     (x,) = inputs
-    return x if x.dtype.kind in IDENTITY_ON[op] and OPS[op].meta(x.meta).dtype == x.dtype else None
+    return x if kind_of(x.dtype) in IDENTITY_ON[op] and OPS[op].meta(x.meta).dtype == x.dtype else None
 
 
 @rule("negative", "invert", "conjugate", "logical_not")
@@ -359,7 +360,7 @@ def reduction_of_one(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], para
     (x,), axes, reducer = inputs, params["axes"], params["reducer"]
     if not all(same(x.shape[a], 1) for a in axes) or (reducer == "multiply" and x.dtype.kind == "c"):
         return None
-    if reducer == "add" and x.dtype.kind in "fc":
+    if reducer == "add" and kind_of(x.dtype) in "fc":
         zero = rewriter.builder.constant(REDUCERS[reducer].identity, x.dtype)
         x = rewriter.make("add", x, rewriter.broadcast(zero, x.shape))
     return rewriter.make("reshape", x, shape=tuple(n for a, n in enumerate(x.shape) if a not in axes))

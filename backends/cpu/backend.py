@@ -15,7 +15,7 @@ from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
-from npcompile.backends.cpu.primitives import c_type, kind
+from npcompile.backends.cpu.primitives import c_type, loaded_text, memory_type
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
@@ -146,11 +146,10 @@ def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[s
     reader = {"f8": ("double", "as_double"), "i8": ("int64_t", "as_int64")}.get(short(dtype)) if is_weak else None
     if reader:
         return [f"{reader[0]} x{k};", f"if (rt->{reader[1]}(args[{k}], &x{k})) return NULL;"]
-    memory = "_Float16" if kind(dtype) == "e" else c_type(dtype)
     return [
-        f"{memory} x{k}_read;",
+        f"{memory_type(dtype)} x{k}_read;",
         f"if (rt->scalar_data(args[{k}], npc_dtypes[{constant}], &x{k}_read)) return NULL;",
-        f"const {c_type(dtype)} x{k} = x{k}_read;",
+        f"const {c_type(dtype)} x{k} = {loaded_text(f'x{k}_read', dtype)};",
     ]
 
 

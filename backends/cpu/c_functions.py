@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-# Short name of a dtype -> its C type in a register. In memory float16 is _Float16.
+# Short name of a dtype -> its C type in a register.
 C_TYPES = {
     "b1": "uint8_t",
     "f2": "float",
+    "bf16": "float",
     "f4": "float",
     "f8": "double",
     "f16": "long double",
@@ -17,6 +18,7 @@ C_TYPES = {
     **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
 }
 
+MEMORY_TYPES = {"f2": "_Float16", "bf16": "uint16_t"}  # where it is another one in memory
 
 COMPLEX_LIBM = {f: f for f in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")}
 COMPLEX_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
@@ -25,7 +27,7 @@ TYPE_TEXT = """
 typedef struct { float re, im; } npc_c8;
 typedef struct { double re, im; } npc_c16;
 """ + "".join(
-    f"typedef {'_Float16' if name == 'f2' else c} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n"
+    f"typedef {MEMORY_TYPES.get(name, c)} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n"
     for name, c in C_TYPES.items()
 )
 
@@ -38,7 +40,7 @@ VECTORISED = {
     "f8": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
     "f4": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
 }
-SUFFIX = {"f2": "f", "f4": "f", "f8": "", "f16": "l"}
+SUFFIX = {"f2": "f", "bf16": "f", "f4": "f", "f8": "", "f16": "l"}
 
 
 # libmvec's forms for vectors of different width, and libm's for single numbers, round differently. Of one number a
@@ -105,10 +107,18 @@ def libm_declarations() -> dict[str, str]:
     for c, suffix in (("float", "f"), ("double", ""), ("long double", "l")):
         for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}"), ("ldexp", f"{c}, int")):
             found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});\n" for f in functions.split()}
+    for functions, arguments in ((UNARY_LIBM, "float"), (BINARY_LIBM, "float, float")):  # without a vector form
+        found |= {f"npc_single_{f}f": f"float npc_single_{f}f({arguments}) NPC_NAMED({f}f);\n" for f in functions.split()}
     for c, suffix in (("float", "f"), ("double", "")):
         found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
     return found
 
+
+NAMED_TEXT = """
+#define NPC_TEXT_OF(x) #x
+#define NPC_JOINED(prefix, name) NPC_TEXT_OF(prefix) name
+#define NPC_NAMED(name) __asm__(NPC_JOINED(__USER_LABEL_PREFIX__, #name))
+"""
 
 # GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
 ROUNDED_TEXT = """
@@ -183,6 +193,44 @@ static inline long double npc_select_f16(int c, long double a, long double b) { 
 static inline int npc_signbit_f8(double x) { int64_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
 static inline int npc_signbit_f4(float x) { int32_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
 static inline int npc_signbit_f16(long double x) { return __builtin_signbit(x) != 0; }
+/* bfloat16 is the upper half of a float32. Rounded to even, by integers: no floating-point error is noted. */
+static inline float npc_load_bf16(uint16_t x) {
+  uint32_t bits = (uint32_t)x << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+static inline uint16_t npc_store_bf16(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+static inline float npc_round_bf16(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  uint32_t near = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u, nan = (bits & 0x80000000u) | 0x7fc00000u;
+  bits = (bits & 0x7fffffffu) > 0x7f800000u ? nan : near;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+/* As ml_dtypes has them. The sum of logarithms is NaN where the operands have no order. */
+static inline float npc_logaddexp_bf16(float a, float b) {
+  if (a == b) return a + 0.693147182464599609375f;
+  if (a > b) return a + npc_single_log1pf(npc_single_expf(b - a));
+  return a < b ? b + npc_single_log1pf(npc_single_expf(a - b)) : __builtin_nanf("");
+}
+static inline float npc_logaddexp2_bf16(float a, float b) {
+  if (a == b) return a + 1;
+  if (a > b) return a + npc_single_log1pf(npc_single_exp2f(b - a)) / 0.693147182464599609375f;
+  return a < b ? b + npc_single_log1pf(npc_single_exp2f(a - b)) / 0.693147182464599609375f : __builtin_nanf("");
+}
+static inline float npc_nextafter_bf16(float a, float b) {
+  uint16_t from = npc_store_bf16(a), to = npc_store_bf16(b), from_size = from & 0x7fff, to_size = to & 0x7fff;
+  if (from_size > 0x7f80 || to_size > 0x7f80) return __builtin_nanf("");
+  if (from == to || (!from_size && !to_size)) return b;
+  if (!from_size) return npc_load_bf16((uint16_t)((to & 0x8000) | 1));
+  return npc_load_bf16((uint16_t)(from + (from_size > to_size || ((from ^ to) & 0x8000) ? -1 : 1)));
+}
 static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 """
 
@@ -292,6 +340,8 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
             called |= set(CALLED.findall(text))
             ours.insert(0, text)
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
+    if "NPC_NAMED" in libm:
+        libm = NAMED_TEXT + libm
     if has_vector_math:
         libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
     return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"

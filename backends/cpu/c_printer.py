@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text
+from npcompile.backends.cpu.primitives import (
+    c_type,
+    constant_text,
+    loaded_text,
+    primitive_text,
+    rounded_text,
+    stored_text,
+)
 from npcompile.backends.cpu.reducers import (
     RELATION,
     better_text,
@@ -106,7 +113,7 @@ class Printer:
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
-                read = self.memory(buffer, offset, target.dtype, "const ")
+                read = loaded_text(self.memory(buffer, offset, target.dtype, "const "), target.dtype)
                 zero = "{0}" if target.dtype.kind == "c" else "0"
                 if mask and target.dtype.kind == "c":
                     read = f"{mask.name} ? {read} : ({c_type(target.dtype)}){zero}"
@@ -114,8 +121,7 @@ class Printer:
                     read = f"{mask.name} ? {read} : 0"
                 self.line(f"const {c_type(target.dtype)} {target.name} = {read};")
             case Store(buffer, offset, value):
-                cast = "(_Float16)" if kind(value.dtype) == "e" else ""
-                self.line(f"{self.memory(buffer, offset, value.dtype)} = {cast}{value.name};")
+                self.line(f"{self.memory(buffer, offset, value.dtype)} = {stored_text(value.name, value.dtype)};")
             case CheckIndex():
                 self.check(s)
             case Accumulate():
@@ -324,8 +330,8 @@ class Printer:
         if is_position(a):
             return f"npc_max(0, {a.name}_at[0])"
         total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else from_zero(a, self.place(a))
-        if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
-            total = f"(float)(_Float16)({total})"
+        if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
+            total = rounded_text(f"({total})", a.result.dtype)
         if a.reducer == "add" and a.dtype.kind in "fc":
             zero = constant_text(0, a.dtype)
             return (
@@ -422,8 +428,8 @@ class Printer:
         for a in s.accumulators:
             total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else f"{a.name}[lane]"
             total = from_zero(a, total)
-            if kind(a.result.dtype) == "e" and a.dtype.itemsize == 4:
-                total = f"(float)(_Float16)({total})"
+            if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
+                total = rounded_text(f"({total})", a.result.dtype)
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
                 total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
             self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")

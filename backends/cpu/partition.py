@@ -11,6 +11,7 @@ from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, stages_of
 from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
 from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs
 from npcompile.tensor_core.op import OPS
 
@@ -22,10 +23,12 @@ def is_native_node(node: Node) -> bool:
     if OPS[node.op].kind == "elementwise":
         return is_native(node)
     match node.op:
+        case "reduce" if is_bfloat16(node.dtype) and node.params["reducer"] in ("add", "multiply"):
+            return False  # NumPy rounds after each step, one after the other
         case "reduce" | "scan":
             return combines(node.params["reducer"], node.dtype)
         case "arg_reduce":
-            return node.inputs[0].dtype.kind in "biuf"
+            return kind_of(node.inputs[0].dtype) in "biuf"
         case "scatter":
             return node.params["mode"] == "set" or combines(node.params["mode"], node.dtype)
         case "einsum":

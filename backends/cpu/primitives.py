@@ -1,8 +1,8 @@
 """Scalar primitives in C: a template for each name and kind of number, with NumPy's exact meaning.
 
-Kinds: b bool, i signed, u unsigned, e float16, f float32 and float64, g longdouble, c complex64 and complex128.
+Kinds: b bool, i signed, u unsigned, e float16 and bfloat16, f float32 and float64, g longdouble, c complex64 and complex128.
 Templates see {0}, {1}, ... (the operands), {T} and {K} (C type and short name of the first operand), {R} (C type of the
-result), {B} (its bits) and {s} (suffix of libm's names). A float16 is a C float that is rounded after each operation.
+result), {B} (its bits) and {s} (suffix of libm's names). Both of kind e are C floats that are rounded after each operation.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import math
 
 import numpy as np
 
-from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, SUFFIX
+from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, MEMORY_TYPES, SUFFIX
 from npcompile.backends.kernels.operations import constant_value, short
+from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
 
 
 def kind(dtype: np.dtype) -> str:
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return {2: "e", 4: "f", 8: "f"}.get(dtype.itemsize, "g")
     return dtype.kind
 
@@ -28,7 +29,7 @@ def c_type(dtype: np.dtype) -> str:
 
 
 def has_c_type(dtype: np.dtype) -> bool:
-    return dtype.isnative and dtype.kind in "biufc" and short(dtype) in C_TYPES
+    return is_number(dtype) and short(dtype) in C_TYPES
 
 
 NUMPY_LIBM = {
@@ -174,7 +175,26 @@ PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
+# What the loops of ml_dtypes do in another way than NumPy's of float16. They call the functions of libm for single numbers: the
+# vectorised ones differ in the last bit of a float32, which now and then is one of bfloat16.
+BFLOAT16 = {
+    "sign": "({0} != {0} || {0} == 0 ? {0} : {0} > 0 ? 1.0f : -1.0f)",
+    "maximum": "({0} > {1} || {0} != {0} ? {0} : {1})",
+    "minimum": "({0} < {1} || {0} != {0} ? {0} : {1})",
+    "fmax": "({0} > {1} || {1} != {1} ? {0} : {1})",
+    "fmin": "({0} < {1} || {1} != {1} ? {0} : {1})",
+    "logaddexp": "npc_logaddexp_bf16({0}, {1})",
+    "logaddexp2": "npc_logaddexp2_bf16({0}, {1})",
+    "nextafter": "npc_nextafter_bf16({0}, {1})",
+    "spacing": "(npc_nextafter_bf16({0}, copysignf(__builtin_inff(), {0})) - {0})",
+}
+for numpy_name, libm_name in NUMPY_LIBM.items():
+    if libm_name not in ("sqrt", "copysign", "fmod"):
+        operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
+        BFLOAT16[numpy_name] = f"npc_single_{libm_name}f({operands})"
+
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
+EXACT = ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute", "conjugate")  # nothing to round
 
 
 def truth_text(x: str, dtype: np.dtype) -> str:
@@ -193,8 +213,8 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
     if new.kind == "c":
         return f"npc_pair_{short(new)}({x}, 0)"
     if kind(new) == "e":
-        return f"(float)(_Float16){x if old.kind == 'f' else f'(float){x}'}"
-    if old.kind == "f" and new.kind in "iu":
+        return rounded_text(x if kind_of(old) == "f" and not is_bfloat16(new) else f"(float){x}", new)
+    if kind_of(old) == "f" and new.kind in "iu":
         if new.kind == "u" and new.itemsize == 8:
             high = "9223372036854775808.0" + ("f" if old.itemsize <= 4 else "")
             return f"({x} >= {high} ? (uint64_t)(int64_t)({x} - {high}) ^ 0x8000000000000000u : (uint64_t)(int64_t){x})"
@@ -205,11 +225,29 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
     return f"({c_type(new)}){x}"
 
 
+def rounded_text(x: str, dtype: np.dtype) -> str:
+    """A C float, or for float16 any C number, as the nearest number of kind e."""
+    return f"npc_round_bf16({x})" if is_bfloat16(dtype) else f"(float)(_Float16){x}"
+
+
+def loaded_text(x: str, dtype: np.dtype) -> str:
+    """What is in memory as the value in a register."""
+    return f"npc_load_bf16({x})" if is_bfloat16(dtype) else x
+
+
+def stored_text(x: str, dtype: np.dtype) -> str:
+    """A value in a register as it is in memory."""
+    return f"npc_store_bf16({x})" if is_bfloat16(dtype) else f"(_Float16){x}" if kind(dtype) == "e" else x
+
+
+def memory_type(dtype: np.dtype) -> str:
+    return MEMORY_TYPES.get(short(dtype), c_type(dtype))
+
+
 def bitcast_text(x: str, old: np.dtype, new: np.dtype) -> str:
-    memory = {True: "_Float16"}
-    source = memory.get(kind(old) == "e", c_type(old))
-    target = memory.get(kind(new) == "e", c_type(new))
-    return f"({{ {source} npc_from = {x}; {target} npc_to; __builtin_memcpy(&npc_to, &npc_from, sizeof npc_to); npc_to; }})"
+    source, target = f"{memory_type(old)} npc_from = {stored_text(x, old)}", f"{memory_type(new)} npc_to"
+    copied = "__builtin_memcpy(&npc_to, &npc_from, sizeof npc_to)"
+    return f"({{ {source}; {target}; {copied}; {loaded_text('npc_to', new)}; }})"
 
 
 def primitive_text(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype) -> str:
@@ -219,13 +257,12 @@ def primitive_text(op: str, args: list[str], dtypes: list[np.dtype], out: np.dty
     if op == "bitcast":
         return bitcast_text(args[0], dtypes[0], out)
     first = dtypes[0]
-    template = PRIMITIVES[op][kind(first)]
+    template = (is_bfloat16(first) and BFLOAT16.get(op)) or PRIMITIVES[op][kind(first)]
     base = np.dtype(f"f{first.itemsize // 2}") if first.kind == "c" else first
     text = template.format(
         *args, T=c_type(first), K=short(first), R=c_type(out), B=8 * first.itemsize, s=SUFFIX.get(short(base), "")
     )
-    rounds = kind(out) == "e" and op not in ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute")
-    return f"(float)(_Float16)({text})" if rounds else text
+    return rounded_text(f"({text})", out) if kind(out) == "e" and op not in EXACT else text
 
 
 def is_native(node: Node) -> bool:
@@ -235,7 +272,8 @@ def is_native(node: Node) -> bool:
         return False
     if node.op in ("cast", "bitcast"):
         return True
-    if not isinstance(OPS[node.op].scalar, str) or kind(dtypes[0]) not in PRIMITIVES.get(node.op, {}):
+    has_form = kind(dtypes[0]) in PRIMITIVES.get(node.op, {}) or (is_bfloat16(dtypes[0]) and node.op in BFLOAT16)
+    if not isinstance(OPS[node.op].scalar, str) or not has_form:
         return False
     if node.op not in MIXED_OPERANDS and any(d != dtypes[0] for d in dtypes):
         return False

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from npcompile.backends.kernels.index import is_one
 from npcompile.tensor_core.dim import ShapeEnv, Size, same
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Builder, Graph, Node
 from npcompile.tensor_core.op import OPS
 
@@ -61,7 +60,7 @@ class Rewriting:
     def reduction(self, node: Node, x: Node) -> Node:
         axes = node.params["axes"]
         rows = {of for shape, of in self.rows.get(x, ()) if same_shape(shape, x.shape)}
-        if len(axes) == x.meta.ndim and len(rows) == 1 and x.dtype != np.float16:
+        if len(axes) == x.meta.ndim and len(rows) == 1 and not (x.dtype.itemsize == 2 and kind_of(x.dtype) == "f"):
             (inner,) = rows
             x = self.builder.apply("reduce", x, reducer=node.params["reducer"], axes=inner)
             axes = tuple(range(x.meta.ndim))

@@ -540,14 +540,16 @@ static int as_complex(PyObject* number, double* out) {
 static PyObject* generic_type; /* numpy.generic */
 int PyType_IsSubtype(PyObject*, PyObject*);
 
+enum { FIRST_OF_OTHERS = 256 }; /* NPY_USERDEF: numbers of dtypes that are not NumPy's own */
+
 static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
   npc_array* array = (npc_array*)number;
   if (PyType_IsSubtype(array->ob_type, generic_type)) {
     PyObject* own = PyArray_DescrFromScalar(number);
     if (!own) return -1;
     Py_DecRef(own); /* the built-in dtypes live on */
-    if (own == dtype) {
-      PyArray_ScalarAsCtype(number, out);
+    if (own == dtype && ((numpy_descr*)dtype)->type_num < FIRST_OF_OTHERS) {
+      PyArray_ScalarAsCtype(number, out); /* of dtypes that packages register it gives a pointer */
       return 0;
     }
   }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dtypes import short
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Let:
 
     def __str__(self) -> str:
         shown = [*(a.name for a in self.args), *(f"{k}={v}" for k, v in self.params)]
-        return f"{self.target.name} = {self.op}({', '.join(shown)})  # {self.target.dtype.str[1:]}"
+        return f"{self.target.name} = {self.op}({', '.join(shown)})  # {short(self.target.dtype)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Load:
 
     def __str__(self) -> str:
         where = f" if {self.mask.name}" if self.mask else ""
-        return f"{self.target.name} = {self.buffer}[{self.offset}]{where}  # {self.target.dtype.str[1:]}"
+        return f"{self.target.name} = {self.buffer}[{self.offset}]{where}  # {short(self.target.dtype)}"
 
 
 @dataclass(frozen=True, slots=True)

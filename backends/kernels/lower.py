@@ -44,6 +44,7 @@ from npcompile.backends.kernels.schedule import (
     same_shape,
 )
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
 
@@ -191,7 +192,7 @@ def reducer_of(node: Node) -> str:
 def accumulator(lowering: Lowering, node: Node) -> Accumulator:
     made = lowering.fresh(node.dtype)
     dtype = node.inputs[0].dtype
-    if dtype == np.float16 and reducer_of(node) in ("add", "multiply"):
+    if is_bfloat16(dtype) or (dtype == np.float16 and reducer_of(node) in ("add", "multiply")):
         dtype = np.dtype(np.float32)  # rounded once, at the end
     return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made)
 

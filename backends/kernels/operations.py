@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from npcompile.tensor_core.dtypes import short as short
 from npcompile.tensor_core.graph import Node
 
 # Operations that take longer than reading their operands from memory.
@@ -11,10 +10,6 @@ EXPENSIVE = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypo
 EXPENSIVE |= {"sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"}
 EXPENSIVE |= {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "cbrt", "power", "float_power"}
 EXPENSIVE |= {"fmod", "remainder", "floor_divide", "gcd", "lcm"}
-
-
-def short(dtype: np.dtype) -> str:
-    return dtype.str[1:]
 
 
 def constant_value(node: Node):  # type: ignore[no-untyped-def]

@@ -27,6 +27,7 @@ from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
@@ -52,7 +53,7 @@ class Buffer:
 
     def __str__(self) -> str:
         shape, strides = (", ".join(map(str, sizes)) for sizes in (self.shape, self.strides))
-        return f"{self.name}: {self.kind} {self.dtype.str[1:]}[{shape}] strides ({strides})"
+        return f"{self.name}: {self.kind} {short(self.dtype)}[{shape}] strides ({strides})"
 
 
 @dataclass(eq=False, slots=True)

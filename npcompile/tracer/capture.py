@@ -13,9 +13,9 @@ import numpy as np
 
 from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
 from npcompile.backends.overlap import OVERLAP
-from npcompile.numpy_shim.registry import SUPPORTED_KINDS
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder, Location, Node, topological
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
@@ -209,7 +209,7 @@ class Capture:
             return self._wrap_array(source, x)
         if kind is Tensor:
             return self._wrap_tensor(source, x)
-        if issubclass(kind, np.generic) and is_supported(x.dtype) and kind is x.dtype.type:
+        if issubclass(kind, np.generic) and is_number(x.dtype) and kind is x.dtype.type:
             self.guard(f"type({source}) is {self.name_constant(kind)}")
             meta = TensorMeta((), x.dtype, boxed=False, writeable=False)
             return Array(Storage(self.builder.root, self.builder.input(meta, source), meta, source), (), meta)
@@ -294,7 +294,7 @@ class Capture:
         """`owner` is the source of the Tensor that holds the array, if one does."""
         device = array_kind(type(x))
         kind = self.name_constant(type(x))
-        if not is_supported(x.dtype) or (device is None and not x.flags.aligned):
+        if not is_number(x.dtype) or (device is None and not x.flags.aligned):
             self.guard(f"type({source}) is {kind}")
             return Opaque(source, x)
         known = self.by_identity.get(id(x))
@@ -497,7 +497,3 @@ class Capture:
         written = [t.array.storage.node for t, _ in self.tensors.values() if t.array.storage.is_written]
         if not depending(topological(written), self.uses_of_leaves()).isdisjoint(written):
             raise Decline("what requires grad is written into a Tensor from outside", "Make a new Tensor.")
-
-
-def is_supported(dtype: np.dtype) -> bool:
-    return dtype.kind in SUPPORTED_KINDS and dtype.isnative and dtype.char != "G"

@@ -15,6 +15,7 @@ from npcompile.numpy_shim.registry import as_array
 from npcompile.tensor_core.array import Array, Storage, fresh, full
 from npcompile.tensor_core.control import read_outside, trace
 from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -182,7 +183,7 @@ class Variables:
         trees = [Tree.of(frame, a) for a in arguments]
         before = [array_of(frame, leaf, "an argument to differentiate with respect to") for tree in trees for leaf in tree.leaves]
         for x in before:
-            if x.dtype.kind not in "fc":
+            if kind_of(x.dtype) not in "fc":
                 raise Decline(f"a derivative with respect to {x.dtype} numbers", "Give floating-point numbers.")
         inside = [variable(x, renamed(x.builder, x.node)) for x in before]
         return cls(frame, trees, before, inside)
@@ -275,7 +276,7 @@ def differentiate(frame: Frame, transform: Transform, positional: Arguments, key
             raise Decline("with has_aux=True the function must return a pair (value, aux)")
         value, aux = frame.capture.realize(value.items[0]), value.items[1]
     loss = array_of(frame, value, "the value of a function under grad")
-    if loss.ndim or loss.dtype.kind != "f":
+    if loss.ndim or kind_of(loss.dtype) != "f":
         raise Decline(
             f"grad of a function that returns {loss.dtype}{list(loss.shape)}",
             "It must return one real floating-point number: sum it up, or use jacobian.",
@@ -293,7 +294,7 @@ def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, 
     tree = Tree.of(frame, calls.call(frame, transform.function, arguments(), keywords))
     rows = []
     for y in float_arrays(frame, tree):
-        if y.dtype.kind not in "fc":
+        if kind_of(y.dtype) not in "fc":
             raise Decline(f"the jacobian of a function that returns {y.dtype} numbers")
         cotangent, size = stand_in(builder, y.shape, y.dtype), y.meta.size
         with silently(builder):

@@ -9,16 +9,15 @@ from weakref import ref
 
 import numpy as np
 
+from npcompile.tensor_core.dtypes import is_number, kind_of
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.tape import RECORDING, Memory, TapeArray, TapeNode, TapeStorage, alias_node, data_node, meta_of
 from npcompile.tensor_core.tensors import devices
 
-NUMBERS = "biufc"
-
 
 def require_numbers(data: np.ndarray) -> np.ndarray:
     dtype = data.dtype
-    if dtype.kind not in NUMBERS or not dtype.isnative or dtype.char == "G":
+    if not is_number(dtype):
         raise TypeError(
             f"a Tensor holds booleans, integers, floats or complex numbers in native byte order, not {dtype}: "
             "keep this in a NumPy array, or convert it with astype first."
@@ -96,7 +95,7 @@ class Handle:
     def requires_grad(self) -> bool:
         """Are operations on this Tensor recorded, so that `backward` of what they give computes its gradient?"""
         link = self._link
-        return link is not None and link.storage.present.needs_grad and self._data.dtype.kind in "fc"  # type: ignore[attr-defined]
+        return link is not None and link.storage.present.needs_grad and kind_of(self._data.dtype) in "fc"  # type: ignore[attr-defined]
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -135,7 +134,7 @@ class Handle:
         if not requires_grad:
             self._attach(TapeStorage(self._data, self._storage.memory))
             return self
-        if self._data.dtype.kind not in "fc":
+        if kind_of(self._data.dtype) not in "fc":
             raise RuntimeError(
                 f"only Tensors of floating point and complex dtype can require gradients, not {self._data.dtype}: "
                 "convert it first, as in x.astype(float)."

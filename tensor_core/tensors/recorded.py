@@ -11,6 +11,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.dtypes import is_number, kind_of
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, deferring, meta_of
@@ -109,13 +110,13 @@ def keeps_dtype(ufunc: Any, dtype: np.dtype, types: tuple[type | None, ...]) -> 
     """Is the ufunc's loop for operands of `dtype` (None) and Python numbers one of `dtype` alone, False when its result
     has no gradient? None when there is no such loop, or no op."""
     row = OPS.get(ufunc.__name__)
-    if row is None or row.numpy != ufunc or dtype.kind not in "fc":
+    if row is None or row.numpy != ufunc or kind_of(dtype) not in "fc":
         return None
     try:
         *loop, out = ufunc.resolve_dtypes((*(dtype if t is None else t for t in types), None))
     except TypeError:
         return None
-    if any(d != dtype for d in loop) or (out.kind in "fc" and out != dtype):  # absolute of complex numbers is real
+    if any(d != dtype for d in loop) or (kind_of(out) in "fc" and out != dtype):  # absolute of complex numbers is real
         return None
     return bool(out == dtype)
 
@@ -143,7 +144,7 @@ def as_operand(value: Any) -> Any:
     """An argument as the captured forms take it."""
     if isinstance(value, Handle):
         return value._array
-    if type(value) is np.ndarray and value.dtype.kind in "fc" and value.dtype.isnative and value.dtype.char != "G":
+    if type(value) is np.ndarray and kind_of(value.dtype) in "fc" and is_number(value.dtype):
         data = value.copy(order="K")  # the caller may change it before backward reads it
         return TapeArray(TapeStorage(data, Memory()), (), meta_of(data))
     return value

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array, Storage
+from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.tape import RECORDING, TapeArray, TapeStorage, data_node, meta_of
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import replaced
-from npcompile.tensor_core.tensors.handle import NUMBERS, Handle, adopt
+from npcompile.tensor_core.tensors.handle import Handle, adopt
 from npcompile.tensor_core.tensors.views import view_of
 
 # --- of NumPy
@@ -42,7 +43,7 @@ class Held(dict[np.dtype, bool]):
         assert isinstance(dtype, np.dtype)
         known = self.get(dtype)
         if known is None:
-            known = self[dtype] = dtype.kind in NUMBERS and dtype.isnative and dtype.char != "G"
+            known = self[dtype] = is_number(dtype)
         return known
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
@@ -21,7 +22,7 @@ def is_differentiable(meta: TensorMeta) -> bool:
     """Have arrays of this dtype a derivative? Floating point and complex have; integers and booleans have none."""
     if isinstance(meta, TupleMeta):
         return any(map(is_differentiable, meta.items))
-    return meta.dtype.kind in "fc"
+    return kind_of(meta.dtype) in "fc"
 
 
 def is_constant(node: Node) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Shape
 from npcompile.tensor_core.op import OPS
@@ -162,6 +163,8 @@ class Value:
         axes = tuple(sorted(axes))
         if not axes:
             return self
+        if is_bfloat16(self.dtype) and reducer in ("add", "multiply"):  # in steps of bfloat16 a sum of ones ends at 256
+            return self.cast(np.float32).reduce(reducer, axes, keepdims).cast(self.dtype)
         result = self.op("reduce", reducer=reducer, axes=axes)
         return result.reshape([1 if a in axes else n for a, n in enumerate(self.shape)]) if keepdims else result
 

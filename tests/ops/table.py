@@ -6,13 +6,16 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Node
 
-DTYPES = [np.dtype(c) for c in "?bBhHiIlLefdFD"]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [*(np.dtype(c) for c in "?bBhHiIlLefdFD"), BFLOAT16]
 SHAPE = (2, 3, 4)
 
 # How an array lies in memory: a function from a C-contiguous array of SHAPE to one with another layout.
@@ -42,8 +45,8 @@ def numbers(dtype: np.dtype, rng: np.random.Generator, shape: tuple[int, ...] = 
         out = np.empty(shape, dtype)
         out.real, out.imag = parts
         return out
-    if dtype.kind == "f":
-        limits = np.finfo(dtype)
+    if kind_of(dtype) == "f":
+        limits = ml_dtypes.finfo(dtype)
         edges = [
             0.0,
             -0.0,

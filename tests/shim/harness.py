@@ -11,6 +11,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Dim, Number, Storage, TensorMeta
 from npcompile.tensor_core.array import view_text
+from npcompile.tensor_core.dtypes import is_bfloat16
 
 
 class Capture:
@@ -186,6 +187,11 @@ def compare(ours: Any, theirs: Any, ulp: int = 4, signs: bool = True) -> None:
 
 def same_values(ours: np.ndarray, theirs: np.ndarray, ulp: int, signs: bool = True) -> None:
     ours, theirs = np.asarray(ours), np.asarray(theirs)
+    if is_bfloat16(theirs.dtype):
+        is_nan = np.isnan(theirs)
+        np.testing.assert_array_equal(np.isnan(ours), is_nan)
+        np.testing.assert_array_equal(ours[~is_nan].view(np.uint16), theirs[~is_nan].view(np.uint16))
+        return
     if theirs.dtype.kind not in "fc" or not theirs.size:
         np.testing.assert_array_equal(ours, theirs)
         return

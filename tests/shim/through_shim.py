@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from numpy.fft import _pocketfft
 
-from npcompile.numpy_shim.registry import FUNCTIONS, SUPPORTED_KINDS
+from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core import Array, Decline
+from npcompile.tensor_core.dtypes import is_number
 from tests.shim.harness import Capture
 
 CONSTANTS = (int, float, complex, str, type, np.dtype, type(None), type(Ellipsis), slice, type(np._NoValue))
@@ -41,7 +42,7 @@ class Arguments(Capture):
 
     def wrap_array(self, value: Any) -> Array:
         is_plain = type(value) is np.ndarray or isinstance(value, np.generic)
-        if not is_plain or value.dtype.kind not in SUPPORTED_KINDS or not value.dtype.isnative or value.dtype.char in "gG":
+        if not is_plain or not is_number(value.dtype) or value.dtype.char == "g":
             raise Unsupported(value.dtype)
         for storage in self.storages:
             if self.values[storage.source] is value:

@@ -10,6 +10,7 @@ import numpy as np
 
 from npcompile.backends.kernels.kernel import Kernel
 from npcompile.tensor_core.dim import Dim, Size, evaluate
+from npcompile.tensor_core.dtypes import short
 
 Values = Mapping[str, int]  # of the graph's symbols
 POINTER_TYPES = {"b1": "*i8", "f2": "*fp16", "f4": "*fp32", "f8": "*fp64"}
@@ -120,4 +121,4 @@ def warps_for(elements: int, each: int = 256) -> int:
 
 def pointer_type(dtype: np.dtype) -> str:
     part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-    return POINTER_TYPES[part.str[1:]]
+    return POINTER_TYPES[short(part)]

@@ -17,6 +17,7 @@ from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, po
 from npcompile.backends.kernels.index import divide_term, substitute, symbols_in
 from npcompile.backends.kernels.kernel import CheckIndex, Kernel, Let, Load, Position, Statement, Store, Value
 from npcompile.tensor_core.dim import Dim, Size, c_call, terms_of, text_of
+from npcompile.tensor_core.dtypes import short
 
 Deps = frozenset[str]  # of "row" and "column": along which a value differs within a tile
 NONE, ROW, COLUMN = frozenset[str](), frozenset(["row"]), frozenset(["column"])
@@ -143,7 +144,7 @@ class Writer:
 
     def assign(self, target: Value, texts: Sequence[str], deps: Deps) -> None:
         names = parts(target)
-        comment = f"  # {target.dtype.str[1:]}"
+        comment = f"  # {short(target.dtype)}"
         if len(texts) == len(names):
             for name, text in zip(names, texts):
                 self.line(f"{name} = {text}{comment}")
