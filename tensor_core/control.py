@@ -97,9 +97,16 @@ def make_cond(
     if len(first) != len(second):
         raise TypeError(f"cond: the true branch gives {len(first)} results, the false branch {len(second)}")
     agreed = [agree_branches(named(names, k, "result"), a, b) for k, (a, b) in enumerate(zip(first, second))]
+    return join_traces(builder, node, traces, [node_of(x) for x in operands], agreed)
+
+
+def join_traces(
+    builder: Builder, predicate: Node, traces: Sequence[Trace], operands: Sequence[Node], metas: Sequence[TensorMeta]
+) -> list[Node]:
+    """The outputs, of `metas`, of the first trace where the 0-D bool is true, else of the second: traced for `operands`."""
     used = read_outside(*traces)
-    graphs = [t.graph([*t.inputs, *used], name, agreed) for t, name in zip(traces, ("true", "false"))]
-    given = [node, *map(node_of, operands), *used]
+    graphs = [t.graph([*t.inputs, *used], name, metas) for t, name in zip(traces, ("true", "false"))]
+    given = [predicate, *operands, *used]
     return items(builder, builder.apply("cond", *given, true_graph=graphs[0], false_graph=graphs[1]))
 
 

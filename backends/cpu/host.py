@@ -28,6 +28,7 @@ class Host:
         self.lines: list[str] = []
         self.names = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
         self.fresh: set[Node] = set()  # values that nothing else holds
+        self.contiguous: set[Node] = set()  # what compiled programs made: C-contiguous arrays
         self.namespace: dict[str, Any] = {
             "array": np.array,
             "asarray": np.asarray,
@@ -61,7 +62,9 @@ class Host:
     def call_numpy_reporting(self, nodes: Sequence[Node]) -> None:
         """The same, where floating-point errors can be met: they are the graph's to report, not NumPy's here."""
         inner = [line for node in nodes for line in self.statements(node)]
-        if inner:
+        if all(is_branch(node) for node in nodes):  # compiled graphs report their own
+            self.lines += inner
+        elif inner:
             self.lines += ["before = set_state(error_state())", "try:", *(f"    {line}" for line in inner)]
             self.lines += ["except FloatingPointError:", "    raise FloatingPointSignal from None"]
             self.lines += ["finally:", "    reset_state(before)"]
@@ -73,11 +76,14 @@ class Host:
         targets = "".join(f"{self.variable(n)}, " for n in outputs)
         self.lines.append(f"{targets}= {self.keep('piece', compiled.call)}({', '.join(arguments)})")
         self.fresh.update(outputs)
+        self.contiguous.update(outputs)
 
     def statements(self, node: Node) -> list[str]:
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]  # leaves
         arguments = [self.names[i] for i in node.inputs]
         target = self.variable(node)
+        if node.op == "cond":
+            return [*lines, *self.branch(node, target)]
         if graphs := subgraphs(node):
             call = self.keep(node.op, self.with_graphs(node, graphs))
             lines.append(f"{target} = {call}(symbols, {', '.join(arguments)})")
@@ -89,13 +95,38 @@ class Host:
                 arguments.append(f"**{self.bound('params', node.params)}")
             lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
         maker = node.inputs[0] if node.op == "item" else node
-        if OPS[maker.op].kind == "extern" and OPS[maker.op].stacks:  # NumPy's functions of stacks give new arrays
-            self.fresh.add(node)
-        if node in self.for_pieces:
+        is_made_by_graph = maker is not node and is_branch(node) and maker.params["true_graph"].metas[node.params["index"]].boxed
+        if is_made_by_graph or (OPS[maker.op].kind == "extern" and OPS[maker.op].stacks):
+            self.fresh.add(node)  # NumPy's functions of stacks give new arrays too
+        if is_made_by_graph:
+            self.contiguous.add(node)
+        if is_made_by_graph:
+            pass
+        elif node in self.for_pieces:
             lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)}, order='C')")
         elif node not in self.fresh and node.op not in ("reshape", "permute") and not isinstance(node.meta, TupleMeta):
             lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)})")
         return lines
+
+    def branch(self, node: Node, target: str) -> list[str]:
+        """One of two compiled graphs, which take C-contiguous arrays."""
+        predicate, *operands = (self.names[i] for i in node.inputs)
+        arguments = [
+            name if self.is_contiguous(operand) else f"asarray({name}, order='C')"
+            for name, operand in zip(operands, node.inputs[1:])
+        ]
+        calls = []
+        for graph in (node.params["true_graph"], node.params["false_graph"]):
+            symbols = [f"symbol_{self.graph.symbols.index(s)}" for s in graph.symbols]
+            calls.append(f"{self.keep('piece', self.inside[graph].call)}({', '.join([*arguments, *symbols])})")
+        return [f"if {predicate}:", f"    {target} = {calls[0]}", "else:", f"    {target} = {calls[1]}"]
+
+    def is_contiguous(self, node: Node) -> bool:
+        """Is it known to be C-contiguous now? Not what NumPy made."""
+        if node.op == "input":
+            strides = contiguous_strides(node.meta.shape, node.meta.dtype.itemsize)
+            return all(map(same, node.meta.strides, strides))
+        return node in self.contiguous
 
     def bound(self, prefix: str, value: Any) -> str:
         """An expression for `value` at this call's sizes."""
@@ -150,6 +181,11 @@ class Host:
         if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):
             return f"array({name}, order='C')"
         return f"give_out({name}, {kept}, symbols)"
+
+
+def is_branch(node: Node) -> bool:
+    """Is it `cond`, or a result of it?"""
+    return node.op == "cond" or (node.op == "item" and node.inputs[0].op == "cond")
 
 
 @lru_cache(maxsize=64)

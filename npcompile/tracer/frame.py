@@ -60,7 +60,7 @@ class NextItem:
 
 
 class BodyDeclined(Exception):
-    """The body of a loop cannot be captured for a node of the graph."""
+    """The body of a loop, or the arm of a branch, cannot be captured for a node of the graph."""
 
     def __init__(self, decline: Decline):
         super().__init__(decline.reason)
@@ -102,6 +102,7 @@ class Frame:
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     start: int = 0
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
+    ends_at: int | None = None  # where the arm of a branch ends that this runs, for a node of the graph
     yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once
     handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
@@ -137,9 +138,9 @@ class Frame:
 
     @property
     def is_in_body(self) -> bool:
-        """Is this part of a loop's body that is captured for a node?"""
+        """Is this part of a loop's body, or of an arm of a branch, that is captured for a node?"""
         frame: Frame | None = self
-        while frame is not None and frame.loop_header is None:
+        while frame is not None and frame.loop_header is None and frame.ends_at is None:
             frame = frame.parent
         return frame is not None
 
@@ -154,6 +155,8 @@ class Frame:
         is_root = self.parent is None
         while True:
             index = self.index
+            if index == self.ends_at:
+                return Jump(index)
             if self.globals_source is not None:  # not NumPy's own lines
                 capture.builder.location = self.program.location(index)
             if is_root:

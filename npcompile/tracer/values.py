@@ -72,6 +72,15 @@ class OutsideSequence(Sequence):
     def __init__(self, kind: type, source: str, load: Callable[[], list[Any]]):
         self.kind, self.source, self._load = kind, source, load
 
+    @property
+    def is_loaded(self) -> bool:
+        """Were the items looked at?"""
+        try:
+            object.__getattribute__(self, "items")
+        except AttributeError:
+            return False
+        return True
+
     def __getattr__(self, name: str) -> Any:
         if name != "items":
             raise AttributeError(name)

@@ -180,9 +180,7 @@ def broken_in_a_loop(x):
 
 def decided_by_data(x):
     y = x * 2
-    if y.sum() > 0:
-        return y + 1
-    return y - 1
+    return y * (1 if y.sum() > 0 else -1)
 
 
 BROKEN = [broken, broken_in_a_loop, decided_by_data]

@@ -8,7 +8,7 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import loops, operators, unlikely
+from npcompile.tracer import branches, loops, operators, unlikely
 from npcompile.tracer.capture import Break
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, handles
@@ -51,7 +51,12 @@ def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> i
         fell = (frame.follow(i.index + 1), stack)
         reason = frame.why(i.index, Decline("a branch on array data", "np.where computes both arms in one graph."))
         assert isinstance(reason, Break)
-        return Branch(decision, jumped, fell, reason) if jump_if else Branch(decision, fell, jumped, reason)
+        arms, starts = (jumped, fell), (i.target, i.index + 1)
+        if not jump_if:
+            arms, starts = arms[::-1], starts[::-1]
+        outcome = Branch(decision, *arms, reason)
+        joined = branches.capture_branch(frame, i, outcome, starts)
+        return outcome if joined is None else joined
     if bool(decision.value) != jump_if:
         return None
     if keep:

@@ -1,0 +1,541 @@
+"""Branches on data: nodes of the graph where both arms only compute and leave values alike, else the graph breaks."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from npcompile.tensor_core.graph import Graph, subgraphs
+from tests.tracer.harness import clone, run, same_outcome
+
+UP, DOWN, ZERO = np.arange(1.0, 5.0), -np.arange(1.0, 5.0), np.zeros(4)
+MIXED, LARGE = np.array([5.0, -9.0, 3.0, 0.5]), np.full(4, 30.0)
+INPUTS = (UP, DOWN, ZERO, MIXED, LARGE, np.full(4, np.nan))
+
+
+def returns(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def assigns(x):
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x - 1
+    return y + x
+
+
+def assigns_several(x):
+    if x[0] > 2:
+        a, b = x + 1, [x + 2, (x * 3, 7)]
+    else:
+        a, b = x * 1, [x - 2, (x / 3, 7)]
+    return a, b, b[0] is a
+
+
+def conditional_expression(x):
+    return (x * 2 if x[0] > 0 else x - 1) + 1
+
+
+def conditional_in_a_call(x):
+    return np.add(x, x.sum() if x[0] > 0 else x.max(), out=None)
+
+
+def only_one_arm(x):
+    y = x + 1
+    if x.any():
+        y = y * x.max()
+    return y
+
+
+def nested(x):
+    if x.any():
+        if x.all():
+            y = x * 1
+        else:
+            y = x * 2
+    elif x.size > 3:
+        y = x * 3
+    else:
+        y = x * 4
+    return y
+
+
+def early_returns(x):
+    if x[0] > 4:
+        return x * 0
+    if x[1] > 1:
+        return x * 1
+    y = np.sqrt(np.abs(x))
+    if not y[2] > 1:
+        return y
+    return y / 2
+
+
+def conjunction(x):
+    if x[0] > 0 and x[1] > 0 or x[2] > 3:
+        return x + 1
+    return x * 3
+
+
+def conjunction_as_a_value(x):
+    flag = x.any() and x.all()
+    return x * flag, flag
+
+
+def negated(x):
+    if not x.sum() > 0:
+        return x * 2
+    return x * 3
+
+
+def chained(x):
+    if 0 < x[0] < 3:
+        return x * 2
+    return x * 3
+
+
+def in_a_loop(x):
+    for k in range(4):
+        if x.sum() > k:
+            x = x * 2
+        else:
+            x = x - 1
+    return x
+
+
+def in_a_long_loop(x):
+    y = x * 1
+    for k in range(40):
+        if y.sum() > k:
+            y = y - 0.5
+        else:
+            y = y + k
+    return y
+
+
+def continues(x):
+    y = x * 1
+    for k in range(4):
+        if x.sum() > k:
+            continue
+        y = y - k
+    return y
+
+
+def in_an_inlined_function(x):
+    def g(y):
+        if y.max() > 2:
+            return y / 2
+        return y * 1
+
+    return g(x) + g(-x)
+
+
+def writes_to_what_was_made(x):
+    y = np.zeros(4)
+    z = y[1:]
+    if x[0] > 0:
+        y[1] = x[1]
+    else:
+        z[0] = 7
+        y += 1
+    return y, z
+
+
+def loop_in_an_arm(x):
+    if x.sum() > 0:
+        y = x
+        for k in range(3):
+            y = y + k
+        y = sum([y, y, x])
+    else:
+        y = np.stack([x * k for k in range(2)]).sum(axis=0)
+    return y
+
+
+def by_a_number(x):
+    n = x.sum()
+    return x * (n if n else n + 1)
+
+
+def size_one(x):
+    if x[:1] > 0:
+        return x * 2
+    return x * 3
+
+
+def sizes_and_numbers(x, n=3, h=0.5):
+    if x.max() > h:
+        k, y = len(x), x * n
+    else:
+        k, y = len(x), x * h
+    return y, k
+
+
+def errstate_inside(x):
+    if x.sum() > 0:
+        with np.errstate(all="ignore"):
+            y = np.log(x) + 1
+    else:
+        y = x + 1
+    return y
+
+
+def views_of_what_is_outside(x):
+    if x[0] > 0:
+        y, z = x[1:], x + 1
+    else:
+        y, z = x[1:], x - 1
+    return y * z[1:], y
+
+
+def written_or_made_anew(x):
+    y = x + 1
+    if x.sum() > 0:
+        y[0] = 50
+    else:
+        y = y * 2
+    return y
+
+
+def array_made_before(x):
+    y = x + 1
+    if x.sum() > 0:
+        y = y * 2
+    y += 3
+    return y
+
+
+def keeps_outside_containers(x):
+    table = {"a": x + 1}
+    if x[0] > 0:
+        y = table["a"] * 2
+    else:
+        y = table["a"] * 3
+    return y, table
+
+
+def scalar_results(x):
+    if x[0] > 0:
+        n = x.max()
+    else:
+        n = x.min()
+    return n
+
+
+def two_names_of_one_array(x):
+    if x[0] > 0:
+        a = b = x + 1
+    else:
+        a = b = x * 2
+    a[0] = 100
+    return a, b
+
+
+def in_a_try(x):
+    try:
+        if x[0] > 0:
+            y = x * 2
+        else:
+            y = x * 3
+    except ValueError:
+        y = None
+    return y
+
+
+CAPTURED = [
+    returns, assigns, assigns_several, conditional_expression, conditional_in_a_call, only_one_arm, nested, early_returns,
+    conjunction, conjunction_as_a_value, negated, chained, in_a_loop, continues, in_an_inlined_function,
+    writes_to_what_was_made, loop_in_an_arm, by_a_number, size_one, sizes_and_numbers, errstate_inside,
+    views_of_what_is_outside, keeps_outside_containers, scalar_results, two_names_of_one_array, in_a_try,
+    array_made_before, written_or_made_anew,
+]  # fmt: skip
+
+LOG: list[str] = []
+
+
+def leaves_the_argument(x):
+    m = np.abs(x).max()
+    if m > 0:
+        x = x / m
+    return x
+
+
+def leaves_views(x):
+    y = x[::2] if x[0] > 0 else x[::-2]
+    return y
+
+
+def other_shape(x):
+    return x if x[0] > 0 else x[:2] * 1
+
+
+def other_dtype(x):
+    y = x * 2 if x[0] > 0 else x.astype(np.float32)
+    return y
+
+
+def other_order(x):
+    y = np.outer(x, x)
+    return (y + 1 if x[0] > 0 else y.T + 1).strides
+
+
+def other_kind(x):
+    return x.max() if x[0] > 0 else np.asarray(x.max())
+
+
+def python_numbers(x):
+    sign = 1 if x.sum() > 0 else -1
+    return x * sign
+
+
+def numbers_and_scalars(x):
+    return x.sum() if x[0] > 0 else 0.0
+
+
+def prints(x):
+    if x.sum() > 0:
+        LOG.append("positive")
+    return x + 1
+
+
+def writes_to_the_argument(x):
+    if x.sum() > 0:
+        x[0] = 5
+    return x * 2
+
+
+def appends(x):
+    found = []
+    if x.sum() > 0:
+        found.append(x * 2)
+    return found
+
+
+def sets_a_cell(x):
+    y = x
+
+    def g():
+        nonlocal y
+        y = x * 2
+
+    if x.sum() > 0:
+        g()
+    return y
+
+
+def takes_an_item(x):
+    items = iter([x, x * 2, x * 3])
+    if x.sum() > 0:
+        next(items)
+    return next(items) + 0
+
+
+def raises(x):
+    if x.sum() > 0:
+        raise ValueError(f"positive at {len(x)}")
+    return x * 2
+
+
+def raises_for_data(x):
+    if x.sum() > 0:
+        return x[x.astype(np.int64) % 7]
+    return x * 2
+
+
+def unused_that_raises(x):
+    if x.sum() > 0:
+        np.linalg.inv(np.outer(x, x))
+    return x * 2
+
+
+def one_object_or_two(x):
+    if x[0] > 0:
+        a = b = x + 1
+    else:
+        a, b = x * 2, x * 2
+    a[0] = 100
+    return a, b
+
+
+def array_made_before_used_elsewhere(x):
+    y = old = x + 1
+    if x.sum() > 0:
+        y = y * 2
+    y += 3
+    return y, old
+
+
+def array_made_before_in_a_container(x):
+    y = x + 1
+    kept = {"a": [y]}
+    if x.sum() > 0:
+        y = y * 2
+    y += 3
+    return y, kept
+
+
+def array_made_before_of_a_caller(x):
+    y = x + 1
+
+    def g(z):
+        if x.sum() > 0:
+            z = z * 2
+        z += 3
+        return z
+
+    return g(y), y
+
+
+def view_of_what_was_made_before(x):
+    y = x + 1
+    z = y[1:]
+    if x.sum() > 0:
+        y = y * 2
+    y += 3
+    return y, z
+
+
+def ends_a_loop(x):
+    for _ in range(5):
+        x = x * 2
+        if x.sum() > 20:
+            break
+    return x
+
+
+def while_data_says(x):
+    while x.sum() > 1:
+        x = x / 2
+    return x
+
+
+def unbound_after_one_arm(x):
+    if x.sum() > 0:
+        y = x * 2
+    return y
+
+
+def deletes(x):
+    y = x * 2
+    if x.sum() > 0:
+        del y
+    return y
+
+
+def generates(x):
+    def g():
+        if x.sum() > 0:
+            yield x * 2
+        yield x * 3
+
+    return list(g())
+
+
+def draws(x):
+    rng = np.random.default_rng(0)
+    if x.sum() > 0:
+        x = rng.normal(size=4)
+    return x + rng.normal(size=4)
+
+
+def makes_lists_before(x):
+    old, new = [x], [x + 1]
+    kept = old if x[0] > 0 else new
+    kept.append(x * 2)
+    return old, new, kept
+
+
+NOT_CAPTURED = [
+    leaves_the_argument, leaves_views, other_shape, other_dtype, other_order, other_kind, python_numbers, numbers_and_scalars,
+    prints, writes_to_the_argument, appends, sets_a_cell, takes_an_item, raises, raises_for_data, unused_that_raises,
+    one_object_or_two, ends_a_loop, while_data_says, unbound_after_one_arm, deletes, generates, draws, makes_lists_before,
+    in_a_long_loop, array_made_before_used_elsewhere, array_made_before_in_a_container, array_made_before_of_a_caller,
+    view_of_what_was_made_before,
+]  # fmt: skip
+
+
+def conditions_in(graph: Graph) -> int:
+    return sum((n.op == "cond") + sum(map(conditions_in, subgraphs(n).values())) for n in graph.nodes)
+
+
+def outcomes_of(function: Any, given: np.ndarray) -> Any:
+    LOG.clear()
+    return run(function, getattr(function, "__npcompile_original__", function), clone([given])), list(LOG)
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+@pytest.mark.parametrize("function", [*CAPTURED, *NOT_CAPTURED], ids=lambda f: f.__name__)
+def test_every_arm(function: Any, backend: str) -> None:
+    compiled = npc.compile(function, backend=backend)
+    for given in (*INPUTS, *INPUTS, UP[::-1], np.arange(1.0, 9.0)[::2], UP.astype(np.float32)):
+        theirs, their_log = outcomes_of(function, given)
+        ours, our_log = outcomes_of(compiled, given)
+        same_outcome(ours, theirs, 0 if backend == "eager" else 64)
+        assert our_log == their_log
+
+
+@pytest.mark.parametrize("function", CAPTURED, ids=lambda f: f.__name__)
+def test_captured(function: Any) -> None:
+    compiled = npc.compile(function, backend="eager", fullgraph=True)
+    compiled(UP)
+    ((graph, _),) = compiled_function(compiled).graphs
+    assert conditions_in(graph)
+    for given in INPUTS:
+        compiled(given)
+    assert len(compiled_function(compiled).graphs) == 1
+
+
+@pytest.mark.parametrize("function", [leaves_the_argument, python_numbers, prints], ids=lambda f: f.__name__)
+def test_broken(function: Any) -> None:
+    with pytest.raises(npc.GraphBreakError, match="a branch on array data"):
+        npc.compile(function, backend="eager", fullgraph=True)(UP)
+
+
+def logarithm_or_not(x):
+    if x.min() > 0:
+        return np.log(x)
+    return np.sqrt(x)
+
+
+def test_only_the_arm_taken_warns() -> None:
+    compiled = npc.compile(logarithm_or_not)
+    for given in (UP, DOWN, ZERO, MIXED):
+        found = []
+        for f in (logarithm_or_not, compiled):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                f(given)
+            found.append([(str(w.message), w.lineno) for w in caught])
+        assert found[0] == found[1]
+    assert conditions_in(compiled_function(compiled).graphs[0][0]) == 1
+
+
+def test_sizes_are_symbols_in_arms_too() -> None:
+    compiled = npc.compile(assigns)
+    for n in (4, 5, 9, 100, 1000):
+        for sign in (1, -1):
+            x = sign * np.arange(1.0, n)
+            np.testing.assert_array_equal(compiled(x), assigns(x))
+    assert len(compiled_function(compiled).graphs) == 2
+
+
+def test_gradients_go_through_the_arm_taken() -> None:
+    def f(x):
+        if (x * x).sum() > 10:
+            y = x * x
+        else:
+            y = np.sin(x) * 3
+        return y.sum()
+
+    for given, expected in ((UP, 2 * UP), (UP / 9, 3 * np.cos(UP / 9))):
+        np.testing.assert_allclose(npc.grad(f)(given), expected)
+        x = npc.tensor(given, requires_grad=True)
+        npc.compile(npc.wrap_numpy(f), fullgraph=True)(x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), expected)
