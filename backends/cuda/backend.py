@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.loops import LoopKernels, loop_graph
-from npcompile.backends.cuda.partition import is_native_graph, run_in_pieces
+from npcompile.backends.cuda.partition import is_listable, is_native_graph, run_in_pieces
 from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
 from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
+from npcompile.backends.cuda.runtime.recipe import ListedProgram
 from npcompile.backends.cuda.runtime.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
@@ -84,6 +85,8 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
 
     is_native = is_native_graph(graph)
     run = compile_piece(graph) if is_native else run_in_pieces(graph, compile_piece, compile_inside, compile_loop)
+    if not is_native and is_listable(graph):
+        run = ListedProgram(run).run
     if mode == "reduce-overhead" and not asks_the_host(graph):
         run = Replayed(frozenset(written), run).run
 

@@ -32,6 +32,8 @@ def by_library(device: Device, call: Call, node: Node, inputs: Sequence[Array], 
     """
     if not all(x.size for x in inputs):
         return None
+    if call is product:
+        return device.attempt(lambda: blas.matmul(device, *inputs))
     library = device.library
     if node.op in LINALG:
         refuse_while_capturing("whether a matrix has a factorization is asked")
@@ -65,7 +67,7 @@ def finished(library: Any, made: Array, dtype: np.dtype, inputs: Sequence[Array]
 
 
 def product(library: Any, a: Array, b: Array, **_: Any) -> Array:
-    return blas.matmul(library, a, b)
+    return library.matmul(a, b)
 
 
 # --- transforms

@@ -66,6 +66,11 @@ def is_native_graph(graph: Graph) -> bool:
     return all(map(is_native_node, graph.nodes))
 
 
+def is_listable(graph: Graph) -> bool:
+    """Are kernels, products and views all there is, so that its launches may be the same in every run?"""
+    return all(is_native_node(n) or is_product(n) for n in graph.nodes)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Nodes that run one by one, then a piece."""
@@ -87,17 +92,35 @@ def stages(graph: Graph) -> list[Stage]:
 
 
 def views_of(graph: Graph) -> set[Node]:
-    """Movements around library calls that need no kernel: the library takes views, and gives arrays without gaps."""
+    """Movements around library calls that need no kernel: products take views, and the library gives arrays without gaps."""
     reading = users(graph.nodes)
     views: set[Node] = set()
     for n in reversed(graph.nodes):
         is_read_so = all((is_product(u) and not is_native_node(u)) or u in views for u in reading[n]) and n not in graph.results
-        if n.op in ("permute", "reshape") and is_read_so:
+        if n.op == "reshape" and is_read_so or n.op == "permute" and is_read_so and is_taken_by_products(n.params["axes"]):
             views.add(n)
     for n in graph.nodes:
         if n.op == "reshape" and (n.inputs[0] in views or is_by_library(n.inputs[0])):
             views.add(n)
+    while wrong := [n for n in views if is_copied(n, views) or is_read_by_a_kernel(n, views, reading[n])]:
+        views.difference_update(wrong)
     return views
+
+
+def is_taken_by_products(axes: Sequence[int]) -> bool:
+    """Are these axes of an array without gaps matrices as cuBLAS takes them: rows or columns side by side, evenly apart?"""
+    stack = list(axes[:-2])
+    return len(axes) - 1 in axes[-2:] and (len(stack) < 2 or stack == list(range(len(stack))))
+
+
+def is_copied(node: Node, views: set[Node]) -> bool:
+    """Would this view of another view be a copy?"""
+    return node.inputs[0] in views and node.inputs[0].op == "permute"
+
+
+def is_read_by_a_kernel(node: Node, views: set[Node], readers: Sequence[Node]) -> bool:
+    """Is it a transposed view that others than products read?"""
+    return node.op == "permute" and not all(is_product(u) and not is_native_node(u) or u in views for u in readers)
 
 
 def is_by_library(node: Node) -> bool:

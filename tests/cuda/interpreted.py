@@ -5,6 +5,7 @@ Import this before anything imports triton: the interpreter is chosen when funct
 
 from __future__ import annotations
 
+import ctypes
 import linecache
 import os
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from npcompile.backends.cuda.arrays import ArrayKind
+from npcompile.backends.cuda.runtime.blas import Geometry
 from npcompile.backends.cuda.runtime.compiler import Request
 from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture, refuse_while_capturing
 
@@ -165,6 +167,15 @@ class InterpretedDevice:
         assert target.strides == value.strides and target.dtype == value.dtype
         self.do(lambda: np.copyto(target, value))
 
+    def copier(self, size: int) -> Callable[..., None]:
+        return lambda _, target, source: self.do(lambda: bytes_at(target, size).__setitem__(..., bytes_at(source, size)))
+
+    def multiplier(self, geometry: Geometry) -> Callable[..., None]:
+        return lambda _, handle, *addresses: self.do(lambda: multiply(geometry, *addresses))
+
+    def blas_handle(self) -> int:
+        return 0
+
     def references(self, arrays: Sequence[DeviceArray]) -> list[int]:
         return [getrefcount(x) for x in arrays]
 
@@ -206,6 +217,25 @@ class InterpretedDevice:
     def launcher(self, request: Request) -> Callable[..., None]:
         call = interpret(request)
         return lambda *arguments: self.do(lambda: call(*arguments))
+
+
+def bytes_at(address: int, size: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+
+
+def multiply(g: Geometry, first: int, second: int, result: int) -> None:
+    """What cuBLAS computes, which counts along columns first."""
+    columns, rows, inner = g.sizes
+
+    def operand(address: int, layout: tuple[int, int, int], shape: tuple[int, int]) -> np.ndarray:
+        is_transposed, step, apart = layout
+        itemsize = np.dtype(g.char).itemsize
+        strides = [s * itemsize for s in ((apart, step, 1) if is_transposed else (apart, 1, step))]
+        size = sum((n - 1) * s for n, s in zip((g.count, *shape), strides)) + itemsize
+        return np.ndarray((g.count, *shape), g.char, bytes_at(address, size), strides=strides)
+
+    made = operand(first, g.first, (columns, inner)) @ operand(second, g.second, (inner, rows))
+    operand(result, (0, columns, columns * rows), (columns, rows))[...] = made
 
 
 makers: list[Callable[[], Any]] = [InterpretedDevice]  # the last one makes the device of a test

@@ -1,4 +1,4 @@
-"""Products in recordings: what cuBLAS is asked for, against one that computes on the host, and on a device."""
+"""What cuBLAS is asked for, against a library that computes on the host, and on a device."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.loader import NoCompiler, loader
+from npcompile.backends.cpu.loader import NoCompiler, loader, python_function
+from npcompile.backends.cpu.prelude import TYPES
 from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda.runtime import blas, graphs
 from npcompile.backends.cuda.runtime.graphs import Replayed, capturing
+from npcompile.backends.cuda.runtime.launch import SOURCE, Argument, Batch, Native, Step
 from tests.cuda.test_launch import on_a_device
 
 LIBRARY = """
 #include <complex.h>
 typedef float complex cfloat;
 typedef double complex cdouble;
-int stream_set = 0, workspace_set = 0;
+int stream_set = 0, workspace_set = 0, workspace_needed = 0;
 int cublasCreate_v2(void** handle) { *handle = (void*)0x77; return 0; }
 int cublasSetStream_v2(void* handle, void* stream) { stream_set = stream == (void*)0x123 && handle == (void*)0x77; return 0; }
 int cublasSetWorkspace_v2(void* handle, void* room, unsigned long size) { workspace_set = room && size; return 0; }
 #define GEMM(NAME, T)                                                                                                       \\
-  int NAME(void* handle, int ta, int tb, int m, int n, int k, const T* alpha, const T* a, int lda, long long sa, const T* b, \\
-           int ldb, long long sb, const T* beta, T* c, int ldc, long long sc, int count) {                                  \\
-    if (handle != (void*)0x77 || !stream_set || !workspace_set) return 7;                                                   \\
+  int cublas##NAME##gemmStridedBatched(void* handle, int ta, int tb, int m, int n, int k, const T* alpha, const T* a, int lda, \\
+           long long sa, const T* b, int ldb, long long sb, const T* beta, T* c, int ldc, long long sc, int count) {        \\
+    if (handle != (void*)0x77 || !stream_set || workspace_needed > workspace_set) return 7;                                 \\
     if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m) return 8;                                                      \\
     for (int q = 0; q < count; q++, a += sa, b += sb, c += sc)                                                              \\
       for (int i = 0; i < m; i++)                                                                                           \\
@@ -40,47 +42,52 @@ int cublasSetWorkspace_v2(void* handle, void* room, unsigned long size) { worksp
           c[i + (long)j * ldc] = *alpha * sum + (*beta == 0 ? 0 : *beta * c[i + (long)j * ldc]);                            \\
         }                                                                                                                   \\
     return 0;                                                                                                               \\
+  }                                                                                                                         \\
+  int cublas##NAME##gemm_v2(void* handle, int ta, int tb, int m, int n, int k, const T* alpha, const T* a, int lda, const T* b, \\
+           int ldb, const T* beta, T* c, int ldc) {                                                                         \\
+    return cublas##NAME##gemmStridedBatched(handle, ta, tb, m, n, k, alpha, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);      \\
   }
-GEMM(cublasSgemmStridedBatched, float)
-GEMM(cublasDgemmStridedBatched, double)
-GEMM(cublasCgemmStridedBatched, cfloat)
-GEMM(cublasZgemmStridedBatched, cdouble)
+GEMM(S, float)
+GEMM(D, double)
+GEMM(C, cfloat)
+GEMM(Z, cdouble)
 """
 
 
-class Array(np.ndarray):
-    """NumPy's memory with CuPy's word for its address."""
+class HostDevice:
+    """Products in NumPy's memory, by a library that has cuBLAS's functions."""
 
-    @property
-    def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
+    def __init__(self, path: Path):
+        stream = SimpleNamespace(ptr=0x123)
+        cuda = SimpleNamespace(alloc=lambda size: SimpleNamespace(ptr=4096), get_current_stream=lambda: stream)
+        self.library = SimpleNamespace(cuda=cuda, matmul=self.refuse, ascontiguousarray=np.ascontiguousarray)
+        self.cublas = ctypes.CDLL(str(path))
 
+    def refuse(self, a: Any, b: Any) -> Any:
+        pytest.fail("CuPy calls cuBLAS")
 
-def put(x: np.ndarray) -> Array:
-    return x.view(Array)
+    def empty(self, shape: Any, dtype: Any, strides: Any) -> np.ndarray:
+        return np.full(shape, np.nan, dtype)
+
+    def addresses(self, arrays: Any) -> list[int]:
+        return [x.ctypes.data for x in arrays]
+
+    def multiplier(self, geometry: blas.Geometry) -> blas.Gemm:
+        return blas.Gemm(self.library, self.cublas, geometry)
+
+    def blas_handle(self) -> int:
+        return 0x77
 
 
 @pytest.fixture
-def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def device(tmp_path: Path) -> HostDevice:
     try:
         command = loader().compiler.command
     except NoCompiler as error:
         pytest.skip(str(error))
     path = tmp_path / "libcublas.so"
     subprocess.run([*command, "-x", "c", "-shared", "-fPIC", "-o", path, "-"], input=LIBRARY, text=True, check=True)
-    monkeypatch.setattr(blas, "load", lambda library: ctypes.CDLL(str(path)))
-    monkeypatch.setattr(blas, "CUBLAS", blas.Cublas())
-    cuda = SimpleNamespace(
-        alloc=lambda size: SimpleNamespace(ptr=4096),
-        get_current_stream=lambda: SimpleNamespace(ptr=0x123),
-        runtime=SimpleNamespace(getDevice=lambda: 0),
-    )
-    return SimpleNamespace(
-        cuda=cuda,
-        matmul=lambda a, b: pytest.fail("CuPy calls cuBLAS"),
-        empty=lambda shape, dtype: put(np.full(shape, np.nan, dtype)),
-        ascontiguousarray=lambda x: put(np.ascontiguousarray(x)),
-    )
+    return HostDevice(path)
 
 
 def layouts(x: np.ndarray) -> list[np.ndarray]:
@@ -92,24 +99,73 @@ def layouts(x: np.ndarray) -> list[np.ndarray]:
     return [x, turned, wide[..., : x.shape[-1]], sparse, x[..., ::-1, :].copy()[..., ::-1, :]]
 
 
+def recorded(device: HostDevice, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    ctypes.c_int.in_dll(device.cublas, "workspace_needed").value = 1
+    with capturing():
+        return blas.matmul(device, a, b)
+
+
+def by_launch_c(device: HostDevice, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What launch.c makes of the steps of a list."""
+    g = blas.geometry(a.dtype.char, a.shape, a.strides, b.shape, b.strides)
+    if g is None:
+        return blas.matmul(device, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    source = f"{TYPES}{SOURCE.read_text()}"
+    made = loader()
+    native = Native(python_function(made.library(source, made.key(source), "npc_launch"), "npc_launch"), 0, 0)
+    out = np.full((*a.shape[:-1], b.shape[-1]), np.nan, a.dtype)
+    step = Step(device.multiplier(g), 0, (Argument(3), Argument(1), Argument(0, 16), Argument(2)))
+    Batch.of(native, [step])([a.ctypes.data - 16, b.ctypes.data, out.ctypes.data, 0x77])
+    return out
+
+
 @pytest.mark.parametrize("dtype", "fdFD")
 @pytest.mark.parametrize("stack", [(), (3,), (2, 3)])
-def test_layouts(dtype: str, stack: tuple[int, ...], library: Any) -> None:
+@pytest.mark.parametrize("way", [blas.matmul, recorded, by_launch_c])
+def test_layouts(way: Any, stack: tuple[int, ...], dtype: str, device: HostDevice) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((*stack, 4, 5)).astype(dtype), rng.standard_normal((*stack, 5, 7)).astype(dtype)
+    if way is blas.matmul:
+        device.library.matmul = np.matmul  # what lies otherwise goes through CuPy
     for x in layouts(a):
         for y in layouts(b):
-            with capturing():
-                got = blas.matmul(library, put(x), put(y))
+            got = way(device, x, y)
             assert got.shape == (*stack, 4, 7)
             np.testing.assert_allclose(np.asarray(got), a @ b, rtol=1e-5 if dtype in "fF" else 1e-13)
 
 
-def test_errors_are_no_recordings(library: Any) -> None:
-    a = put(np.ones((2, 2)))
-    library.cuda.get_current_stream = lambda: SimpleNamespace(ptr=1)
+@pytest.mark.parametrize(
+    "shapes", [((1, 5), (5, 7)), ((4, 1), (1, 7)), ((4, 5), (5, 1)), ((1, 1), (1, 1)), ((3, 1, 5), (3, 5, 1))]
+)
+def test_rows_and_columns(shapes: Any, device: HostDevice) -> None:
+    a, b = (np.random.default_rng(k).standard_normal(s) for k, s in enumerate(shapes))
+    for x in (a, np.asfortranarray(a)):
+        for y in (b, np.asfortranarray(b)):
+            np.testing.assert_allclose(blas.matmul(device, x, y), a @ b, rtol=1e-13)
+            np.testing.assert_allclose(by_launch_c(device, x, y), a @ b, rtol=1e-13)
+
+
+def test_one_matrix_times_a_stack(device: HostDevice) -> None:
+    a, b = np.random.default_rng(0).standard_normal((4, 5)), np.random.default_rng(1).standard_normal((3, 5, 7))
+    np.testing.assert_allclose(blas.matmul(device, np.broadcast_to(a, (3, 4, 5)), b), a @ b, rtol=1e-13)
+
+
+def test_nothing_to_multiply_is_left_to_the_library(device: HostDevice) -> None:
+    device.library.matmul = np.matmul
+    for m, k, n in ((0, 5, 7), (4, 0, 7), (4, 5, 0)):
+        got = blas.matmul(device, np.ones((m, k)), np.ones((k, n)))
+        assert got.shape == (m, n) and not got.any()
+
+
+def test_errors(device: HostDevice) -> None:
+    a = np.ones((2, 2))
+    device.library.cuda.get_current_stream = lambda: SimpleNamespace(ptr=1)
     with capturing(), pytest.raises(graphs.CannotCapture, match="cuBLAS says 7"):
-        blas.matmul(library, a, a)
+        blas.matmul(device, a, a)
+    with pytest.raises(RuntimeError, match="cuBLAS says 7"):
+        blas.matmul(device, a, a)
+    with pytest.raises(RuntimeError, match="cuBLAS says 7"):
+        by_launch_c(device, a, a)
 
 
 @on_a_device

@@ -19,12 +19,13 @@ import pytest
 import npcompile as npc
 from npcompile.backends.cpu.loader import NoCompiler, loader
 from npcompile.backends.cuda.runtime import launch
-from npcompile.backends.cuda.runtime.launch import Argument, Batch, Function, Step, load_native, make_run
+from npcompile.backends.cuda.runtime.launch import Argument, Batch, Copy, Function, Step, load_native, make_run
 from tests.backends import gpu
 
 DRIVER = """
 #include <stdint.h>
 #include <string.h>
+#define STREAM 0x123456789ABC
 enum { MOST = 64 };
 struct record { uint64_t function, stream; uint32_t grid[3], block[3], shared; uint64_t parameters[MOST]; };
 struct record records[4096];
@@ -35,6 +36,11 @@ int cuLaunchKernel(void* f, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, 
   struct record* r = &records[count++];
   *r = (struct record){(uint64_t)f, (uint64_t)stream, {gx, gy, gz}, {bx, by, bz}, shared};
   for (int k = 0; k < parameters; k++) memcpy(&r->parameters[k], given[k], 8);
+  return 0;
+}
+int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, uint64_t bytes, void* stream) {
+  if (stream != (void*)STREAM) return 1;
+  memcpy((void*)target, (void*)source, bytes);
   return 0;
 }
 """
@@ -139,6 +145,14 @@ def test_errors_of_the_driver(driver: Driver) -> None:
     with pytest.raises(RuntimeError, match="719"):
         make_run(steps)([64])
     assert not driver.records()  # none follows one that failed
+
+
+def test_copies_between_launches(driver: Driver) -> None:
+    source, target = np.arange(5.0), np.zeros(5)
+    copy = Step(Copy(driver.library, 24), 0, (Argument(0, 8), Argument(1, 16)))
+    run = make_run([Step(driver.function(1, ("*fp32",)), 1, (Argument(0),)), copy])
+    run([target.ctypes.data, source.ctypes.data])
+    assert [*target] == [0, 2, 3, 4, 0] and len(driver.records()) == 1
 
 
 def test_wrong_values_are_errors_before_anything_is_launched(driver: Driver) -> None:

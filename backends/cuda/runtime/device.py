@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda.runtime import launch, memory, staging
+from npcompile.backends.cuda.runtime import blas, launch, memory, staging
 from npcompile.backends.cuda.runtime.compiler import Request, compile_all, start_ahead
 from npcompile.backends.cuda.runtime.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.runtime.tuning import time_with_cupy
@@ -150,6 +150,19 @@ class CupyDevice:
             target.data.copy_from_device_async(value.data, target.nbytes, stream)
         else:
             target.data.copy_from_host_async(value.ctypes.data, target.nbytes, stream)
+
+    def copier(self, size: int) -> Callable[..., None]:
+        return launch.Copy(self.library, size)
+
+    def multiplier(self, geometry: blas.Geometry) -> Callable[..., None] | None:
+        try:
+            cublas = blas.CUBLAS.opened(self.library)
+        except OSError:  # CuPy finds it elsewhere
+            return None
+        return blas.Gemm(self.library, cublas, geometry)
+
+    def blas_handle(self) -> int:
+        return blas.CUBLAS.handle(self.library, self.number)
 
     def references(self, arrays: Sequence[Any]) -> list[Any]:
         return [(getrefcount(x), getrefcount(x.data), getrefcount(x.data.mem)) for x in arrays]

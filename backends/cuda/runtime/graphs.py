@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npcompile.backends.cuda.runtime.interface import Device
+from npcompile.backends.cuda.runtime.listing import note_copy, refuse_to_list
 from npcompile.backends.cuda.runtime.memory import caches
 from npcompile.tensor_core.graph import Graph, subgraphs
 
@@ -283,8 +284,10 @@ def overwrite(device: Device, target: Any, value: Any) -> None:
     """The contents of `value` for those of `target`: a plain copy where both lie alike."""
     if target.strides == value.strides and target.dtype == value.dtype and is_dense(target):
         device.assign(target, value)
+        note_copy(device, target, value)
     else:
         target[...] = value
+        refuse_to_list()
 
 
 def copy_of(device: Device, value: Any) -> Any:

@@ -31,6 +31,9 @@ class Device(Protocol):
     def address(self, array: Any) -> int: ...
     def addresses(self, values: Sequence[Any]) -> list[int | None]: ...  # None: not on the device
     def assign(self, target: Any, value: Any) -> None: ...  # dense, of equal strides; `value` may be of the host
+    def copier(self, size: int) -> Callable[..., None]: ...  # the same, of bytes: (0, target address, source address)
+    def multiplier(self, geometry: Any) -> Callable[..., None] | None: ...  # see blas.py; None where there is no cuBLAS
+    def blas_handle(self) -> int: ...  # this thread's
     def references(self, arrays: Sequence[Any]) -> list[Any]: ...  # how many there are to each: to be compared
     def stream(self) -> int: ...  # the current one
     def wait(self) -> None: ...  # for all that this stream was given

@@ -20,6 +20,7 @@ from npcompile.backends.cuda.runtime.compiler import Binary
 
 SOURCE = Path(__file__).with_name("launch.c")
 KNOWN, INTEGER, DOUBLE = range(3)
+LAUNCH, COPY, PRODUCT = range(3)
 MOST_PARAMETERS = 1024  # of one plan of launch.c
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not used the device yet
 MORE_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -44,7 +45,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch: `launcher(grid, *arguments)`."""
+    """One launch, or what else the device is given: `launcher(grid, *arguments)`."""
 
     launcher: Callable[..., None]
     grid: int
@@ -76,15 +77,39 @@ class Function:
         given = [CONVERT.get(t, np.uint64)(a) for t, a in zip(self.types, arguments, strict=True)]
         self.function((grid,), (self.threads,), (*given, *(np.uint64(0),) * self.hidden), shared_mem=self.shared)
 
-    def numbers(self, step: Step) -> list[int]:
+    def numbers(self, native: Native, step: Step) -> list[int]:
         """This launch as launch.c reads it."""
-        made = [self.function.ptr, step.grid, self.threads, self.shared, len(self.types) + self.hidden]
-        for argument, type_ in zip(step.arguments, self.types, strict=True):
-            if argument.index is None:
-                made += (KNOWN, 0, argument.number)
-            else:
-                made += (DOUBLE if type_ == "fp64" else INTEGER, argument.index, argument.number)
-        return made + [KNOWN, 0, 0] * self.hidden
+        types = [*self.types, *["u64"] * self.hidden]
+        arguments = [*step.arguments, *[Argument(None)] * self.hidden]
+        return numbered(LAUNCH, [native.launch_kernel, self.function.ptr, step.grid, self.threads, self.shared], arguments, types)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes from one place on the device to another: (0, target, source)."""
+
+    library: Any
+    size: int
+
+    def __call__(self, grid: int, target: int, source: int) -> None:
+        library = self.library
+        library.cuda.runtime.memcpyAsync(
+            target, source, self.size, library.cuda.runtime.memcpyDeviceToDevice, library.cuda.get_current_stream().ptr
+        )
+
+    def numbers(self, native: Native, step: Step) -> list[int]:
+        return numbered(COPY, [native.copy_memory, self.size], step.arguments)
+
+
+def numbered(kind: int, numbers: Sequence[int], arguments: Sequence[Argument], types: Sequence[str] = ()) -> list[int]:
+    """A step as launch.c reads it."""
+    made = [kind, len(arguments), len(numbers), *numbers]
+    for k, argument in enumerate(arguments):
+        if argument.index is None:
+            made += (KNOWN, 0, argument.number)
+        else:
+            made += (DOUBLE if types and types[k] == "fp64" else INTEGER, argument.index, argument.number)
+    return made
 
 
 Run = Callable[[Sequence[Any]], None]  # of the values that arguments refer to
@@ -92,10 +117,9 @@ Run = Callable[[Sequence[Any]], None]  # of the values that arguments refer to
 
 def make_run(steps: Sequence[Step]) -> Run:
     """What launches these, one after the other, on the current stream."""
-    functions = [s.launcher for s in steps if isinstance(s.launcher, Function)]
-    native = native_launcher() if functions and len(functions) == len(steps) else None
+    native = native_launcher() if steps and all(hasattr(s.launcher, "numbers") for s in steps) else None
     if native is not None:
-        return Batch.of(functions[0].library, native, steps)
+        return Batch.of(native, steps)
 
     def run(values: Sequence[Any]) -> None:
         for step in steps:
@@ -116,19 +140,20 @@ class Batch:
     addresses: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, library: Any, native: Native, steps: Sequence[Step]) -> Batch:
+    def of(cls, native: Native, steps: Sequence[Step]) -> Batch:
+        library = steps[0].launcher.library  # type: ignore[attr-defined]
         made = cls(library, native.launch, steps, library.cuda.get_current_stream)
         room = 0
         for step in steps:
-            assert isinstance(step.launcher, Function)
-            numbers = step.launcher.numbers(step)
-            assert numbers[4] <= MOST_PARAMETERS, step.launcher.function
-            if not made.plans or room < numbers[4]:
-                made.plans.append(array("q", [native.driver, 0]))
+            numbers = step.launcher.numbers(native, step)  # type: ignore[attr-defined]
+            _, needed, *_ = numbers
+            assert needed <= MOST_PARAMETERS, step.launcher
+            if not made.plans or room < needed:
+                made.plans.append(array("q", [0]))
                 room = MOST_PARAMETERS
             made.plans[-1].extend(numbers)
-            made.plans[-1][1] += 1
-            room -= numbers[4]
+            made.plans[-1][0] += 1
+            room -= needed
         made.addresses = [plan.buffer_info()[0] for plan in made.plans]
         return made
 
@@ -140,15 +165,22 @@ class Batch:
                 self.library.cuda.runtime.free(0)  # any call that needs the context makes it this thread's
                 error = self.launch(plan, stream, *values)
             if error:
-                raise self.library.cuda.driver.CUDADriverError(error)
+                raise self.failure(error)
+
+    def failure(self, error: int) -> Exception:
+        """What launch.c said, as an exception."""
+        if error < 0:
+            return RuntimeError(f"cuBLAS says {-error}: https://docs.nvidia.com/cuda/cublas/index.html#cublasstatus-t")
+        return self.library.cuda.driver.CUDADriverError(error)
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """`launch` of launch.c, and the address of the driver's cuLaunchKernel."""
+    """`npc_launch` of launch.c, and the addresses of the driver's functions."""
 
     launch: Callable[..., int]
-    driver: int
+    launch_kernel: int
+    copy_memory: int
 
 
 @once
@@ -168,14 +200,21 @@ def native_launcher() -> Native | None:
 
 def load_native(driver: str = "libcuda.so.1") -> Native | None:
     try:
-        address = ctypes.cast(ctypes.CDLL(driver).cuLaunchKernel, ctypes.c_void_p).value
+        library = ctypes.CDLL(driver)
+        addresses = [address_of(f) for f in (library.cuLaunchKernel, library.cuMemcpyDtoDAsync_v2)]
         made = loader()
         source = f'{TYPES}#line 1 "{SOURCE.name}"\n{SOURCE.read_text()}'
         launch = python_function(made.library(source, made.key(source), "npc_launch"), "npc_launch")
     except (OSError, AttributeError, NoCompiler):
         return None
+    return Native(launch, *addresses)
+
+
+def address_of(function: Any) -> int:
+    """Where a function of a shared library lies."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
-    return Native(launch, address)
+    return address
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,10 +13,10 @@ from npcompile.backends.cuda.programs.plan import plan_kernel
 from npcompile.backends.cuda.programs.program import Launch, NotPrintable, Parameter, Plan
 from npcompile.backends.cuda.programs.tile_printer import divided
 from npcompile.backends.cuda.runtime.compiler import CompileFailed, Request
-from npcompile.backends.cuda.runtime.graphs import check, write_last
 from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
-from npcompile.backends.cuda.runtime.launch import Argument, Run, Step, make_run
+from npcompile.backends.cuda.runtime.launch import Argument, Step
 from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory
+from npcompile.backends.cuda.runtime.recipe import MOST_RECIPES, Phase, Recipe, key_of_call
 from npcompile.backends.cuda.runtime.tuning import tuned
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.lower import lower
@@ -25,7 +25,6 @@ from npcompile.backends.kernels.schedule import Buffer, dense_strides
 from npcompile.tensor_core.graph import Graph, Node, bind
 from npcompile.tensor_core.meta import product
 
-MOST_RECIPES = 64  # sizes remembered for one program
 WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
 
 
@@ -42,50 +41,6 @@ def numpy_runner(graph: Graph) -> Runner:
         return results
 
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A run for given sizes and layouts, with all that they decide: what is allocated and launched, in which order.
-
-    Launches take their arguments from one list of values: addresses of the inputs, 0-D inputs given by value, addresses of
-    the outputs, of the arena and of the error flag.
-    """
-
-    scalars: list[tuple[int, str]]  # inputs by value, or the "r" or "i" part of one
-    outputs: list[Callable[[], Any]]
-    arena: Callable[[], Any] | None  # every temporary
-    phases: list[tuple[Run, bool]]  # launches; is the error flag read after them?
-    writes: bool  # do those after the flag write to inputs?
-
-    def run(self, device: Device, inputs: Sequence[Any], addresses: Sequence[int | None]) -> list[Any]:
-        """Launch every kernel on the current stream. Raises BadIndex before anything is written."""
-        outputs = [make() for make in self.outputs]
-        values: list[Any] = [*addresses]
-        if self.scalars:
-            values += [part_of(inputs[k], part) for k, part in self.scalars]
-        values += device.addresses(outputs)
-        held = []  # until all is launched: from then on the order of the stream protects it
-        if self.arena is not None:
-            held.append(self.arena())
-        checks = self.phases and self.phases[0][1]
-        if checks:
-            held.append(device.zeros(1, np.dtype(np.int32)))
-        values += device.addresses(held)
-        for number, (launch, checked) in enumerate(self.phases):
-            if number and self.writes:
-                write_last(lambda run=launch, held=held: run(values))  # type: ignore[misc]
-            else:
-                launch(values)
-            if checked:
-                check(device, held[-1])
-        return outputs
-
-
-def part_of(value: Any, part: str) -> Any:
-    """The Python number of a 0-D input: all of it, or its real or imaginary part."""
-    number = value.item()
-    return number.real if part == "r" else number.imag if part == "i" else number
 
 
 @dataclass(slots=True, eq=False)
@@ -150,8 +105,7 @@ class Kernels:
 
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
         addresses = device.addresses(inputs)
-        layouts = tuple([x.strides for x in inputs])
-        key = (tuple(symbols), layouts, tuple([a if a is None else not a & 15 for a in addresses]))
+        key = key_of_call(inputs, addresses, symbols)
         recipe = self.recipes.get(key)
         if recipe is not None:
             return recipe.run(device, inputs, addresses)
@@ -252,7 +206,7 @@ def recipe_for(
     safe = next((k for k, (number, _) in enumerate(work) if number > prepared.check_after), len(work))  # then writes begin
     if prepared.check_after < 0:
         safe = 0
-    phases = [(make_run(part), checked) for part, checked in ((steps[:safe], True), (steps[safe:], False)) if part]
+    phases = [Phase.of(part, checked) for part, checked in ((steps[:safe], True), (steps[safe:], False)) if part]
     arena = device.maker((size,), np.dtype(np.uint8), (1,)) if rooms else None
     parts = [(int(name), part) for name, _, part in (s.removeprefix("x").partition("_") for s in scalars)]
     return Recipe(parts, [outputs[k] for k in sorted(outputs)], arena, phases, bool(prepared.graph.writes))

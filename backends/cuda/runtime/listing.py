@@ -1,0 +1,223 @@
+"""What a program of several pieces gives the device, noted while it runs, then given again by one call of C.
+
+A step refers to memory by the input, the result or the temporary that it lies in, so programs whose steps are known run with
+other inputs and in fresh memory. A program that does anything else, or meets memory that it has not noted, is not listed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npcompile.backends.cuda.runtime.launch import Argument, Step
+from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory
+
+if TYPE_CHECKING:
+    from npcompile.backends.cuda.runtime.interface import Device
+
+MOST_BYTES = 1 << 30  # of a program's own memory, which is all kept while its steps are noted
+Launcher = Callable[..., None]
+
+
+class Unlisted(Exception):
+    """The program does what no list holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A byte of an input, or of a room."""
+
+    kind: str  # "input" or "room"
+    number: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A 0-D input by value, or its "r" or "i" part."""
+
+    input: int
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """That of cuBLAS, which each thread has one of."""
+
+
+Reference = Place | Scalar | Handle | int  # an argument of a step; the last is the same in every run
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """Memory that the program took."""
+
+    array: Any
+    start: int
+    size: int
+    first: int  # the steps that use it
+    last: int
+
+
+@dataclass(slots=True, eq=False)
+class Lister:
+    """The steps of a run so far."""
+
+    device: Device
+    inputs: Sequence[Any]
+    spans: list[tuple[int, int, int]]  # of inputs: addresses from and to, which input
+    rooms: list[Room] = field(default_factory=list)
+    steps: list[tuple[Launcher, int, tuple[Reference, ...]]] = field(default_factory=list)
+    refused: bool = False
+
+    @classmethod
+    def of(cls, device: Device, inputs: Sequence[Any]) -> Lister:
+        spans = []
+        for k, (x, address) in enumerate(zip(inputs, device.addresses(inputs))):
+            if address is not None and x.size:
+                low = address + sum(min(s, 0) * (n - 1) for n, s in zip(x.shape, x.strides))
+                high = address + sum(max(s, 0) * (n - 1) for n, s in zip(x.shape, x.strides)) + x.itemsize
+                spans.append((low, high, k))
+        spans.sort()
+        meets = any(high > low for (_, high, _), (low, _, _) in pairwise(spans))
+        return cls(device, inputs, spans, refused=meets)  # of inputs that share memory nobody knows which one was meant
+
+    def take(self, arrays: Sequence[Any]) -> None:
+        """The program has memory of its own."""
+        for array, start in zip(arrays, self.device.addresses(arrays)):
+            assert start is not None
+            self.rooms.append(Room(array, start, array.nbytes, len(self.steps), len(self.steps)))
+        if sum(r.size for r in self.rooms) > MOST_BYTES:
+            self.refuse()
+
+    def refuse(self) -> None:
+        self.refused = True
+        self.rooms.clear()
+        self.steps.clear()
+
+    def add(self, launcher: Launcher, grid: int, arguments: Iterable[Reference]) -> None:
+        """A step. Arguments that raise Unlisted end the list."""
+        if self.refused:
+            return
+        try:
+            self.steps.append((launcher, grid, tuple(arguments)))
+        except Unlisted:
+            self.refuse()
+
+    def place(self, address: int) -> Place:
+        """Whose memory an address is in. Raises Unlisted."""
+        for k in reversed(range(len(self.rooms))):
+            room = self.rooms[k]
+            if room.start <= address < room.start + room.size:
+                room.last = len(self.steps)
+                return Place("room", k, address - room.start)
+        for low, high, k in self.spans:
+            if low <= address < high:
+                return Place("input", k, address - (self.device.addresses([self.inputs[k]])[0] or 0))
+        raise Unlisted
+
+    def source_of(self, value: Any) -> int:
+        """Which input this is. Raises Unlisted."""
+        for k, x in enumerate(self.inputs):
+            if x is value:
+                return k
+        raise Unlisted
+
+
+class Listing(threading.local):
+    """What notes the steps of this thread, if anything does."""
+
+    lister: Lister | None = None
+
+
+LISTING = Listing()
+
+
+@contextmanager
+def listing(device: Device, inputs: Sequence[Any]) -> Iterator[Lister]:
+    LISTING.lister = made = Lister.of(device, inputs)
+    try:
+        yield made
+    finally:
+        LISTING.lister = None
+
+
+def refuse_to_list() -> None:
+    """What this thread does now is no step."""
+    if LISTING.lister is not None:
+        LISTING.lister.refuse()
+
+
+def note_copy(device: Device, target: Any, source: Any) -> None:
+    lister = LISTING.lister
+    if lister is not None:
+        lister.add(device.copier(target.nbytes), 0, map(lister.place, addresses_of(device, [target, source])))
+
+
+def note_product(launcher: Launcher, device: Device, operands: Sequence[Any], result: Any) -> None:
+    lister = LISTING.lister
+    if lister is not None:
+        lister.take([result])
+        places = map(lister.place, addresses_of(device, [*operands, result]))
+        lister.add(launcher, 0, chain((Handle(),), places))
+
+
+def addresses_of(device: Device, arrays: Sequence[Any]) -> list[int]:
+    return [a or 0 for a in device.addresses(arrays)]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The list of a program, in the terms of a Recipe: see there."""
+
+    scalars: list[tuple[int, str]]
+    outputs: list[Callable[[], Any]]
+    arena: Callable[[], Any] | None
+    steps: list[Step]
+    uses_blas: bool
+
+
+def planned(lister: Lister, outputs: Sequence[Any]) -> Planned:
+    """Where everything is in another run. Raises Unlisted."""
+    device = lister.device
+    if lister.refused:
+        raise Unlisted
+    given: list[int] = []  # the room that each result is
+    for x, address in zip(outputs, device.addresses(outputs)):
+        rooms = [k for k, r in enumerate(lister.rooms) if r.start == address and r.size == x.nbytes]
+        if len(rooms) != 1 or rooms[0] in given:
+            raise Unlisted
+        given += rooms
+    used = list(dict.fromkeys(a for _, _, arguments in lister.steps for a in arguments if isinstance(a, (Scalar, Handle))))
+    scalars = [a for a in used if isinstance(a, Scalar)]
+    first = len(lister.inputs) + len(scalars)
+    inside = [k for k in range(len(lister.rooms)) if k not in given]
+    offsets, size = plan_memory([Lifetime(r.size, r.first, r.last) for r in (lister.rooms[k] for k in inside)])
+    arena = first + len(outputs)
+    rooms_at = {k: Argument(arena, offset) for k, offset in zip(inside, offsets)}
+    rooms_at |= {k: Argument(first + j) for j, k in enumerate(given)}
+
+    def argument(reference: Reference) -> Argument:
+        match reference:
+            case Place("input", number, offset):
+                return Argument(number, offset)
+            case Place(_, number, offset):
+                room = rooms_at[number]
+                return Argument(room.index, room.number + offset)
+            case Scalar():
+                return Argument(len(lister.inputs) + scalars.index(reference))
+            case Handle():
+                return Argument(arena + bool(inside))
+            case number:
+                return Argument(None, number)
+
+    steps = [Step(launcher, grid, tuple(map(argument, arguments))) for launcher, grid, arguments in lister.steps]
+    makers = [device.maker(x.shape, x.dtype, x.strides) for x in outputs]
+    room = device.maker((size,), np.dtype(np.uint8), (1,)) if inside else None
+    return Planned([(s.input, s.part) for s in scalars], makers, room, steps, Handle() in used)
