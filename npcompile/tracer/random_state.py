@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import struct
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
+from ctypes import string_at
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator, RandomState
+from numpy.random import MT19937, Generator, RandomState
 
 from npcompile.tensor_core.array import Storage
 
@@ -43,11 +47,11 @@ class States:
 
     def __init__(self, *generators: Generator | RandomState):
         self.generators = generators
-        self.before = [state_of(g) for g in generators]
+        self.before = [saved_state(g) for g in generators]
 
     def restore(self) -> None:
         for generator, state in zip(self.generators, self.before):
-            set_state(generator, state)
+            set_state(generator, state())
 
     def __enter__(self) -> None:
         for generator in self.generators:
@@ -58,13 +62,58 @@ class States:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         is_alone = all(is_same_state(state_of(g), now) for g, now in zip(self.generators, self.now))
         for generator, before, now in zip(self.generators, self.before, self.now):
-            set_state(generator, before if is_alone else now)
+            set_state(generator, before() if is_alone else now)
         for generator in reversed(self.generators):
             lock_of(generator).__exit__(None, None, None)
 
 
 def state_of(generator: Generator | RandomState) -> Any:
     return generator.bit_generator.state if isinstance(generator, Generator) else generator.get_state(legacy=False)
+
+
+def saved_state(generator: Generator | RandomState) -> Callable[[], Any]:
+    """What gives the state of now, as `state_of` does, when it is asked for.
+
+    NumPy makes the state of MT19937 number by number, which takes longer than most draws: here its bytes are copied.
+    """
+    bits = getattr(generator, BIT_GENERATOR[type(generator)])
+    if type(bits) is not MT19937 or (place := place_of_normal()) is None:
+        state = state_of(generator)
+        return lambda: state
+    normal = string_at(id(generator) + place, NORMAL_BYTES) if isinstance(generator, RandomState) else b""
+    memory = string_at(bits.ctypes.state_address, MT19937_BYTES)
+    return lambda: state_of_bytes(memory, normal)
+
+
+MT19937_BYTES = 624 * 4 + 4  # words, and the position among them
+NORMAL_BYTES = 16  # of a RandomState: whether a legacy normal number is left over (int32), and which (float64)
+
+
+@functools.cache
+def place_of_normal() -> int | None:
+    """Where in a RandomState the number left over is, found by one put there; None where memory is not as it is read here."""
+    generator = RandomState(MT19937(5))
+    known = state_of(generator) | {"has_gauss": 1, "gauss": 1.2345678901234567e-89}
+    generator.set_state(known)
+    place = string_at(id(generator), RandomState.__basicsize__).find(struct.pack("d", known["gauss"])) - 8
+    if place < 0:
+        return None
+    memory = string_at(generator._bit_generator.ctypes.state_address, MT19937_BYTES)
+    for has_gauss in (1, 0):
+        generator.set_state(known | {"has_gauss": has_gauss})
+        found = state_of_bytes(memory, string_at(id(generator) + place, NORMAL_BYTES))
+        if not is_same_state(found, state_of(generator)):
+            return None
+    return place
+
+
+def state_of_bytes(memory: bytes, normal: bytes) -> dict[str, Any]:
+    words = np.frombuffer(memory, np.uint32)
+    state: dict[str, Any] = {"bit_generator": "MT19937", "state": {"key": words[:-1], "pos": int(words[-1])}}
+    if normal:
+        has_gauss, gauss = struct.unpack("i4xd", normal)
+        state |= {"has_gauss": has_gauss, "gauss": gauss}
+    return state
 
 
 def set_state(generator: Generator | RandomState, state: Any) -> None:
