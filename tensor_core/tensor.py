@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core import python_operators
-from npcompile.tensor_core.tensors import activations, backward, devices
+from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.tensors import activations, backward, devices, exchange
 from npcompile.tensor_core.tensors.calls import SURFACE, Call, out_position, plain
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.dispatch import perform
@@ -239,7 +240,10 @@ class Tensor(Handle):
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
         if self.requires_grad:
             raise BufferError("a Tensor that requires grad cannot be exported: use x.detach().")
-        return self._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        keywords = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        if is_bfloat16(self.dtype):
+            return exchange.to_dlpack(self._data.view(np.uint16), **keywords)
+        return self._data.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
@@ -460,10 +464,11 @@ def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
 def from_dlpack(x: Any) -> Tensor:
     """A Tensor of the memory of an array of another library that exports DLPack, on the CPU or a device of ours.
 
-    RuntimeError when the device, or what computes on it, is missing.
+    RuntimeError when the device, or what computes on it, is missing; ImportError for bfloat16 without the package ml_dtypes.
     """
     name = devices.DLPACK_NAMES.get(x.__dlpack_device__()[0])
-    return Tensor._of(require_numbers(np.from_dlpack(x) if name is None else devices.open_kind(name).from_dlpack(x)))
+    take = np.from_dlpack if name is None else devices.open_kind(name).from_dlpack
+    return Tensor._of(require_numbers(exchange.from_dlpack(x, take)))
 
 
 # --- programs compiled elsewhere
