@@ -18,7 +18,20 @@ R = TypeVar("R")
 
 ACCURACIES = ("numpy", "fast")
 MODES = ("default", "reduce-overhead", "max-autotune")
-_INSPECTS_ITSELF = ("locals", "vars", "eval", "exec", "globals", "dir", "super", "__class__", "_getframe", "currentframe")
+_INSPECTS_ITSELF = (
+    "locals",
+    "vars",
+    "eval",
+    "exec",
+    "globals",
+    "dir",
+    "super",
+    "__class__",
+    "_getframe",
+    "currentframe",
+    "breakpoint",
+    "set_trace",
+)
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
 
 # Everything compiled and still in use: an entry holds its CompiledFunction.

@@ -17,6 +17,7 @@ from npcompile.tracer.decode import Program
 from npcompile.tracer.holders import is_holder, leaves, replaced
 from npcompile.tracer.known import MADE_NATIVELY, SCALARS
 from npcompile.tracer.segment import Layout
+from npcompile.tracer.tracebacks import uncounted
 from npcompile.tracer.values import Transform
 
 # --- where programs run
@@ -291,6 +292,7 @@ def takes_device_arrays(function: Any) -> bool:
     return any(str(getattr(k, "__module__", "")).partition(".")[0] in ("cupy", "cupyx") for k in kinds)
 
 
+@uncounted
 def natively(segment: Callable[..., Any], touched: Touched | None, place: Place | None, location: Location) -> Callable[..., Any]:
     """A segment, or a user's function, that sees NumPy's arrays for those of a device among what it is called with.
 

@@ -34,7 +34,7 @@ from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Retur
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.tracebacks import hide_frames
+from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, uncounted
 from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
 
 VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
@@ -106,6 +106,7 @@ class Point:
 
     # --- dispatch
 
+    @uncounted
     def render(self) -> None:
         """Generate the dispatch between the variants, and make it what callers enter."""
         function = self.function
@@ -134,6 +135,7 @@ class Point:
         elif self.is_start:
             function.namespace["point_start"] = made
 
+    @uncounted
     def miss(self, generation: int, *state: Any) -> Any:
         """No variant fits: compile one, or another thread just has."""
         function = self.function
@@ -165,6 +167,7 @@ class Point:
         latest, previous = self.variants[0].guards, set(self.variants[1].guards)
         return [g for g in latest if g not in previous][:3]
 
+    @uncounted
     def native(self, *state: Any) -> Any:
         """The user's own code from here, uncompiled; its later Points are compiled as before."""
         function = self.function
@@ -177,6 +180,7 @@ class Point:
         return self if self.place == place else self.function.point_at(self.layout.index, self.layout.null_slots, place)
 
 
+@uncounted
 def call_with(function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
     return function(*positional, **keywords)
 
@@ -188,6 +192,7 @@ def simplified(graph: Graph) -> Graph:
     return simpler if before == after else graph
 
 
+@uncounted
 def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
@@ -332,7 +337,7 @@ class CompiledFunction:
 
     def execute(self, source: str, name: str) -> types.FunctionType:
         """Compile generated text; tracebacks and debuggers show its lines."""
-        filename = f"<npcompile {self.code.co_qualname} {name} {id(self):x}>"
+        filename = f"{GENERATED}{self.code.co_qualname} {name} {id(self):x}, {UNCOUNTED}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         self.filenames.append(filename)
         scope: dict[str, Any] = {}
@@ -388,6 +393,7 @@ class CompiledFunction:
         touched = Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
 
+    @uncounted
     def run_user(self, state: tuple[Any, ...]) -> Any:
         """The user's function, natively."""
 

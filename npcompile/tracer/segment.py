@@ -25,6 +25,7 @@ from npcompile.tracer.analysis import (
     mask_of,
     null_slots_of,
 )
+from npcompile.tracer.tracebacks import uncounted
 
 
 class _Unbound:
@@ -55,6 +56,7 @@ class Segment:
     exit_cells: tuple[types.CellType, ...]  # not constants of the code: the garbage collector does not look into these
     self_name: str | None  # the user's first parameter, passed before all others because super() looks for it there
 
+    @uncounted
     def bind(self, user: types.FunctionType, cells: tuple[types.CellType, ...] = ()) -> Callable[..., tuple[Any, Any]]:
         """The function to call with the stack values that are not NULL, then the locals."""
         function = types.FunctionType(self.code, user.__globals__, user.__name__, None, cells + self.exit_cells)
@@ -72,6 +74,7 @@ class Segment:
         return UNBOUND
 
 
+@uncounted
 def make_segment(
     user: types.FunctionType,
     entry: int,

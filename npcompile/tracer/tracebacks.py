@@ -1,14 +1,35 @@
-"""Tracebacks as they are without compilation: the frames that call the user's code are ours, and are left out."""
+"""Tracebacks and warnings as they are without compilation: the frames that call the user's code are ours, and are left out."""
 
 from __future__ import annotations
 
+import linecache
 import sys
 from pathlib import Path
 from types import CodeType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 OURS: Final = f"{Path(__file__).parents[1]}/"
 GENERATED: Final = "<npcompile "  # begins the file names of generated programs
+
+# `warnings` and `logging` do not count frames of files that have both words in their names: importlib is what they mean.
+# So warnings.warn(..., stacklevel=2) in a compiled function names the line that calls it.
+UNCOUNTED: Final = "importlib._bootstrap"
+
+F = TypeVar("F", bound=Any)
+
+
+def uncounted(function: F) -> F:
+    """Name the file of a function that calls the user's code such that its frames are not counted."""
+    path = function.__code__.co_filename
+    name = f"{path} ({UNCOUNTED})"
+    linecache.cache[name] = (lambda: Path(path).read_text(encoding="utf-8"),)
+    function.__code__ = renamed(function.__code__, name)
+    return function
+
+
+def renamed(code: CodeType, filename: str) -> CodeType:
+    constants = (renamed(c, filename) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.replace(co_filename=filename, co_consts=tuple(constants))
 
 
 def is_ours(code: CodeType) -> bool:
