@@ -710,7 +710,8 @@ class Ending:
 
 def is_user_function(value: Any) -> bool:
     is_plain = isinstance(value, types.FunctionType) and value.__closure__ is None and value not in BUILTINS
-    return is_plain and not is_library_code(value.__globals__) and not is_ours(value.__globals__)
+    is_compiled = hasattr(value, "__npcompile_original__")
+    return is_plain and not is_compiled and not is_library_code(value.__globals__) and not is_ours(value.__globals__)
 
 
 def is_ours(namespace: dict[str, Any]) -> bool:

@@ -311,3 +311,24 @@ def test_overlapping_arguments(backend):
                 ours, theirs = (ours[0],) * 2, (theirs[0],) * 2
             np.testing.assert_array_equal(compiled(*ours), shift(*theirs))
             np.testing.assert_array_equal(ours, theirs)
+
+
+@npc.compile(backend="eager")
+def compiled_and_broken(x):
+    y = np.sin(x)
+    record(y.shape)
+    return y + 1
+
+
+def test_compiled_function_that_breaks_in_a_compiled_caller():
+    """It is called as it is: its entry is not compiled once more."""
+
+    def caller(x):
+        y = x + 1
+        return compiled_and_broken(y) * 2
+
+    for _ in range(3):
+        compiled = npc.compile(caller, backend="eager")
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(np.ones(3)), caller(np.ones(3)))
+    assert [len(point.variants) for point in compiled_function(compiled_and_broken).points.values()] == [1, 1]
