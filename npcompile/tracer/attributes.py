@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import enum
 import types
 from typing import Any
 
@@ -14,29 +14,29 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, operators, raising
+from npcompile.tracer import calls, containers, objects, operators, raising
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,
+    Closure,
     Constant,
     ExceptionValue,
     Lazy,
     Mapping,
     Method,
     Opaque,
+    RangeValue,
     Record,
     Sequence,
+    SetValue,
+    SliceValue,
+    Super,
     TensorValue,
 )
 
 # Modules whose attributes are constants: guarded where the user's code reads them, assumed so where the library's does.
 FIXED_MODULES = ("numpy", "scipy", "math", "cmath", "operator", "itertools", "functools", "builtins")
-CONTAINER_METHODS: dict[type, tuple[str, ...]] = {
-    list: ("append", "extend", "pop", "insert", "reverse", "copy", "index", "count"),
-    tuple: ("index", "count"),
-    dict: ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy"),
-}
 DRAWN: dict[type, dict[str, Any]] = {}  # methods of random generators: draws.py
 _missing = object()
 
@@ -51,22 +51,35 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return operators.evaluate(lambda: getattr(flags, name))
         case TensorValue():
             return calls.TENSOR_CALLS["load"](frame, owner, name)
-        case Constant() if type(owner.value) is dict and name in CONTAINER_METHODS[dict]:
+        case Constant() if type(owner.value) is dict and name in containers.METHODS[dict]:
             return Method(owner, None, name)
+        case Constant(enum.Enum() as member):
+            return load_from_enum(frame, member, name)
         case Constant():
             return load_from_constant(frame, owner, name)
         case Opaque(example=example) if name in DRAWN.get(type(example), ()):
             return Method(owner, Constant(DRAWN[type(example)][name]), name)
+        case Opaque() | Record() if objects.class_of(owner) is not None:
+            return objects.load(frame, owner, name)
         case Opaque():
             return load_from_object(frame, owner, name)
-        case Sequence() if owner.kind not in CONTAINER_METHODS and name not in CONTAINER_METHODS[tuple]:
+        case Super():
+            return objects.load_from_super(frame, owner, name)
+        case Sequence() if owner.kind not in (list, tuple) and name not in containers.METHODS[tuple]:
             return load_from_named_tuple(frame, owner, name)
-        case Sequence() if name in CONTAINER_METHODS[owner.plain_kind]:
+        case Sequence() | Mapping() | SetValue() if name in containers.METHODS[containers.kind_of(owner)]:  # type: ignore[index]
             return Method(owner, None, name)
-        case Mapping() if name in CONTAINER_METHODS[dict]:
-            return Method(owner, None, name)
-        case Record():
-            return load_from_record(frame, owner, name)
+        case Sequence() | Mapping() | SetValue() if name == "__class__":
+            return Constant(owner.kind if not isinstance(owner, Mapping) else dict)
+        case SliceValue() | RangeValue() if name in ("start", "stop", "step"):
+            part = getattr(owner, name)
+            return Constant(part) if isinstance(part, int) else part
+        case SliceValue() | RangeValue():
+            return Constant(operators.evaluate(lambda: getattr(operators.plain(frame.capture, owner), name)).value)
+        case Closure() if name in ("__name__", "__qualname__"):
+            return Constant(owner.code.co_name if name == "__name__" else owner.code.co_qualname)
+        case Method() if name in ("__self__", "__func__") and owner.function is not None:
+            return owner.owner if name == "__self__" else owner.function
         case ExceptionValue():
             return raising.load(owner, name)
         case Dim() | Number():
@@ -106,19 +119,6 @@ def base_of(frame: Frame, x: Array) -> Any:
     return Lazy(f"{storage.source}.base", base)
 
 
-def load_from_record(frame: Frame, owner: Record, name: str) -> Any:
-    if name in owner.items:
-        return owner.items[name]
-    on_class = inspect.getattr_static(owner.kind, name, None)
-    if isinstance(on_class, types.FunctionType):
-        frame.capture.guard_class(owner.kind, name)
-        return Method(owner, Constant(on_class), name)
-    if isinstance(on_class, property) and on_class.fget is not None:
-        frame.capture.guard_class(owner.kind, name)
-        return calls.call(frame, Constant(on_class.fget), [owner], {})
-    raise Decline(f"attribute {name!r} of an object of type {owner.kind.__qualname__}")
-
-
 def has_plain_setattr(kind: Any) -> bool:
     return kind.__setattr__ is object.__setattr__
 
@@ -127,7 +127,12 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
     fields = owner.kind._fields  # type: ignore[attr-defined]
     if name in fields:
         return owner.items[fields.index(name)]
+    if name in ("_fields", "__class__"):
+        return operators.lift(fields) if name == "_fields" else Constant(owner.kind)
     on_class = vars(owner.kind).get(name)
+    if isinstance(on_class, classmethod):
+        frame.capture.guard_class(owner.kind, name)
+        return Method(Constant(owner.kind), Constant(on_class.__func__), name)
     if isinstance(on_class, types.FunctionType):
         frame.capture.guard_class(owner.kind, name)
         return Method(owner, Constant(on_class), name)
@@ -166,8 +171,8 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         found = getattr(value, name, _missing)
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
-        if isinstance(value, type) and not is_library(value.__module__) and owner.source is not None:
-            return Lazy(f"{owner.source}.{name}", found)
+        if isinstance(value, type) and not is_library(value.__module__):
+            return Lazy(f"{owner.source or frame.capture.name_constant(value)}.{name}", found)
         return operators.lift(found)
     if isinstance(value, (types.FunctionType, type(np.sum), np.ufunc)) and name in ("__name__", "__qualname__", "__module__"):
         return Constant(getattr(value, name))
@@ -218,13 +223,31 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     return Lazy(source, on_class)
 
 
+def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
+    """An attribute of a member of an enum. What a member is made of does not change."""
+    source, kind = frame.capture.name_constant(member), type(member)
+    if name in ("name", "value", "_name_", "_value_") and name.strip("_") not in vars(kind):
+        value = getattr(member, f"_{name.strip('_')}_")
+        is_constant = isinstance(value, operators.PURE_TYPES) and not isinstance(value, tuple)
+        return Constant(value) if is_constant else Lazy(f"{source}._value_", value)
+    if name in vars(member):
+        return Lazy(f"{source}.{name}", vars(member)[name])
+    if name == "__class__":
+        return Constant(kind)
+    found = objects.on_class(frame.capture, kind, name)
+    if isinstance(found, property) and found.fget is not None:
+        return calls.call(frame, Constant(found.fget), [Constant(member)], {})
+    if found is objects.MISSING:
+        raise Decline(f"attribute {name!r} of a member of {kind.__qualname__}")
+    return objects.bound(frame, found, Constant(member), kind, name)
+
+
 def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
     """`owner.name = value`"""
     if isinstance(owner, TensorValue):
         return calls.TENSOR_CALLS["store"](frame, owner, name, value)
-    if isinstance(owner, Record) and name in owner.items and has_plain_setattr(owner.kind):
-        frame.capture.require_no_body("an attribute is set")
-        owner.items[name] = value
+    if isinstance(owner, (Record, Opaque)) and objects.class_of(owner) is not None:
+        objects.store(frame, owner, name, value)
         return None
     if isinstance(owner, Array):
         from_table = SET_ATTRIBUTES.get(name)
@@ -235,6 +258,13 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
     if isinstance(owner, Opaque) and is_set_to_itself(frame, owner, name, value):
         return None
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
+
+
+def delete(frame: Frame, owner: Any, name: str) -> None:
+    """`del owner.name`"""
+    if not isinstance(owner, (Record, Opaque)) or objects.class_of(owner) is None:
+        raise Decline(f"attribute {name!r} of {operators.describe(owner)} is deleted")
+    objects.delete(frame, owner, name)
 
 
 def is_set_to_itself(frame: Frame, owner: Opaque, name: str, value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import inspect
 import math
 import operator
@@ -20,7 +21,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import operators, raising
 from npcompile.tracer.decode import decode
-from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
+from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return, Yielded
 from npcompile.tracer.operators import evaluate, lift, lower, plain
 from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.values import (
@@ -74,7 +75,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(owner, function, name):
             if function is None:
-                return call_container_method(frame, owner, name, positional, keywords)
+                return operators.HOOKS["method"](frame, owner, name, positional, keywords)
             return call(frame, function, [owner, *positional], keywords)
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
@@ -161,6 +162,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         return named_tuple(function, positional, keywords)
     if isinstance(function, type) and is_plain_dataclass(function):
         return record(function, positional, keywords)
+    if isinstance(function, type) and operators.HOOKS["is made"](function):
+        return operators.HOOKS["make"](frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
         return run_captured(frame, UFUNC_METHODS[function.__name__], [function.__self__], positional, keywords)
     if isinstance(function, NUMPY_DISPATCHER):
@@ -302,7 +305,9 @@ def inline(
             capture.guard_code(source, function)
         guard_defaults(capture, source, function, defaults, named, [*variables.values()])
     cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
-    return run_inlined(frame, code, function.__globals__, globals_source, variables, cells)
+    callee = Lazy(source, function)
+    given = positional, keywords
+    return run_inlined(frame, callee, code, function.__globals__, globals_source, variables, cells, given)
 
 
 def guard_defaults(
@@ -337,29 +342,66 @@ def inline_closure(frame: Frame, closure: Closure, positional: Arguments, keywor
     defaults = list(closure.defaults.items) if closure.defaults is not None else []
     named = dict(closure.kwdefaults.items) if closure.kwdefaults is not None else {}
     variables = bind_arguments(closure.code, defaults, named, positional, keywords)
-    return run_inlined(frame, closure.code, closure.globals, closure.globals_source or None, variables, closure.cells)
+    given = positional, keywords
+    namespace_source = closure.globals_source or None
+    return run_inlined(frame, closure, closure.code, closure.globals, namespace_source, variables, closure.cells, given)
 
 
 def run_inlined(
     frame: Frame,
+    function: Any,
     code: types.CodeType,
     namespace: dict[str, Any],
     globals_source: str | None,
     variables: dict[str, Any],
     cells: list[Cell],
+    arguments: tuple[Arguments, Keywords],
 ) -> Any:
-    is_expression = code.co_name == "<genexpr>" and code.co_flags & 0x20
-    if code.co_flags & (0x20 | 0x80 | 0x200) and not is_expression:
-        raise Decline(f"{code.co_qualname} is a generator or coroutine")
+    """`function` and `arguments` are what is called, and with what, for a generator that native code has to make."""
+    if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        raise Decline(f"{code.co_qualname} is a coroutine")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
     inner = Frame(frame.capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
+    if code.co_flags & CO_GENERATOR:
+        return generator(frame, inner, function, *arguments)
     outcome = inner.run()
     assert isinstance(outcome, Return), outcome
-    if is_expression:
-        return Iterator("sequence", [Sequence(tuple, inner.yielded)])
+    frame.capture.frame = frame
     return outcome.value
+
+
+CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+
+def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Iterator:
+    """A generator that runs `inner` from one `yield` to the next when it is asked for an item."""
+    if keywords or has_blocks(inner.program.code):
+        raise Decline(f"{inner.program.code.co_qualname} is a generator")
+    capture, bodies = frame.capture, frame.capture.bodies
+
+    def advance() -> Any:
+        asking = capture.frame
+        if capture.bodies != bodies:
+            capture.require_no_body("a generator goes on")
+        native = capture.decisions.native_calls.get(asking.index) if asking.parent is None else None
+        if native is not None:
+            raise Decline(native.reason, native.hint)
+        inner.parent = asking
+        if inner.depth >= INLINE_DEPTH:
+            raise Decline("calls are nested too deeply")
+        outcome = inner.run()
+        capture.frame = asking
+        return outcome.value if isinstance(outcome, Yielded) else None
+
+    return Iterator("lazy", [function, *positional], start=frame.root.index, advance=advance)
+
+
+def has_blocks(code: types.CodeType) -> bool:
+    """Does a generator have `try` or `with` blocks? They may be left by an exception that is thrown into it, or never."""
+    targets = {entry.target for entry in dis._parse_exception_table(code)}  # type: ignore[attr-defined]
+    return any(i.offset in targets and i.opname != "CALL_INTRINSIC_1" for i in dis.get_instructions(code))
 
 
 def bind_arguments(
@@ -408,87 +450,6 @@ def import_module(frame: Frame, name: str, names: Any, level: Any) -> Any:
         raise Decline(f"import {name}")
     module = sys.modules[name]
     return Constant(module if plain(frame.capture, names) else sys.modules[name.split(".")[0]])
-
-
-# --- methods of lists, tuples and dicts
-
-
-def call_container_method(frame: Frame, owner: Any, name: str, positional: Arguments, keywords: Keywords) -> Any:
-    if keywords:
-        raise Decline(f"{name} with keywords")
-    capture = frame.capture
-    if isinstance(owner, Constant):
-        return call_library_dict(capture, owner.value, name, positional)
-    changes = name in ("append", "extend", "insert", "reverse", "pop", "update", "setdefault")
-    if changes and owner.source is not None:
-        raise Decline("a container from outside is changed")
-    if changes:
-        capture.require_no_body(f"{name}() of a container")
-    if isinstance(owner, Mapping):
-        return call_dict_method(capture, owner, name, positional)
-    match name, positional:
-        case "append", [item]:
-            owner.items.append(item)
-        case "extend", [items]:
-            owner.items.extend(operators.iterate(capture, capture.realize(items)))
-        case "insert", [index, item]:
-            owner.items.insert(plain(capture, index), item)
-        case "reverse", []:
-            owner.items.reverse()
-        case "pop", _ if owner.items:
-            index = plain(capture, positional[0]) if positional else -1
-            if not isinstance(index, int) or not -len(owner.items) <= index < len(owner.items):
-                raise Decline("pop index out of range")
-            return owner.items.pop(index)
-        case "copy", []:
-            return Sequence(owner.kind, list(owner.items))
-        case (("index" | "count"), _):
-            return evaluate(lambda: getattr(plain(capture, owner), name)(*(plain(capture, p) for p in positional)))
-        case _:
-            raise Decline(f"{owner.kind.__name__}.{name}")
-    return Constant(None)
-
-
-def call_dict_method(capture: Any, owner: Mapping, name: str, positional: Arguments) -> Any:
-    keys = (
-        [operators.constant_key(capture, capture.realize(p)) for p in positional[:1]]
-        if name in ("get", "pop", "setdefault")
-        else []
-    )
-    match name, positional:
-        case "get", [_, *default]:
-            return owner.items.get(keys[0], default[0] if default else Constant(None))
-        case "items", []:
-            return Sequence(tuple, [Sequence(tuple, [lift(k), v]) for k, v in owner.items.items()])
-        case "keys", []:
-            return Sequence(tuple, [lift(k) for k in owner.items])
-        case "values", []:
-            return Sequence(tuple, list(owner.items.values()))
-        case "pop", [_, *default] if default or keys[0] in owner.items:
-            return owner.items.pop(keys[0], default[0] if default else None)
-        case "setdefault", [_, default]:
-            return owner.items.setdefault(keys[0], default)
-        case "copy", []:
-            return Mapping(dict(owner.items))
-        case "update", [other]:
-            other = capture.realize(other)
-            if isinstance(other, Mapping):
-                owner.items.update(other.items)
-                return Constant(None)
-    raise Decline(f"dict.{name}")
-
-
-def call_library_dict(capture: Any, owner: dict[Any, Any], name: str, positional: Arguments) -> Any:
-    """A method of a dict that a library's module holds. What it only reads is guarded: sys.modules, what was computed before."""
-    match name, positional:
-        case "get", [key, *default] if len(default) <= 1:
-            key = operators.constant_key(capture, key)
-            if key in operators.library_keys(capture, owner, key):
-                return lift(owner[key])
-            return default[0] if default else Constant(None)
-        case (("keys" | "values" | "items"), []):
-            return lift(list(getattr(owner, name)()))
-    raise Decline(f"{name} of a dict of a library")
 
 
 # --- transformed functions: what each transform does is in transformed.py

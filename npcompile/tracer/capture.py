@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     OutsideSequence,
+    SetValue,
     SliceValue,
     TensorValue,
     Transform,
@@ -43,6 +45,8 @@ from npcompile.tracer.values import (
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
+
+KEY_TYPES = (str, int, bool, bytes, type(None))  # of dicts and sets from outside
 
 # Objects that are what they are: guarded by identity when they come from outside, never copied.
 ATOMIC_TYPES = (
@@ -65,6 +69,7 @@ ATOMIC_TYPES = (
     type(NotImplemented),
     bool,
     np._globals._NoValueType,
+    enum.Enum,
 )
 
 
@@ -134,6 +139,11 @@ class Capture:
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
+    frame: Any = None  # the Frame whose instruction is being captured
+    effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
+    owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
+    changed: dict[int, Any] = field(default_factory=dict)  # those of the values that the program changes
+    globals_written: dict[tuple[int, str], Any] = field(default_factory=dict)  # id of the namespace, name -> value
     on_device: dict[str, str] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
 
     def __post_init__(self) -> None:
@@ -238,13 +248,11 @@ class Capture:
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
         if kind in (tuple, list) or is_named_tuple(kind):
-            self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
-            return OutsideSequence(kind, source, lambda: self._items(source, x))
-        if kind is dict and all(type(k) in (str, int, bool, bytes, type(None)) for k in x):
-            self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
-            if x:  # True equals 1, and np.str_("a") equals "a"
-                self.guard(f"[*map(type, {source})] == [{', '.join(self.name_constant(type(k)) for k in x)}]")
-            return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
+            return self._owner(source, x, self._wrap_sequence)
+        if kind is dict and all(type(k) in KEY_TYPES for k in x):
+            return self._owner(source, x, self._wrap_dict)
+        if kind in (set, frozenset) and all(type(k) in KEY_TYPES for k in x) and not self._changes(source, x):
+            return self._owner(source, x, self._wrap_set)
         if kind is slice:
             self.guard(f"type({source}) is slice")
             return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))
@@ -252,7 +260,66 @@ class Capture:
             self.guard(f"type({source}) is {self.name_constant(kind)}")
             function = self.realize(Lazy(f"{source}.__func__", x.__func__))
             return Method(Lazy(f"{source}.__self__", x.__self__), function, x.__func__.__name__)
-        self.guard(f"type({source}) is {self.name_constant(kind)}")
+        return self._owner(source, x, self._wrap_other)
+
+    def _owner(self, source: str, x: Any, wrap: Callable[[str, Any], Any]) -> Any:
+        """Of an object that can be changed there is one value, so that all its readers see what the program changes."""
+        if isinstance(x, (tuple, frozenset)):
+            return wrap(source, x)
+        known = self.owners.get(id(x))
+        if known is not None:
+            self.guard(f"{source} is {known.source}")
+            return known
+        value = self.owners[id(x)] = wrap(source, x)
+        for other in self.changed.values():
+            self._guard_apart(value, other)
+        return value
+
+    def _guard_apart(self, one: Any, other: Any) -> None:
+        if one is not other and type(one) is type(other):
+            self.guard(f"{one.source} is not {other.source}")
+
+    def require_distinct(self, owner: Any) -> None:
+        """`owner` is changed: whatever else was met is another object."""
+        if id(owner) not in self.changed:
+            self.changed[id(owner)] = owner
+            for other in self.owners.values():
+                self._guard_apart(owner, other)
+
+    def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:
+        kind = type(x)
+        self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
+        return OutsideSequence(kind, source, lambda: self._items(source, x))
+
+    def _wrap_dict(self, source: str, x: Any) -> Mapping:
+        self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
+        self._guard_key_types(source, x)
+        return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
+
+    def _wrap_set(self, source: str, x: Any) -> SetValue:
+        known = x.copy()
+        self._guard_key_types(source, x)
+        self.guard(f"type({source}) is {type(x).__name__} and {source} == {self.name_constant(known)}")
+        return SetValue(x.copy(), source)
+
+    def _guard_key_types(self, source: str, x: Any) -> None:
+        if x:  # True equals 1, and np.str_("a") equals "a"
+            self.guard(f"[*map(type, {source})] == [{', '.join(self.name_constant(type(k)) for k in x)}]")
+
+    def _changes(self, source: str, x: Any) -> bool:
+        """Was a set met here with other members, twice? Then it grows from call to call, and no members are assumed."""
+        earlier = self.seen.setdefault(f"members of {source}", [])
+        if (members := (frozenset(x),)) not in earlier:
+            earlier.append(members)
+        return len(earlier) > 2
+
+    def guard_order(self, value: SetValue) -> None:
+        """A set is iterated over: equal ones may be in another order."""
+        if value.source is not None:
+            self.guard(f"[*{value.source}] == {self.name_constant([*value.items])}")
+
+    def _wrap_other(self, source: str, x: Any) -> Opaque:
+        self.guard(f"type({source}) is {self.name_constant(type(x))}")
         return Opaque(source, x)
 
     def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:

@@ -13,12 +13,7 @@ class Declined(NamedTuple):
 WHY: Final = {
     Declined("a group of exceptions is handled", "function"): ("CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CALL_INTRINSIC_2"),
     Declined("a class is made", "function"): ("LOAD_BUILD_CLASS",),
-    Declined("a global variable is set", "function"): ("STORE_GLOBAL", "DELETE_GLOBAL"),
     Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),
-    Declined("an attribute is deleted", "function"): ("DELETE_ATTR",),
-    Declined("super()", "function"): ("LOAD_SUPER_ATTR",),
-    Declined("a set is made", "function"): ("BUILD_SET", "SET_ADD", "SET_UPDATE"),
-    Declined("a pattern is matched", "function"): (*("GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "MATCH_CLASS"),),
     Declined("generators and coroutines run as they are", "generator"): (
         *("SEND", "END_SEND", "CLEANUP_THROW", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT"),
         *("END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"),

@@ -23,6 +23,7 @@ from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.backward import attach_backward
 from npcompile.tracer.capture import Break, Capture, Restart
+from npcompile.tracer.effects import Effect
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.lost import message_of, remember_lost
@@ -30,12 +31,14 @@ from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.operators import plain_number
 from npcompile.tracer.random_state import States
 from npcompile.tracer.values import (
+    NULL,
     UNASSIGNED,
     ArrayFlags,
     ArrayMethod,
     Cell,
     Closure,
     Constant,
+    DictView,
     ErrorState,
     ExceptionValue,
     GradMode,
@@ -47,14 +50,15 @@ from npcompile.tracer.values import (
     RangeValue,
     Record,
     Sequence,
+    SetValue,
     SliceValue,
+    Super,
     TensorMethod,
     TensorValue,
     Transform,
     Truth,
     children,
 )
-from npcompile.trees import make_dataclass
 
 INLINE_CONSTANTS = (type(None), bool, int, str)
 
@@ -96,7 +100,9 @@ class Emitter:
             if isinstance(value, Array):
                 if value.storage.source is None:
                     fresh.setdefault(id(value.storage), value.storage)
-            elif not (isinstance(value, (Sequence, Mapping, Cell)) and is_unchanged(value)):
+            elif isinstance(value, Iterator) and value.kind == "lazy" and value.position and not value.is_exhausted:
+                raise BegunGenerator(value.start)
+            elif not (isinstance(value, (Sequence, Mapping, SetValue, Cell)) and is_unchanged(value)):
                 pending.extend(children(value))
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
@@ -188,6 +194,18 @@ class Emitter:
             elif not storage.meta.boxed:
                 self.lines.append(f"{self.name_constant(remember_scalar)}({name})")
 
+    def do_effects(self, effects: Iterable[Effect], live: Iterable[Any]) -> None:
+        """Change objects from outside. What the program goes on with is read before: its expressions mean what was there."""
+        effects = list(effects)
+        for value in live if effects else ():
+            if value is None or value is NULL or value is UNASSIGNED:
+                continue
+            known = self.text(value)
+            if not known.isidentifier() and not (isinstance(value, Constant) and type(value.value) in INLINE_CONSTANTS):
+                self.variable(value, known)
+        for effect in effects:
+            self.lines.append(effect.text.format(*map(self.text, effect.values)))
+
     def write_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
             if cell.is_written and cell.source is not None:
@@ -211,7 +229,7 @@ class Emitter:
                 return value.text
             case Array():
                 return self.array_text(value)
-            case Sequence() | Mapping() if is_unchanged(value):
+            case Sequence() | Mapping() | SetValue() if is_unchanged(value):
                 return value.source  # type: ignore[return-value]
             case Sequence():
                 return self.sequence_text(value)
@@ -221,9 +239,19 @@ class Emitter:
                     self.lines.append(f"{name}[{self.constant_text(Constant(key))}] = {self.text(item)}")
                 return name
             case Record():
-                items = ", ".join(f"{k!r}: {self.text(v)}" for k, v in value.items.items())
-                make, kind = map(self.name_constant, (make_dataclass, value.kind))
-                return self.variable(value, f"{make}({kind}, {{{items}}})")
+                make, kind, fill = map(self.name_constant, (object.__new__, value.kind, fill_object))
+                name = self.variable(value, f"{make}({kind})")
+                if value.items:
+                    items = ", ".join(f"{k!r}: {self.text(v)}" for k, v in value.items.items())
+                    self.lines.append(f"{fill}({name}, {{{items}}})")
+                return name
+            case SetValue():
+                known = self.name_constant(value.items.copy())
+                return self.variable(value, f"{known}.copy()") if value.kind is set else known
+            case DictView():
+                return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
+            case Super():
+                return f"super({self.name_constant(value.after)}, {self.text(value.owner)})"
             case SliceValue():
                 return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
             case RangeValue():
@@ -256,9 +284,10 @@ class Emitter:
                 arguments = ", ".join(map(self.text, value.arguments))
                 return self.variable(value, f"{self.name_constant(value.kind)}({arguments})")
             case Cell():
-                return value.source or self.variable(value, self.new_cell(value))
+                return value.source or self.new_cell(value)
             case Closure():
-                return self.variable(value, self.closure_text(value))
+                made = self.closure_text(value)
+                return self.names.get(id(value)) or self.variable(value, made)  # a cell of its own has made it already
             case _ if value is UNASSIGNED:
                 return "UNBOUND"
             case _:
@@ -362,6 +391,10 @@ class Emitter:
                     self.lines.append(f"{self.name_constant(remember_lost)}({self.text(value)}, {message})")
 
     def sequence_text(self, value: Sequence) -> str:
+        if value.kind is list and holds(value, value):
+            name = self.variable(value, "[]")
+            self.lines.append(f"{name}.extend(({''.join(f'{self.text(item)}, ' for item in value.items)}))")
+            return name
         items = [self.text(item) for item in value.items]
         if value.kind is tuple:
             return f"({''.join(f'{item}, ' for item in items)})"
@@ -371,6 +404,8 @@ class Emitter:
 
     def iterator_text(self, iterator: Iterator) -> str:
         k = iterator.position
+        if iterator.is_exhausted:
+            return "iter(())"
         match iterator.kind:
             case "range":
                 span = iterator.parts[0]
@@ -382,8 +417,13 @@ class Emitter:
                 return f"{self.name_constant(reversed_at)}({self.text(iterator.parts[0])}, {iterator.start - k})"
             case "enumerate":
                 return f"enumerate({self.text(iterator.parts[0])}, {iterator.start + k})"
-            case "zip":
-                return f"zip({', '.join(map(self.text, iterator.parts))})"
+            case "zip" | "map" | "filter":
+                return f"{iterator.kind}({', '.join(map(self.text, iterator.parts))})"
+            case "view" | "set":
+                return f"{self.name_constant(iterator_after)}({self.text(iterator.parts[0])}, {k})"
+            case "lazy":
+                function, *arguments = map(self.text, iterator.parts)
+                return f"{function}({', '.join(arguments)})"
             case kind:
                 raise Decline(f"an iterator of kind {kind} cannot be handed over")
 
@@ -392,8 +432,11 @@ class Emitter:
         return f"{make}({transform.kind!r}, {self.text(transform.function)}, {options})"
 
     def new_cell(self, cell: Cell) -> str:
-        make = self.name_constant(types.CellType)
-        return f"{make}()" if cell.content is None else f"{make}({self.text(cell.content)})"
+        """A cell that knows its content afterwards: a function may be in a variable of its own."""
+        name = self.variable(cell, f"{self.name_constant(types.CellType)}()")
+        if cell.content is not None:
+            self.lines.append(f"{name}.cell_contents = {self.text(cell.content)}")
+        return name
 
     def closure_text(self, closure: Closure) -> str:
         cells = "".join(f"{self.text(c)}, " for c in closure.cells)
@@ -411,7 +454,35 @@ class Emitter:
 
 def is_unchanged(value: Any) -> bool:
     """Is this still the object from outside that it came as?"""
-    return isinstance(value, (Sequence, Mapping)) and value.source is not None
+    return isinstance(value, (Sequence, Mapping, SetValue)) and value.source is not None
+
+
+class BegunGenerator(Exception):
+    """A generator that has given items is needed outside of the program. `index` is the instruction that made it."""
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+def holds(value: Any, item: Any, seen: tuple[int, ...] = ()) -> bool:
+    """Is `item` somewhere in a value that is made of others?"""
+    if id(value) in seen or is_unchanged(value):
+        return False
+    return any(v is item or holds(v, item, (*seen, id(value))) for v in children(value))
+
+
+def fill_object(made: Any, attributes: dict[str, Any]) -> None:
+    """Give a new object its attributes, whatever its class does when they are set."""
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)
+
+
+def iterator_after(items: Any, count: int) -> Any:
+    """An iterator over a dict, a view of one, or a set, that has given `count` items already."""
+    iterator = iter(items)
+    for _ in range(count):
+        next(iterator)
+    return iterator
 
 
 def iterator_at(items: Any, position: int) -> Any:

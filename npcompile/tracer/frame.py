@@ -27,6 +27,11 @@ class Return:
 
 
 @dataclass(slots=True)
+class Yielded(Return):
+    """A generator gives an item. It goes on when it is asked for the next."""
+
+
+@dataclass(slots=True)
 class Stop:
     """The graph ends before the instruction at `index`, which runs natively."""
 
@@ -103,7 +108,6 @@ class Frame:
     start: int = 0
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
     ends_at: int | None = None  # where the arm of a branch ends that this runs, for a node of the graph
-    yielded: list[Any] = field(default_factory=list)  # by a generator expression, which is run to its end at once
     handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
@@ -155,6 +159,7 @@ class Frame:
         is_root = self.parent is None
         while True:
             index = self.index
+            capture.frame = self
             if index == self.ends_at:
                 return Jump(index)
             if self.globals_source is not None:  # not NumPy's own lines
@@ -189,6 +194,9 @@ class Frame:
                 self.declined(index, Decline(f"{type(error).__name__}: {error}"), began)
             if result is None:
                 self.index = index + 1
+            elif isinstance(result, Yielded):
+                self.index = index + 1
+                return result
             elif isinstance(result, int):
                 self.index = result
             else:

@@ -30,13 +30,16 @@ from npcompile.tracer.values import (
     Cell,
     Closure,
     Constant,
+    DictView,
     Iterator,
     Lazy,
     Mapping,
     Method,
     Opaque,
     RangeValue,
+    Record,
     Sequence,
+    SetValue,
     SliceValue,
     TensorValue,
     Truth,
@@ -88,6 +91,19 @@ def lift(result: Any) -> Any:
     return Constant(result)
 
 
+# What calls functions of the user's, which layers above this one do: by what is asked; see objects.py and containers.py.
+HOOKS: dict[str, Callable[..., Any]] = {}
+
+
+def ask_class(what: str, capture: Capture, *operands: Any) -> Any:
+    """The answer of a class that is written in Python, NotImplemented where no operand is of one that has an answer."""
+    return HOOKS[what](capture, *operands)
+
+
+def call_function(capture: Capture, function: Any, arguments: list[Any]) -> Any:
+    return HOOKS["call"](capture, function, arguments)
+
+
 def involves_array(*values: Any) -> bool:
     return any(isinstance(v, Array) or isinstance(v, Sequence) and involves_array(*v.items) for v in values)
 
@@ -97,6 +113,10 @@ def involves_array(*values: Any) -> bool:
 
 @through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    for ask in ("binary", "binary containers"):
+        found = ask_class(ask, capture, symbol, left, right)
+        if found is not NotImplemented:
+            return found
     if isinstance(left, Array) or isinstance(right, Array):
         result = lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
         return as_python_number(result) if is_python_number(left) and is_python_number(right) else result
@@ -134,12 +154,10 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         result = lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
         capture.require_no_overlap()
         return result
-    if isinstance(left, Sequence) and left.kind is list and symbol == "+=":
-        if left.source is not None:
-            raise Decline("a list from outside is changed")
-        capture.require_no_body("a list is extended")
-        left.items.extend(iterate(capture, right))
-        return left
+    for ask in ("change", "inplace"):  # a container, an object
+        found = ask_class(ask, capture, symbol, left, right)
+        if found is not NotImplemented:
+            return found
     return binary(capture, symbol.removesuffix("="), left, right)
 
 
@@ -152,6 +170,9 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
     if isinstance(x, Number) and symbol != "~":
         return Number(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
+    found = ask_class("unary", capture, symbol, x)
+    if found is not NotImplemented:
+        return found
     return evaluate_pure(capture, UNARY[symbol], x)
 
 
@@ -320,6 +341,10 @@ def describe(value: Any) -> str:
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if symbol in ("==", "!=") and any(is_none(a) and is_scalar(b) for a, b in ((left, right), (right, left))):
         return Constant(symbol == "!=")
+    for ask in ("compare", "compare containers"):
+        found = ask_class(ask, capture, symbol, left, right)
+        if found is not NotImplemented:
+            return found
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
     if is_number(left) and is_number(right):
@@ -357,12 +382,19 @@ def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
         return False
     for a, b in zip(left.items, right.items):
         a, b = capture.realize(a), capture.realize(b)
+        if is_known_same(a, b):
+            continue
         result = truth(capture, compare(capture, "==", a, b))
         if not isinstance(result, Constant):
             raise Decline("a comparison of sequences that hold arrays")
         if not result.value:
             return False
     return True
+
+
+def is_known_same(left: Any, right: Any) -> bool:
+    """Are they surely one object? Containers find such ones without asking whether they are equal: NaN, arrays."""
+    return left is right or (isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value)
 
 
 def truth(capture: Capture, value: Any) -> Constant | Truth:
@@ -387,10 +419,17 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return Constant(bool(remaining_range(value)))
         case Constant() if isinstance(value.value, PURE_TYPES) or callable(value.value):
             return Constant(bool(value.value))
-        case Closure() | Method() | ArrayMethod():
+        case Closure() | Method() | ArrayMethod() | Iterator():
             return Constant(True)
+        case SetValue():
+            return Constant(bool(value.items))
+        case DictView():
+            return Constant(bool(value.owner.items))
         case _:
-            raise Decline(f"the truth of {describe(value)}")
+            found = ask_class("truth", capture, value)
+            if found is NotImplemented:
+                raise Decline(f"the truth of {describe(value)}")
+            return found
 
 
 def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
@@ -407,7 +446,7 @@ def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
     return Truth(fresh(capture.builder, joined, boxed=False))
 
 
-def is_same_object(left: Any, right: Any) -> bool:
+def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> bool:
     """`left is right`, where that can be known."""
     if left is right:
         return True
@@ -421,9 +460,33 @@ def is_same_object(left: Any, right: Any) -> bool:
                 return left.steps == right.steps == ()  # every view operation makes a new object
             if left.storage.source is None or right.storage.source is None:
                 return False
-        case (Sequence() | Mapping() as made, other) | (other, Sequence() | Mapping() as made) if made.source is None:
+        case (Record() | Iterator() | Closure(), _) | (_, Record() | Iterator() | Closure()):
+            return False  # made in the program
+        case (Sequence() | Mapping() | SetValue() as made, other) | (other, Sequence() | Mapping() | SetValue() as made) if (
+            made.source is None
+        ):
             return False
+        case (Array() as x, other) | (other, Array() as x) if x.storage.source is None or not isinstance(other, Array | Opaque):
+            return False
+        case (Constant(), Dim() | Number() | Sequence() | Mapping()) | (Dim() | Number() | Sequence() | Mapping(), Constant()):
+            return False if not isinstance(left.value if isinstance(left, Constant) else right.value, NUMBERS) else unknown()
+        case (Opaque() | Sequence() | Mapping() | SetValue(), Opaque() | Sequence() | Mapping() | SetValue()):
+            # Of one object there is one value, where it can be changed.
+            if capture is not None and not {tuple, types.FunctionType} & {type_of_outside(left), type_of_outside(right)}:
+                capture.guard(f"{left.source} is not {right.source}")
+                return False
     raise Decline("`is` between objects that are not known")
+
+
+NUMBERS = (int, float, complex, str, bytes, tuple)
+
+
+def unknown() -> bool:
+    raise Decline("`is` on numbers or strings depends on the interpreter")
+
+
+def type_of_outside(value: Any) -> type:
+    return type(value.example) if isinstance(value, Opaque) else getattr(value, "kind", dict)
 
 
 SINGLETON_TYPES = (type(None), type(Ellipsis), bool, type, type(np._NoValue))
@@ -442,7 +505,7 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
         case Sequence():
             for member in container.items:
                 member = capture.realize(member)
-                if member is item:
+                if is_known_same(member, item):
                     return True
                 same = truth(capture, compare(capture, "==", member, item))
                 if not isinstance(same, Constant):
@@ -457,10 +520,23 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
         case Constant(dict() as known):
             key = constant_key(capture, item)
             return key in library_keys(capture, known, key)
-        case Constant():
+        case Constant(str() | bytes() | range() | tuple() | frozenset()):
             return bool(evaluate_pure(capture, lambda c, i: i in c, container, item).value)
+        case SetValue():
+            return constant_key(capture, item) in container.items
+        case DictView("keys", owner):
+            return constant_key(capture, item) in owner.items
+        case DictView("values", owner):
+            return contains(capture, Sequence(tuple, [*owner.items.values()]), item)
         case _:
-            raise Decline(f"`in` {describe(container)}")
+            found = ask_class("contains", capture, container, item)
+            if found is NotImplemented:
+                if isinstance(container, Constant):
+                    return bool(evaluate_pure(capture, lambda c, i: i in c, container, item).value)
+                raise Decline(f"`in` {describe(container)}")
+            if not isinstance(found, Constant):
+                raise Decline("`in` that is answered by array data")
+            return bool(found.value)
 
 
 def library_keys(capture: Capture, known: dict[Any, Any], key: Any) -> dict[Any, Any]:
@@ -522,7 +598,10 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
         case Opaque() if type(container.example) is dict:
             raise Decline("an item of a dict with keys that are not plain constants")
         case _:
-            raise Decline(f"an item of {describe(container)}")
+            found = ask_class("getitem", capture, container, key)
+            if found is NotImplemented:
+                raise Decline(f"an item of {describe(container)}")
+            return capture.realize(found)
 
 
 def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
@@ -547,19 +626,10 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
             capture.require_no_overlap()
         case Sequence() | Mapping() if capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value):
             pass  # the end of `container[key] += x`, which changed the array or Tensor in place
-        case Sequence() | Mapping() if capture.bodies:
-            capture.require_no_body("an item of a container is assigned")
-        case Sequence() if container.kind is list and container.source is None:
-            index = plain(capture, key)
-            if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
-                raise Decline("list assignment out of range or to a slice")
-            container.items[index] = value
-        case Mapping() if container.source is None:
-            container.items[constant_key(capture, key)] = value
-        case Sequence() | Mapping():
-            raise Decline("a container from outside is changed")
         case _:
-            raise Decline(f"an item of {describe(container)} is assigned")
+            if ask_class("setitem containers", capture, container, key, value) is NotImplemented:
+                if ask_class("setitem", capture, container, key, value) is NotImplemented:
+                    raise Decline(f"an item of {describe(container)} is assigned")
 
 
 def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
@@ -570,135 +640,12 @@ def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
 
 
 def delitem(capture: Capture, container: Any, key: Any) -> None:
-    capture.require_no_body("an item is deleted")
-    match container:
-        case Sequence() if container.kind is list and container.source is None:
-            index = plain(capture, key)
-            if not isinstance(index, int) or not -len(container.items) <= index < len(container.items):
-                raise Decline("list deletion out of range or of a slice")
-            del container.items[index]
-        case Mapping() if container.source is None and constant_key(capture, key) in container.items:
-            del container.items[constant_key(capture, key)]
-        case _:
+    if ask_class("delitem containers", capture, container, key) is NotImplemented:
+        if ask_class("delitem", capture, container, key) is NotImplemented:
             raise Decline(f"an item of {describe(container)} is deleted")
 
 
-# --- iteration
-
-
-def iterator_of(capture: Capture, value: Any) -> Any:
-    match value:
-        case Iterator():
-            return value
-        case Sequence():
-            return Iterator("sequence", [value])
-        case RangeValue():
-            return Iterator("range", [value])
-        case Mapping():
-            return Iterator("sequence", [Sequence(tuple, [Constant(k) for k in value.items])])
-        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
-            return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
-        case Array():
-            return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
-        case TensorValue():
-            iterable(value.array)
-            return Iterator("array", [value])
-        case Opaque() if hasattr(type(value.example), "__next__"):
-            return value
-        case _:
-            raise Decline(f"iteration over {describe(value)}")
-
-
-def iterable(x: Array, any_length: bool = False) -> Array:
-    if not x.ndim:
-        raise Decline("iteration over a 0-D array")
-    if any_length:
-        return x
-    if isinstance(x.shape[0], Dim) or x.shape[0] > ITERATED_ROWS:
-        raise Decline("iteration over an array of many rows")
-    return x
-
-
-ITERATED_ROWS = 16
-
-
-def next_item(capture: Capture, iterator: Iterator) -> Any | None:
-    """The next item, or None at the end (no value is None)."""
-    k = iterator.position
-    match iterator.kind:
-        case "sequence":
-            items = iterator.parts[0].items
-            if k >= len(items):
-                return None
-            item = items[k]
-        case "array":
-            x = iterator.parts[0]
-            if k >= rows_of(x):
-                return None
-            item = getitem(capture, x, Constant(k))  # when asked for: the array may have changed
-        case "reversed":
-            items, at = iterator.parts[0].items, iterator.start - k
-            if not 0 <= at < len(items):
-                return None
-            item = items[at]
-        case "range":
-            span = iterator.parts[0]
-            current = plain_number(span.start) + k * span.step
-            stop = plain_number(span.stop)
-            if not (current < stop if span.step > 0 else current > stop):
-                return None
-            item = lift(current)
-        case "enumerate":
-            inner = next_item(capture, iterator.parts[0])
-            if inner is None:
-                return None
-            item = Sequence(tuple, [Constant(iterator.start + k), inner])
-        case "zip":
-            items = []
-            for part in iterator.parts:
-                inner = next_item(capture, part)
-                if inner is None:
-                    return None
-                items.append(inner)
-            item = Sequence(tuple, items)
-        case kind:
-            raise Decline(f"iteration over {kind}")
-    iterator.position += 1
-    return item
-
-
-def remaining(iterator: Any) -> int | None:
-    """How many items are left at the sizes of this call, where that is known."""
-    if not isinstance(iterator, Iterator):
-        return None
-    match iterator.kind:
-        case "sequence":
-            return len(iterator.parts[0].items) - iterator.position
-        case "reversed":
-            return iterator.start + 1 - iterator.position
-        case "range":
-            return len(remaining_range(iterator.parts[0])) - iterator.position
-        case "array":
-            return rows_of(iterator.parts[0]) - iterator.position
-        case _:
-            known = [r for p in iterator.parts if (r := remaining(p)) is not None]
-            return min(known, default=None)
-
-
-def rows_of(x: Any) -> Any:
-    return (x.array if isinstance(x, TensorValue) else x).shape[0]
-
-
-def length_changes(iterator: Any) -> bool:
-    """Does the number of iterations depend on an integer that changes from call to call? If not, it is fixed now."""
-    spans = [p for p in iterator.parts if isinstance(p, RangeValue)]
-    ends = [end for span in spans for end in (span.start, span.stop) if isinstance(end, Dim)]
-    for end in ends:
-        names = set(end.symbols())
-        if names & end.env.changing:
-            return True
-        end.env.fixed |= names
-    return any(isinstance(p, Iterator) and length_changes(p) for p in iterator.parts)
+# --- ranges
 
 
 def remaining_range(span: RangeValue) -> range:
@@ -707,24 +654,6 @@ def remaining_range(span: RangeValue) -> range:
 
 def range_items(span: RangeValue) -> range:
     return range(operator.index(plain_number(span.start)), operator.index(plain_number(span.stop)), span.step)
-
-
-def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[Any]:
-    """All items of something finite, as values."""
-    if isinstance(value, Sequence):
-        return list(value.items)
-    iterator = iterator_of(capture, value)
-    items: list[Any] = []
-    if not isinstance(iterator, Iterator):
-        raise Decline(f"iteration over {describe(value)}")
-    while at_most is None or len(items) < at_most:
-        item = next_item(capture, iterator)
-        if item is None:
-            break
-        items.append(item)
-        if len(items) > 10_000:
-            raise Decline("a long iteration")
-    return items
 
 
 __all__ = ["Cell", "Lazy", "binary", "compare", "inplace", "unary"]

@@ -29,7 +29,7 @@ from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.calls import BUILTINS, is_library_code
 from npcompile.tracer.capture import Break, Capture, Decisions, Restart
 from npcompile.tracer.decode import Program, decode
-from npcompile.tracer.emit import Emitter, parameter_name
+from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
@@ -419,6 +419,9 @@ class CompiledFunction:
                 return self.finish(point, capture, frame, outcome, captured - began)
             except Restart:
                 continue
+            except BegunGenerator as begun:
+                reason = "a generator goes on after the graph ends"
+                decisions.stops[begun.index] = Break(reason, "", self.program.location(begun.index))
         raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
@@ -458,7 +461,8 @@ class CompiledFunction:
             raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
         emitter = Emitter(capture, self.name_constant)
         ending = Ending(self, point, capture, frame, emitter)
-        live = [*ending.live_values(outcome), *capture.grads.values()]
+        changes = [value for effect in capture.effects for value in effect.values]
+        live = [*ending.live_values(outcome), *capture.grads.values(), *changes]
         label = re.sub(r"\W", "_", self.code.co_name)
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
@@ -472,7 +476,6 @@ class CompiledFunction:
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
             graph = simplified(graph)
             compiled = self.compile_graph(graph, timings, capture.place)
-            native = f"native_{point.number}({', '.join(point.parameters)})"
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             if backward is not None:
                 self.attach_backward(backward, graph, capture, emitter)
@@ -482,6 +485,7 @@ class CompiledFunction:
         emitter.write_gradients(capture.grads)
         if not isinstance(outcome, Return):
             emitter.remember_lost(why_split(outcome, self.program), live)
+        emitter.do_effects(capture.effects, live)
         ending.emit(outcome)
         reason = getattr(outcome, "reason", None)
         if reason is not None:
@@ -670,7 +674,8 @@ class Ending:
     def next_item(self, index: int, iterator: str) -> None:
         lines = self.emitter.lines
         after = self.function.program.after_loop(index)
-        lines.append(f"item = next({iterator}, UNBOUND)")
+        lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
+        lines.append(f"    {self.run_natively(index, self.frame.stack)}")
         exhausted = self.go(after, self.frame.stack[:-1])
         following = self.go(index + 1, self.frame.stack, top="item")
         lines += ["if item is UNBOUND:", f"    {exhausted}", following]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import operator
@@ -16,14 +17,15 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer import attributes, operators
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call, call_constant, captures, evaluate_call
+from npcompile.tracer import attributes, containers, iteration, objects, operators
+from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import evaluate, lift, plain
 from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     Closure,
     Constant,
+    DictView,
     ErrorState,
     Iterator,
     Mapping,
@@ -31,6 +33,7 @@ from npcompile.tracer.values import (
     RangeValue,
     Record,
     Sequence,
+    SetValue,
     SliceValue,
     TensorValue,
     Truth,
@@ -51,11 +54,17 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return lift(x.shape[0])
         case [TensorValue() as x]:
             return call_len(frame, [x.array], keywords)
-        case [Sequence() | Mapping() as x]:
+        case [Sequence() | Mapping() | SetValue() as x]:
             return Constant(len(x.items))
+        case [DictView() as x]:
+            return Constant(len(x.owner.items))
         case [RangeValue() as x] if x.step == 1:
             start, stop = operators.plain_number(x.start), operators.plain_number(x.stop)
             return lift(stop - start if stop > start else 0)
+    if len(positional) == 1:
+        found = operators.ask_class("len", frame.capture, positional[0])
+        if found is not NotImplemented:
+            return found
     return operators.evaluate_pure(frame.capture, len, *positional)
 
 
@@ -106,8 +115,12 @@ def type_of(value: Any) -> type:
             return value.kind
         case Mapping():
             return dict
-        case Record():
+        case Record() | SetValue():
             return value.kind
+        case DictView():
+            return type(getattr({}, value.kind)())
+        case Iterator() if value.kind in ("zip", "map", "filter", "enumerate"):
+            return getattr(builtins, value.kind)
         case SliceValue():
             return slice
         case RangeValue():
@@ -126,7 +139,7 @@ def type_of(value: Any) -> type:
 
 def call_sequence_type(kind: type, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     no_keywords(kind.__name__, keywords)
-    return Sequence(kind, operators.iterate(frame.capture, positional[0]) if positional else [])
+    return Sequence(kind, iteration.iterate(frame.capture, positional[0]) if positional else [])
 
 
 BUILTINS |= {kind: functools.partial(call_sequence_type, kind) for kind in (tuple, list)}
@@ -134,30 +147,33 @@ BUILTINS |= {kind: functools.partial(call_sequence_type, kind) for kind in (tupl
 
 @captures(dict)
 def call_dict(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    items: dict[Any, Any] = {}
-    if positional:
-        if isinstance(positional[0], Mapping):
-            items.update(positional[0].items)
-        else:
-            for pair in operators.iterate(frame.capture, positional[0]):
-                key, value = operators.iterate(frame.capture, frame.capture.realize(pair))
-                items[operators.constant_key(frame.capture, key)] = value
-    items.update(keywords)
-    return Mapping(items)
+    if len(positional) > 1:
+        raise Decline("dict expected at most 1 argument")
+    return containers.mapping_of(frame.capture, *positional, **keywords)
+
+
+def call_set_type(kind: type, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    no_keywords(kind.__name__, keywords)
+    if len(positional) > 1:
+        raise Decline(f"{kind.__name__} expected at most 1 argument")
+    return SetValue(kind(containers.members(frame.capture, positional[0]) if positional else ()))
+
+
+BUILTINS |= {kind: functools.partial(call_set_type, kind) for kind in (set, frozenset)}
 
 
 @captures(iter)
 def call_iter(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if len(positional) != 1:
         raise Decline("iter() with two arguments")
-    return operators.iterator_of(frame.capture, positional[0])
+    return iteration.iterator_of(frame.capture, positional[0])
 
 
 @captures(next)
 def call_next(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if not isinstance(positional[0], Iterator):
         raise Decline("next() of an iterator from outside")
-    item = operators.next_item(frame.capture, positional[0])
+    item = iteration.next_item(frame.capture, positional[0])
     if item is None:
         if len(positional) < 2:
             raise raises(StopIteration)
@@ -168,7 +184,7 @@ def call_next(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 @captures(enumerate)
 def call_enumerate(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     start = keywords.get("start", positional[1] if len(positional) > 1 else Constant(0))
-    inner = operators.iterator_of(frame.capture, positional[0])
+    inner = iteration.iterator_of(frame.capture, positional[0])
     if not isinstance(inner, Iterator):
         raise Decline("enumerate() over an outside iterator")
     return Iterator("enumerate", [inner], start=plain(frame.capture, start))
@@ -177,7 +193,7 @@ def call_enumerate(frame: Frame, positional: Arguments, keywords: Keywords) -> A
 @captures(zip)
 def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     no_keywords("zip", keywords)
-    parts = [operators.iterator_of(frame.capture, p) for p in positional]
+    parts = [iteration.iterator_of(frame.capture, p) for p in positional]
     if not parts or not all(isinstance(p, Iterator) for p in parts):
         raise Decline("zip() over an outside iterator")
     return Iterator("zip", parts)
@@ -185,25 +201,46 @@ def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 @captures(reversed)
 def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if isinstance(positional[0], RangeValue):
-        span = plain(frame.capture, positional[0])[::-1]
-        return Iterator("range", [RangeValue(Constant(span.start), Constant(span.stop), span.step)])
-    if not isinstance(positional[0], Sequence):
-        raise Decline("reversed() of something that is not a list, tuple or range")
-    return Iterator("reversed", [positional[0]], start=len(positional[0].items) - 1)
+    match positional[0]:
+        case RangeValue() as span:
+            backwards = plain(frame.capture, span)[::-1]
+            return Iterator("range", [RangeValue(Constant(backwards.start), Constant(backwards.stop), backwards.step)])
+        case Sequence() as owner:
+            return Iterator("reversed", [owner], start=len(owner.items) - 1)
+        case Array() | TensorValue() as x:
+            iteration.iterable(x.array if isinstance(x, TensorValue) else x)
+            return Iterator("reversed", [x], start=iteration.rows_of(x) - 1)
+        case Mapping() as owner:
+            return Iterator("reversed", [Sequence(tuple, [lift(k) for k in owner.items])], start=len(owner.items) - 1)
+        case Constant(str() | bytes() as text):
+            return Iterator("reversed", [Sequence(tuple, [Constant(c) for c in text])], start=len(text) - 1)
+    raise Decline(f"reversed() of {operators.describe(positional[0])}")
 
 
 @captures(map)
 def call_map(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    no_keywords("map", keywords)
     function, *parts = positional
-    columns = [operators.iterate(frame.capture, p) for p in parts]
-    return Iterator("sequence", [Sequence(tuple, [call(frame, function, list(row), {}) for row in zip(*columns)])])
+    iterators = [iteration.iterator_of(frame.capture, p) for p in parts]
+    if not parts or not all(isinstance(i, Iterator) for i in iterators):
+        raise Decline("map() over an outside iterator")
+    return Iterator("map", [function, *iterators])
+
+
+@captures(filter)
+def call_filter(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    no_keywords("filter", keywords)
+    function, items = positional
+    source = iteration.iterator_of(frame.capture, items)
+    if not isinstance(source, Iterator):
+        raise Decline("filter() over an outside iterator")
+    return Iterator("filter", [function, source])
 
 
 @captures(sum)
 def call_sum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     total = keywords.get("start", positional[1] if len(positional) > 1 else Constant(0))
-    for item in operators.iterate(frame.capture, positional[0]):
+    for item in iteration.iterate(frame.capture, positional[0]):
         total = operators.binary(frame.capture, "+", frame.capture.realize(total), frame.capture.realize(item))
     return total
 
@@ -215,6 +252,8 @@ def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         return operators.unary(frame.capture, "abs", x)
     if isinstance(x, Dim):
         return abs(x)
+    if objects.class_of(x) is not None:
+        return operators.unary(frame.capture, "abs", x)
     if isinstance(x, Number):
         return Number(x.env, f"abs({x.text})", abs(x.hint))
     return operators.evaluate_pure(frame.capture, abs, x)
@@ -231,30 +270,40 @@ def call_max(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 
 def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords(function.__name__, keywords)
-    items = positional if len(positional) > 1 else operators.iterate(frame.capture, positional[0])
-    items = [frame.capture.realize(v) for v in items]
-    if not items or not all(operators.is_number(v) for v in items):
-        return operators.evaluate_pure(frame.capture, lambda *v: function(v), *items)
-    best = items[0]
-    for item in items[1:]:
-        if operators.compare(frame.capture, symbol, item, best).value:
-            best = item
-    return best
+    """The first of the items that no other one is smaller, or larger, than."""
+    capture = frame.capture
+    key, default = keywords.get("key", Constant(None)), keywords.get("default")
+    if keywords.keys() - {"key", "default"} or (default is not None and len(positional) > 1):
+        raise Decline(f"arguments that {function.__name__}() does not take")
+    items = positional if len(positional) > 1 else iteration.iterate(capture, positional[0])
+    if not items:
+        if default is None:
+            raise Decline(f"{function.__name__}() of nothing")
+        return default
+    has_key = not operators.is_none(capture.realize(key))
+    keys = [capture.realize(operators.call_function(capture, key, [v]) if has_key else v) for v in items]
+    best = 0
+    for k in range(1, len(items)):
+        answer = operators.truth(capture, operators.compare(capture, symbol, keys[k], keys[best]))
+        if not isinstance(answer, Constant):
+            raise Decline(f"{function.__name__}() of array data", "np.minimum and np.maximum stay in the graph.")
+        if answer.value:
+            best = k
+    return items[best]
 
 
 def ask_items(stops_at: bool, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     """any() stops at the first true item, all() at the first false one. Of array data they are a question to it too."""
     asked: list[Truth] = []
-    for item in operators.iterate(frame.capture, positional[0]):
+    for item in iteration.iterate(frame.capture, positional[0]):
         answer = operators.truth(frame.capture, item)
         if isinstance(answer, Truth):
             asked.append(answer)
         elif bool(answer.value) == stops_at:
             return Constant(stops_at)
-    return (
-        operators.either(frame.capture, asked, "logical_or" if stops_at else "logical_and") if asked else Constant(not stops_at)
-    )
+    if asked:
+        return operators.either(frame.capture, asked, "logical_or" if stops_at else "logical_and")
+    return Constant(not stops_at)
 
 
 BUILTINS[any] = functools.partial(ask_items, True)
@@ -298,11 +347,26 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
     match owner:
         case Array() | TensorValue():
             return Constant(hasattr(type_of(owner), name))
+        case Opaque() | Record() if objects.class_of(owner) is not None:
+            is_there = found_on(frame, owner, name) is not objects.MISSING
+            if isinstance(owner, Opaque) and name not in owner.written:
+                frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
+            return Constant(is_there)
         case Constant() | Sequence() | Dim() | Number() | Mapping():
             holder = owner.value if isinstance(owner, Constant) else type_of(owner)
             return Constant(has_attribute(frame, owner, holder, name))
         case _:
             raise Decline(f"hasattr of {operators.describe(owner)}")
+
+
+def found_on(frame: Frame, owner: Any, name: str) -> Any:
+    """An attribute of an object, MISSING if it has none: not where a property or __getattr__ would say so."""
+    found = objects.lookup(frame, owner, name)
+    kind = objects.class_of(owner)
+    assert kind is not None
+    if found is objects.MISSING and objects.on_class(frame.capture, kind, "__getattr__") is not objects.MISSING:
+        raise Decline(f"__getattr__ of an object of type {kind.__qualname__} may raise")
+    return found
 
 
 def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:
@@ -315,12 +379,28 @@ def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:
 
 @captures(getattr)
 def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    name = plain(frame.capture, positional[1])
-    if len(positional) == 3 and isinstance(positional[0], (Array, TensorValue, Constant)):
-        holder = positional[0].value if isinstance(positional[0], Constant) else type_of(positional[0])
-        if not has_attribute(frame, positional[0], holder, name):
+    owner, name = positional[0], plain(frame.capture, positional[1])
+    if len(positional) == 3 and isinstance(owner, (Opaque, Record)) and objects.class_of(owner) is not None:
+        found = found_on(frame, owner, name)
+        return positional[2] if found is objects.MISSING else found
+    if len(positional) == 3 and isinstance(owner, (Array, TensorValue, Constant)):
+        holder = owner.value if isinstance(owner, Constant) else type_of(owner)
+        if not has_attribute(frame, owner, holder, name):
             return positional[2]
-    return attributes.load(frame, positional[0], name)
+    return attributes.load(frame, owner, name)
+
+
+@captures(setattr)
+def call_setattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    owner, name, value = positional
+    attributes.store(frame, owner, plain(frame.capture, name), value)
+    return Constant(None)
+
+
+@captures(delattr)
+def call_delattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    attributes.delete(frame, positional[0], plain(frame.capture, positional[1]))
+    return Constant(None)
 
 
 @captures(callable)
@@ -347,8 +427,11 @@ def call_slice(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 @captures(sorted)
 def call_sorted(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords("sorted", keywords)
-    return evaluate(lambda: sorted(plain(frame.capture, Sequence(list, operators.iterate(frame.capture, positional[0])))))
+    if len(positional) != 1 or keywords.keys() - {"key", "reverse"}:
+        raise Decline("arguments that sorted() does not take")
+    items = iteration.iterate(frame.capture, positional[0])
+    key, reverse = keywords.get("key", Constant(None)), keywords.get("reverse", Constant(False))
+    return Sequence(list, containers.in_order(frame.capture, items, key, reverse))
 
 
 @captures(np.errstate)

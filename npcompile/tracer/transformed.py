@@ -25,7 +25,7 @@ from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
-from npcompile.tracer import attributes, calls
+from npcompile.tracer import attributes, calls, iteration
 from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python_builtins import type_of
@@ -354,7 +354,7 @@ def capture_custom_gradient(frame: Frame, transform: Transform, positional: Argu
 
     def rule(g: Value) -> Parts:
         found = capture.realize(calls.call(frame, pullback, [alike(out, fresh(g.builder, g.node))], {}))
-        parts = calls.operators.iterate(capture, found) if isinstance(found, Sequence) else [found]
+        parts = iteration.iterate(capture, found) if isinstance(found, Sequence) else [found]
         if len(parts) != len(before):
             raise Decline(f"a pullback gave {len(parts)} gradients for {len(before)} arguments")
         values: Parts = []
@@ -404,7 +404,7 @@ def capture_plain(frame: Frame, transform: Transform, positional: Arguments, key
 @captures_transform("jvp")
 def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
     builder = frame.capture.builder
-    primals, tangents = (calls.operators.iterate(frame.capture, frame.capture.realize(p)) for p in positional)
+    primals, tangents = (iteration.iterate(frame.capture, frame.capture.realize(p)) for p in positional)
     variables = Variables.of(frame, primals)
     directions = [array_of(frame, leaf, "a tangent") for tangent in tangents for leaf in Tree.of(frame, tangent).leaves]
     require_alike(variables.before, directions, "tangent", "argument")

@@ -67,10 +67,11 @@ def is_named_tuple(kind: type) -> bool:
 class OutsideSequence(Sequence):
     """A tuple or list from outside. Its length is guarded when its items are first looked at."""
 
-    __slots__ = ("_load",)
+    __slots__ = ("_added", "_load")
 
     def __init__(self, kind: type, source: str, load: Callable[[], list[Any]]):
         self.kind, self.source, self._load = kind, source, load
+        self._added: list[Any] = []  # by the program, before the items were looked at
 
     @property
     def is_loaded(self) -> bool:
@@ -84,8 +85,16 @@ class OutsideSequence(Sequence):
     def __getattr__(self, name: str) -> Any:
         if name != "items":
             raise AttributeError(name)
-        self.items = self._load()
+        self.items = [*self._load(), *self._added]
         return self.items
+
+    def extend(self, items: list[Any]) -> None:
+        """Put items at the end, without asking how long it is if nobody did yet."""
+        try:
+            found = object.__getattribute__(self, "items")
+        except AttributeError:
+            found = self._added
+        found.extend(items)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,11 +106,39 @@ class Mapping:
 
 
 @dataclass(slots=True, eq=False)
+class DictView:
+    """What keys(), values() or items() of a dict gives: it sees the dict as it is now."""
+
+    kind: str  # the method's name
+    owner: Mapping
+
+
+@dataclass(slots=True, eq=False)
+class SetValue:
+    """A set or frozenset whose members are known constants."""
+
+    items: set[Any] | frozenset[Any]
+    source: str | None = None
+
+    @property
+    def kind(self) -> type:
+        return set if isinstance(self.items, set) else frozenset
+
+
+@dataclass(slots=True, eq=False)
 class Record:
-    """An object of a dataclass, made inside the captured program."""
+    """An object of a class written in Python, made inside the captured program."""
 
     kind: type
-    items: dict[str, Any]  # by field
+    items: dict[str, Any]  # its attributes
+
+
+@dataclass(slots=True, eq=False)
+class Super:
+    """super(after, owner)"""
+
+    after: type
+    owner: Any
 
 
 @dataclass(slots=True, eq=False)
@@ -124,10 +161,12 @@ class RangeValue:
 class Iterator:
     """An iterator made inside the captured program. `position` counts the items already given."""
 
-    kind: str  # "sequence", "array", "range", "enumerate", "zip", "map", "reversed"
-    parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators
+    kind: str  # a row of tracer.iteration.NEXT
+    parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators; what "lazy" ones are made by
     position: int = 0
-    start: int = 0  # the first index, of enumerate and reversed
+    start: int = 0  # the first index, of enumerate and reversed; of "lazy" ones the instruction that made them
+    is_exhausted: bool = False  # for good, also when what it ran over grows
+    advance: Callable[[], Any] | None = None  # of "lazy" ones: the next item, or None
 
 
 @dataclass(slots=True, eq=False)
@@ -136,6 +175,7 @@ class Opaque:
 
     source: str
     example: Any
+    written: dict[str, Any] = field(default_factory=dict)  # attributes that the program has set, or UNASSIGNED
 
 
 @dataclass(slots=True, eq=False)
@@ -294,6 +334,8 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from (value.start, value.stop)
         case Iterator():
             yield from value.parts
+        case DictView() | Super():
+            yield value.owner
         case Cell():
             yield value.content
         case Closure():

@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, operators
+from npcompile.tracer import calls, iteration, operators
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.values import (
@@ -59,7 +59,7 @@ def list_append(frame: Frame, i: Instruction) -> None:
 
 @handles("LIST_EXTEND")
 def list_extend(frame: Frame, i: Instruction) -> None:
-    items = operators.iterate(frame.capture, frame.pop())
+    items = iteration.iterate(frame.capture, frame.pop())
     under_construction(frame, i.arg).items.extend(items)
 
 
@@ -82,7 +82,7 @@ def dict_update(frame: Frame, i: Instruction) -> None:
 
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(frame: Frame, i: Instruction) -> None:
-    items = operators.iterate(frame.capture, frame.pop(), at_most=i.arg + 1)
+    items = iteration.iterate(frame.capture, frame.pop(), at_most=i.arg + 1)
     if len(items) != i.arg:
         raise Decline("wrong number of values to unpack")
     frame.stack += reversed(items)
@@ -91,7 +91,7 @@ def unpack_sequence(frame: Frame, i: Instruction) -> None:
 @handles("UNPACK_EX")
 def unpack_ex(frame: Frame, i: Instruction) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
-    items = operators.iterate(frame.capture, frame.pop())
+    items = iteration.iterate(frame.capture, frame.pop())
     if len(items) < before + after:
         raise Decline("not enough values to unpack")
     middle = Sequence(list, items[before : len(items) - after])

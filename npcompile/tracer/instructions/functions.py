@@ -8,7 +8,7 @@ from typing import Any
 
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, operators
+from npcompile.tracer import calls, iteration, operators
 from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
@@ -85,7 +85,7 @@ def is_captured(function: types.FunctionType) -> bool:
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(frame: Frame, i: Instruction) -> None:
     keywords = frame.pop() if i.arg & 1 else Mapping({})
-    positional = operators.iterate(frame.capture, frame.pop())
+    positional = iteration.iterate(frame.capture, frame.pop())
     second = frame.pop_raw()
     callee = second if second is not NULL else frame.pop_raw()
     if second is not NULL and frame.stack and frame.stack[-1] is NULL:

@@ -1,4 +1,4 @@
-"""Jumps, branches, loops, and generator expressions, which are run where they stand."""
+"""Jumps, branches, loops and generators."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import branches, loops, operators, unlikely
+from npcompile.tracer import branches, iteration, loops, operators, unlikely
 from npcompile.tracer.capture import Break
 from npcompile.tracer.decode import Instruction
-from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, handles
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
 from npcompile.tracer.values import (
     Constant,
     Iterator,
@@ -100,7 +100,7 @@ def pop_jump_if_not_none(frame: Frame, i: Instruction) -> int | Outcome | None:
 
 @handles("GET_ITER")
 def get_iter(frame: Frame, i: Instruction) -> None:
-    frame.push(operators.iterator_of(frame.capture, frame.pop()))
+    frame.push(iteration.iterator_of(frame.capture, frame.pop()))
 
 
 # Iterators whose __next__ is C code without user code in it: the generated program may call it.
@@ -114,21 +114,21 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     if isinstance(iterator, Iterator):
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
-        is_long = (operators.remaining(iterator) or 0) > UNROLLED_ITERATIONS
+        is_long = (iteration.remaining(iterator) or 0) > UNROLLED_ITERATIONS
         if (is_long or iterator.position == 1) and loops.has_gradients(frame) and loops.can_be_node(iterator):
             if iterator.position == 0:
-                frame.push(operators.next_item(frame.capture, iterator))
+                frame.push(iteration.next_item(frame.capture, iterator))
                 return None
-            if is_long or operators.length_changes(iterator):
+            if is_long or iteration.length_changes(iterator):
                 try:
                     loops.capture_loop(frame, i.index, iterator)
                     return frame.program.after_loop(i.index)
                 except Decline:
                     if frame.parent is not None:
                         raise
-        if is_long or operators.length_changes(iterator):
+        if is_long or iteration.length_changes(iterator):
             frame.roll(i.index)
-        item = operators.next_item(frame.capture, iterator)
+        item = iteration.next_item(frame.capture, iterator)
         if item is None:
             if iterator.kind != "range":
                 frame.visits.pop(i.index, None)  # a loop over a container may stand in another
@@ -154,7 +154,7 @@ def type_name(value: Any) -> str:
             return f"a {type(value).__name__}"
 
 
-# --- generator expressions: all items are computed where the expression stands
+# --- generators: each item is computed when it is asked for
 
 
 @handles("RETURN_GENERATOR")
@@ -163,6 +163,7 @@ def return_generator(frame: Frame, i: Instruction) -> None:
 
 
 @handles("YIELD_VALUE")
-def yield_value(frame: Frame, i: Instruction) -> None:
-    frame.yielded.append(frame.pop_raw())
-    frame.push(Constant(None))
+def yield_value(frame: Frame, i: Instruction) -> Yielded:
+    value = frame.pop_raw()
+    frame.push(Constant(None))  # what `yield` gives when it is not sent anything
+    return Yielded(value)

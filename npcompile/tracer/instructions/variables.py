@@ -72,7 +72,8 @@ def swap(frame: Frame, i: Instruction) -> None:
 def load_fast(frame: Frame, i: Instruction) -> None:
     name = i.argval
     assert isinstance(name, str)
-    frame.push(frame.cells[name] if name in frame.cells else frame.load(name))  # 3.13 loads cells for closures this way
+    is_cell = name in frame.cells and name not in frame.locals
+    frame.push(frame.cells[name] if is_cell else frame.load(name))  # 3.13 loads cells for closures this way
 
 
 @handles("LOAD_FAST_LOAD_FAST")
@@ -84,25 +85,35 @@ def load_fast_load_fast(frame: Frame, i: Instruction) -> None:
 
 @handles("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(frame: Frame, i: Instruction) -> None:
-    frame.push(frame.locals.pop(i.argval, UNASSIGNED))
+    name = i.argval
+    is_cell = name in frame.cells and name not in frame.locals  # of the function around a comprehension that has such a name
+    frame.push(frame.cells.pop(name) if is_cell else frame.locals.pop(name, UNASSIGNED))  # type: ignore[call-overload,arg-type]
 
 
 @handles("STORE_FAST")
 def store_fast(frame: Frame, i: Instruction) -> None:
-    frame.locals[i.argval] = frame.pop_raw()  # type: ignore[index]
+    store(frame, i.argval, frame.pop_raw())  # type: ignore[arg-type]
+
+
+def store(frame: Frame, name: str, value: Any) -> None:
+    if isinstance(value, Cell):  # put back by LOAD_FAST_AND_CLEAR's counterpart
+        frame.cells[name] = value
+        frame.locals.pop(name, None)
+    else:
+        frame.locals[name] = value
 
 
 @handles("STORE_FAST_STORE_FAST")
 def store_fast_store_fast(frame: Frame, i: Instruction) -> None:
     first, second = i.argval  # type: ignore[misc]
-    frame.locals[first] = frame.pop_raw()
-    frame.locals[second] = frame.pop_raw()
+    store(frame, first, frame.pop_raw())
+    store(frame, second, frame.pop_raw())
 
 
 @handles("STORE_FAST_LOAD_FAST")
 def store_fast_load_fast(frame: Frame, i: Instruction) -> None:
     stored, loaded = i.argval  # type: ignore[misc]
-    frame.locals[stored] = frame.pop_raw()
+    store(frame, stored, frame.pop_raw())
     frame.push(frame.load(loaded))
 
 
@@ -146,6 +157,11 @@ def load_global(frame: Frame, i: Instruction) -> None:
 
 def global_value(frame: Frame, name: str) -> Any:
     source = frame.globals_source
+    written = frame.capture.globals_written.get((id(frame.globals), name))
+    if written is UNASSIGNED:
+        raise Decline(f"name {name!r} is not defined")
+    if written is not None:
+        return written
     if name in frame.globals:
         value = frame.globals[name]
         return Constant(value) if source is None else Lazy(f"{source}[{name!r}]", value)

@@ -1,0 +1,147 @@
+"""Sets, patterns, globals, attributes that are deleted, and super()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import attributes, containers, effects, objects, operators
+from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.decode import Instruction
+from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.python_builtins import call_isinstance, call_len, type_of
+from npcompile.tracer.values import NULL, UNASSIGNED, Constant, Mapping, Sequence, SetValue
+
+# --- sets
+
+
+@handles("BUILD_SET")
+def build_set(frame: Frame, i: Instruction) -> None:
+    frame.push(SetValue({operators.constant_key(frame.capture, v) for v in frame.pop_many(i.arg)}))
+
+
+@handles("SET_ADD")
+def set_add(frame: Frame, i: Instruction) -> None:
+    value = operators.constant_key(frame.capture, frame.pop())
+    set_under_construction(frame, i.arg).items.add(value)  # type: ignore[union-attr]
+
+
+@handles("SET_UPDATE")
+def set_update(frame: Frame, i: Instruction) -> None:
+    items = containers.members(frame.capture, frame.pop())
+    set_under_construction(frame, i.arg).items.update(items)  # type: ignore[union-attr]
+
+
+def set_under_construction(frame: Frame, position: int) -> SetValue:
+    container = frame.capture.realize(frame.stack[-position])
+    if not isinstance(container, SetValue) or container.source is not None:
+        raise Decline("a set that was begun before the graph")
+    return container
+
+
+# --- globals
+
+
+def globals_source(frame: Frame) -> str:
+    if frame.globals_source is None:
+        raise Decline("a global of a library is set")
+    return frame.globals_source
+
+
+@handles("STORE_GLOBAL")
+def store_global(frame: Frame, i: Instruction) -> None:
+    effects.set_global(frame.capture, frame.globals, globals_source(frame), str(i.argval), frame.pop_raw())
+
+
+@handles("DELETE_GLOBAL")
+def delete_global(frame: Frame, i: Instruction) -> None:
+    name, written = str(i.argval), frame.capture.globals_written
+    source = globals_source(frame)
+    is_there = written.get((id(frame.globals), name), frame.globals.get(name, UNASSIGNED)) is not UNASSIGNED
+    if not is_there:
+        raise Decline(f"name {name!r} is not defined")
+    if (id(frame.globals), name) not in written:
+        frame.capture.guard(f"{name!r} in {source}")
+    effects.delete_global(frame.capture, frame.globals, source, name)
+
+
+# --- attributes
+
+
+@handles("DELETE_ATTR")
+def delete_attr(frame: Frame, i: Instruction) -> None:
+    attributes.delete(frame, frame.pop(), str(i.argval))
+
+
+@handles("LOAD_SUPER_ATTR")
+def load_super_attr(frame: Frame, i: Instruction) -> None:
+    owner, after, function = frame.pop(), frame.pop(), frame.pop()
+    if not isinstance(function, Constant) or function.value is not super:
+        raise Decline("super is another function")
+    value = attributes.load(frame, objects.super_of(frame, [after, owner]), str(i.argval))
+    if i.arg & 1:
+        frame.stack += [value, NULL] if NULL_AFTER_CALLABLE else [NULL, value]
+    else:
+        frame.push(value)
+
+
+# --- patterns: https://docs.python.org/3/reference/compound_stmts.html#the-match-statement
+
+
+@handles("GET_LEN")
+def get_len(frame: Frame, i: Instruction) -> None:
+    frame.push(call_len(frame, [frame.capture.realize(frame.stack[-1])], {}))
+
+
+SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS_SEQUENCE and _MAPPING of the classes that patterns take for these
+
+
+def matches(frame: Frame, flag: int) -> Constant:
+    return Constant(bool(type_of(frame.capture.realize(frame.stack[-1])).__flags__ & flag))
+
+
+@handles("MATCH_SEQUENCE")
+def match_sequence(frame: Frame, i: Instruction) -> None:
+    frame.push(matches(frame, SEQUENCE))
+
+
+@handles("MATCH_MAPPING")
+def match_mapping(frame: Frame, i: Instruction) -> None:
+    frame.push(matches(frame, MAPPING))
+
+
+@handles("MATCH_KEYS")
+def match_keys(frame: Frame, i: Instruction) -> None:
+    keys, subject = (frame.capture.realize(v) for v in (frame.stack[-1], frame.stack[-2]))
+    if not isinstance(subject, Mapping):
+        raise Decline("a pattern of a mapping that is no dict")
+    names = [operators.constant_key(frame.capture, k) for k in keys.items]
+    is_there = all(name in subject.items for name in names)
+    frame.push(Sequence(tuple, [subject.items[name] for name in names]) if is_there else Constant(None))
+
+
+# Of these classes a pattern's one positional part is the object itself.
+MATCH_THEMSELVES = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
+@handles("MATCH_CLASS")
+def match_class(frame: Frame, i: Instruction) -> None:
+    names, kind, subject = frame.pop(), frame.pop(), frame.pop()
+    if not isinstance(kind, Constant) or not isinstance(kind.value, type):
+        raise Decline("a pattern of a class that is not known")
+    if not call_isinstance(frame, [subject, kind], {}).value:
+        frame.push(Constant(None))
+        return
+    found: list[Any] = []
+    if i.arg and issubclass(kind.value, MATCH_THEMSELVES):
+        if i.arg > 1:
+            raise Decline(f"{kind.value.__qualname__}() accepts 1 positional sub-pattern")
+        found.append(subject)
+    elif i.arg:
+        positional = getattr(kind.value, "__match_args__", ())
+        if len(positional) < i.arg:
+            raise Decline(f"{kind.value.__qualname__}() accepts {len(positional)} positional sub-patterns")
+        frame.capture.guard_class(kind.value, "__match_args__")
+        found += [attributes.load(frame, subject, name) for name in positional[: i.arg]]
+    found += [attributes.load(frame, subject, operators.plain(frame.capture, name)) for name in names.items]
+    frame.push(Sequence(tuple, found))

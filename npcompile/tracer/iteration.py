@@ -1,0 +1,267 @@
+"""Iteration: over values that hold others, over what computes its items when it is asked, and what is left at a break."""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Callable
+from collections.abc import Iterator as AbstractIterator
+from typing import Any
+
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import operators
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.operators import describe, lift, plain_number
+from npcompile.tracer.values import (
+    Constant,
+    DictView,
+    Iterator,
+    Mapping,
+    Opaque,
+    RangeValue,
+    Sequence,
+    SetValue,
+    TensorValue,
+)
+
+ITERATED_ROWS = 16  # of an array that a loop goes through in one graph
+LONGEST = 10_000  # items that are taken at once
+
+
+def iterator_of(capture: Capture, value: Any) -> Any:
+    match value:
+        case Iterator():
+            return value
+        case Sequence():
+            return Iterator("sequence", [value])
+        case RangeValue():
+            return Iterator("range", [value])
+        case Mapping():
+            return Iterator("view", [DictView("keys", value), Sequence(tuple, [lift(k) for k in value.items])])
+        case DictView():
+            return Iterator("view", [value, Sequence(tuple, [lift(k) for k in value.owner.items])])
+        case SetValue():
+            return Iterator("set", [value, Sequence(tuple, [lift(v) for v in ordered(capture, value)])])
+        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
+            return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
+        case Array():
+            return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
+        case TensorValue():
+            iterable(value.array)
+            return Iterator("array", [value])
+        case Opaque() if hasattr(type(value.example), "__next__"):
+            return value
+        case _:
+            found = operators.ask_class("iter", capture, value)
+            if found is NotImplemented:
+                raise Decline(f"iteration over {describe(value)}")
+            return iterator_of(capture, capture.realize(found))
+
+
+def ordered(capture: Capture, value: SetValue) -> list[Any]:
+    capture.guard_order(value)
+    return list(value.items)
+
+
+def iterable(x: Array, any_length: bool = False) -> Array:
+    if not x.ndim:
+        raise Decline("iteration over a 0-D array")
+    if any_length:
+        return x
+    if isinstance(x.shape[0], Dim) or x.shape[0] > ITERATED_ROWS:
+        raise Decline("iteration over an array of many rows")
+    return x
+
+
+def next_item(capture: Capture, iterator: Iterator) -> Any | None:
+    """The next item, or None at the end (no value is None)."""
+    if iterator.is_exhausted:
+        return None
+    item = NEXT[iterator.kind](capture, iterator)
+    if item is None:
+        iterator.is_exhausted = True
+        return None
+    iterator.position += 1
+    return item
+
+
+def next_of_sequence(capture: Capture, iterator: Iterator) -> Any | None:
+    items = iterator.parts[0].items
+    return items[iterator.position] if iterator.position < len(items) else None
+
+
+def next_of_view(capture: Capture, iterator: Iterator) -> Any | None:
+    """Of a dict, whose keys may not change on the way: Python raises RuntimeError then."""
+    view, keys = iterator.parts
+    if len(keys.items) != len(view.owner.items):
+        raise Decline("a dict whose size changes while it is iterated over")
+    if iterator.position == len(keys.items):
+        return None
+    key = keys.items[iterator.position]
+    if view.kind == "keys":
+        return key
+    name = operators.constant_key(capture, key)
+    if name not in view.owner.items:
+        raise Decline("a dict whose keys change while it is iterated over")
+    value = view.owner.items[name]
+    return value if view.kind == "values" else Sequence(tuple, [key, value])
+
+
+def next_of_set(capture: Capture, iterator: Iterator) -> Any | None:
+    if len(iterator.parts[0].items) != len(iterator.parts[1].items):
+        raise Decline("a set whose size changes while it is iterated over")
+    items = iterator.parts[1].items
+    return items[iterator.position] if iterator.position < len(items) else None
+
+
+def next_of_array(capture: Capture, iterator: Iterator) -> Any | None:
+    x = iterator.parts[0]
+    if iterator.position >= rows_of(x):
+        return None
+    return operators.getitem(capture, x, Constant(iterator.position))  # when asked for: the array may have changed
+
+
+def next_of_reversed(capture: Capture, iterator: Iterator) -> Any | None:
+    owner, at = iterator.parts[0], iterator.start - iterator.position
+    if isinstance(owner, (Array, TensorValue)):
+        return operators.getitem(capture, owner, Constant(at)) if at >= 0 else None
+    return owner.items[at] if 0 <= at < len(owner.items) else None
+
+
+def next_of_range(capture: Capture, iterator: Iterator) -> Any | None:
+    span = iterator.parts[0]
+    current = plain_number(span.start) + iterator.position * span.step
+    stop = plain_number(span.stop)
+    if not (current < stop if span.step > 0 else current > stop):
+        return None
+    return lift(current)
+
+
+def next_of_enumerate(capture: Capture, iterator: Iterator) -> Any | None:
+    inner = next_item(capture, iterator.parts[0])
+    return None if inner is None else Sequence(tuple, [Constant(iterator.start + iterator.position), inner])
+
+
+def next_of_zip(capture: Capture, iterator: Iterator) -> Any | None:
+    items = next_of_each(capture, iterator.parts)
+    return None if items is None else Sequence(tuple, items)
+
+
+def next_of_each(capture: Capture, parts: list[Any]) -> list[Any] | None:
+    """The next item of each iterator; those after one that has ended are not asked."""
+    items = []
+    for part in parts:
+        item = next_item(capture, part)
+        if item is None:
+            return None
+        items.append(item)
+    return items
+
+
+def next_of_map(capture: Capture, iterator: Iterator) -> Any | None:
+    function, *parts = iterator.parts
+    items = next_of_each(capture, parts)
+    return None if items is None else operators.call_function(capture, function, items)
+
+
+def next_of_filter(capture: Capture, iterator: Iterator) -> Any | None:
+    function, source = iterator.parts
+    while (item := next_item(capture, source)) is not None:
+        is_kept = item if operators.is_none(function) else operators.call_function(capture, function, [item])
+        answer = operators.truth(capture, is_kept)
+        if not isinstance(answer, Constant):
+            raise Decline("filter() by array data")
+        if answer.value:
+            return item
+    return None
+
+
+def next_of_lazy(capture: Capture, iterator: Iterator) -> Any | None:
+    assert iterator.advance is not None
+    return iterator.advance()
+
+
+NEXT: dict[str, Callable[[Capture, Iterator], Any | None]] = {
+    "sequence": next_of_sequence,
+    "view": next_of_view,
+    "set": next_of_set,
+    "array": next_of_array,
+    "reversed": next_of_reversed,
+    "range": next_of_range,
+    "enumerate": next_of_enumerate,
+    "zip": next_of_zip,
+    "map": next_of_map,
+    "filter": next_of_filter,
+    "lazy": next_of_lazy,
+}
+
+
+def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callable[[], AbstractIterator[Any]]) -> Iterator:
+    """An iterator that `function(*arguments)` makes, and whose items are found by `items` while capturing."""
+    given, bodies = items(), capture.bodies
+
+    def advance() -> Any:
+        if capture.bodies != bodies:
+            capture.require_no_body("an iterator goes on")
+        return next(given, None)
+
+    return Iterator("lazy", [function, *arguments], start=capture.frame.root.index, advance=advance)
+
+
+def remaining(iterator: Any) -> int | None:
+    """How many items are left at the sizes of this call, where that is known."""
+    if not isinstance(iterator, Iterator):
+        return None
+    match iterator.kind:
+        case "sequence":
+            return len(iterator.parts[0].items) - iterator.position
+        case "view" | "set":
+            return len(iterator.parts[1].items) - iterator.position
+        case "reversed":
+            return iterator.start + 1 - iterator.position
+        case "range":
+            return len(operators.remaining_range(iterator.parts[0])) - iterator.position
+        case "array":
+            return rows_of(iterator.parts[0]) - iterator.position
+        case "lazy":
+            return None
+        case _:
+            known = [r for p in iterator.parts if (r := remaining(p)) is not None]
+            return min(known, default=None)
+
+
+def rows_of(x: Any) -> Any:
+    return (x.array if isinstance(x, TensorValue) else x).shape[0]
+
+
+def length_changes(iterator: Any) -> bool:
+    """Does the number of iterations depend on an integer that changes from call to call? If not, it is fixed now."""
+    spans = [p for p in iterator.parts if isinstance(p, RangeValue)]
+    ends = [end for span in spans for end in (span.start, span.stop) if isinstance(end, Dim)]
+    for end in ends:
+        names = set(end.symbols())
+        if names & end.env.changing:
+            return True
+        end.env.fixed |= names
+    return any(isinstance(p, Iterator) and length_changes(p) for p in iterator.parts)
+
+
+def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[Any]:
+    """All items of something finite, as values."""
+    if isinstance(value, Sequence):
+        return list(value.items)
+    iterator = iterator_of(capture, value)
+    if not isinstance(iterator, Iterator):
+        raise Decline(f"iteration over {describe(value)}")
+    items = list(itertools.islice(items_of(capture, iterator), LONGEST if at_most is None else at_most))
+    if len(items) == LONGEST:
+        raise Decline("a long iteration")
+    return items
+
+
+def items_of(capture: Capture, iterator: Iterator) -> AbstractIterator[Any]:
+    """The items that an iterator has left, each asked for when it is wanted."""
+    while (item := next_item(capture, iterator)) is not None:
+        yield item

@@ -1,0 +1,555 @@
+"""Objects of classes that are written in Python: their attributes, their making, and their operators."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tracer import calls, effects, iteration, operators
+from npcompile.tracer.calls import Arguments, Keywords, captures
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.operators import HOOKS, lift
+from npcompile.tracer.values import (
+    UNASSIGNED,
+    Closure,
+    Constant,
+    DictView,
+    Lazy,
+    Mapping,
+    Method,
+    Opaque,
+    RangeValue,
+    Record,
+    Sequence,
+    SetValue,
+    Super,
+)
+
+MISSING = object()
+IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
+Instance = Record | Opaque
+
+
+# --- classes
+
+
+def class_of(value: Any) -> type | None:
+    """The class of an object of a class written in Python, else None."""
+    match value:
+        case Record():
+            return value.kind
+        case Opaque():
+            kind = type(value.example)
+            return kind if is_of_python(kind) else None
+        case Constant(enum.Enum()):
+            return type(value.value)
+    return None
+
+
+def is_of_python(kind: type) -> bool:
+    """Do objects of this class behave as its Python code says, down to `object`?"""
+    return (
+        bool(kind.__flags__ & IS_OF_PYTHON)
+        and kind.__module__.partition(".")[0] not in ("numpy", "npcompile", "cupy")
+        and find(kind, "__getattribute__") is object.__getattribute__
+        and not issubclass(kind, (type, np.ndarray))
+    )
+
+
+def find(kind: type, name: str, after: type | None = None) -> Any:
+    """What the class, or the next one after `after`, has under `name`; MISSING if none has. Runs no code of the user's."""
+    order = kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]
+    return next((vars(each)[name] for each in order if name in vars(each)), MISSING)
+
+
+def on_class(capture: Capture, kind: type, name: str, after: type | None = None) -> Any:
+    """The same, guarded."""
+    found = find(kind, name, after)
+    known = capture.name_constant(kind)
+    if after is None and isinstance(found, FOUND_AS_THEY_ARE) and getattr(kind, name, MISSING) is found:
+        capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
+    elif after is None and isinstance(found, classmethod):
+        capture.guard_class(kind, name)
+    elif after is None and found is MISSING and not hasattr(type(kind), name):
+        capture.guard(f"not hasattr({known}, {name!r})")
+    else:
+        capture.guard(f"{known}.__mro__ is {capture.name_constant(kind.__mro__)}")
+        for each in kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]:
+            if each.__flags__ & IS_OF_PYTHON:
+                text = f"{capture.name_constant(each)}.__dict__"
+                is_here = name in vars(each)
+                capture.guard(f"{text}[{name!r}] is {capture.name_constant(found)}" if is_here else f"{name!r} not in {text}")
+            if name in vars(each):
+                break
+    return found
+
+
+# What a class gives when it is asked by name: itself.
+FOUND_AS_THEY_ARE = (
+    *(types.FunctionType, property, types.MemberDescriptorType, types.WrapperDescriptorType, functools.cached_property),
+)
+
+
+def function_on_class(capture: Capture, value: Any, name: str) -> Any:
+    """The Python function that a special method of an object is, MISSING if its class has none."""
+    kind = class_of(value)
+    if kind is None:
+        return MISSING
+    found = on_class(capture, kind, name)
+    if found is MISSING or isinstance(found, types.FunctionType):
+        return found
+    if found is None or isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinMethodType)):
+        return MISSING if getattr(found, "__objclass__", None) is object or found is None else found
+    return found
+
+
+# --- attributes
+
+
+def load(frame: Frame, owner: Instance, name: str) -> Any:
+    """`owner.name`, as object.__getattribute__ and then __getattr__ find it."""
+    found = lookup(frame, owner, name)
+    if found is not MISSING:
+        return found
+    kind = class_of(owner)
+    assert kind is not None
+    fallback = on_class(frame.capture, kind, "__getattr__")
+    if isinstance(fallback, types.FunctionType):
+        return calls.call(frame, Constant(fallback), [owner, Constant(name)], {})
+    raise Decline(f"an object of type {kind.__qualname__} has no attribute {name!r}")
+
+
+def lookup(frame: Frame, owner: Instance, name: str) -> Any:
+    """What object.__getattribute__ finds, MISSING where it raises AttributeError."""
+    capture = frame.capture
+    kind = class_of(owner)
+    assert kind is not None
+    if name in ("__class__", "__dict__"):
+        if name == "__class__":
+            return Constant(kind)
+        raise Decline(f"attribute {name!r} of an object")
+    found = find(kind, name)
+    is_slot = isinstance(found, types.MemberDescriptorType)
+    is_data = found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
+    if is_slot or not is_data:
+        own = own_attribute(capture, owner, name)
+        if is_slot or own is not MISSING:
+            return own
+    found = on_class(capture, kind, name)
+    if found is MISSING:
+        return MISSING
+    if isinstance(found, property):
+        if found.fget is None:
+            raise Decline(f"property {name!r} cannot be read")
+        return calls.call(frame, Constant(found.fget), [owner], {})
+    if isinstance(found, functools.cached_property):
+        value = calls.call(frame, Constant(found.func), [owner], {})
+        store_own(frame, owner, name, value)
+        return value
+    return bound(frame, found, owner, kind, name)
+
+
+def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
+    """An attribute of the object itself, MISSING if it has none. What is read, and that it is not there, is guarded."""
+    if isinstance(owner, Record):
+        return owner.items.get(name, MISSING)
+    if name in owner.written:
+        value = owner.written[name]
+        return MISSING if value is UNASSIGNED else value
+    held = getattr(owner.example, "__dict__", {})
+    if name in held:
+        return Lazy(f"{owner.source}.{name}", held[name])
+    slot = next((vars(c)[name] for c in type(owner.example).__mro__ if name in vars(c)), None)
+    if isinstance(slot, types.MemberDescriptorType):
+        value = getattr(owner.example, name, MISSING)
+        if value is not MISSING:
+            return Lazy(f"{owner.source}.{name}", value)
+        capture.guard(f"not hasattr({owner.source}, {name!r})")
+    elif hasattr(owner.example, "__dict__"):
+        capture.guard(f"{name!r} not in {owner.source}.__dict__")
+    return MISSING
+
+
+def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str) -> Any:
+    """What a class holds under `name`, as an attribute of its object `owner`."""
+    if isinstance(found, types.FunctionType):
+        return Method(owner, Constant(found), name)
+    if isinstance(found, staticmethod):
+        return lift(found.__func__)
+    if isinstance(found, classmethod):
+        return Method(Constant(kind), lift(found.__func__), name)
+    if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return Method(owner, Constant(found), name)
+    if isinstance(found, (types.BuiltinFunctionType, types.BuiltinMethodType, type)):
+        return Constant(found)
+    getter = on_class(frame.capture, type(found), "__get__") if hasattr(type(found), "__get__") else MISSING
+    if getter is MISSING:
+        return Lazy(f"{frame.capture.name_constant(kind)}.{name}", found)
+    if isinstance(found, types.DynamicClassAttribute) and found.fget is not None:
+        return calls.call(frame, Constant(found.fget), [owner], {})
+    if not isinstance(getter, types.FunctionType):
+        raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
+    descriptor = frame.capture.read(frame.capture.name_constant(found), found)
+    return calls.call(frame, Constant(getter), [descriptor, owner, Constant(kind)], {})
+
+
+def store(frame: Frame, owner: Instance, name: str, value: Any) -> None:
+    """`owner.name = value`"""
+    kind = class_of(owner)
+    assert kind is not None
+    setter = on_class(frame.capture, kind, "__setattr__")
+    if isinstance(setter, types.FunctionType):
+        calls.call(frame, Constant(setter), [owner, Constant(name), value], {})
+    elif setter is object.__setattr__:
+        store_plainly(frame, owner, name, value)
+    else:
+        raise Decline(f"an attribute of {kind.__qualname__} is set")
+
+
+def store_plainly(frame: Frame, owner: Instance, name: str, value: Any) -> None:
+    """As object.__setattr__ does."""
+    kind = class_of(owner)
+    assert kind is not None
+    found = on_class(frame.capture, kind, name)
+    if isinstance(found, property):
+        if found.fset is None:
+            raise Decline(f"property {name!r} cannot be set")
+        calls.call(frame, Constant(found.fset), [owner, value], {})
+        return
+    if found is not MISSING and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
+        setter = on_class(frame.capture, type(found), "__set__")
+        if not isinstance(setter, types.FunctionType):
+            raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
+        descriptor = frame.capture.read(frame.capture.name_constant(found), found)
+        calls.call(frame, Constant(setter), [descriptor, owner, value], {})
+        return
+    store_own(frame, owner, name, value)
+
+
+def store_own(frame: Frame, owner: Instance, name: str, value: Any) -> None:
+    """Put an attribute into the object itself."""
+    kind = class_of(owner)
+    assert kind is not None
+    slot = on_class(frame.capture, kind, name)
+    if not isinstance(slot, types.MemberDescriptorType) and not has_dict(kind):
+        raise Decline(f"an object of type {kind.__qualname__} has no attribute {name!r}")
+    if isinstance(owner, Record):
+        frame.capture.require_no_body("an attribute is set")
+        owner.items[name] = value
+    elif not is_same_value(frame.capture, own_attribute(frame.capture, owner, name), value):
+        effects.set_attribute(frame.capture, owner, name, value)
+
+
+def is_same_value(capture: Capture, old: Any, new: Any) -> bool:
+    """Is it the end of `owner.name += x`, which changed the array, Tensor or list in place?"""
+    if old is MISSING:
+        return False
+    old = capture.realize(old)
+    return not isinstance(old, (Constant, Dim, Number)) and old is capture.realize(new)
+
+
+def has_dict(kind: type) -> bool:
+    return kind.__dictoffset__ != 0
+
+
+def delete(frame: Frame, owner: Instance, name: str) -> None:
+    """`del owner.name`"""
+    kind = class_of(owner)
+    assert kind is not None
+    found = on_class(frame.capture, kind, name)
+    is_special = found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
+    if on_class(frame.capture, kind, "__delattr__") is not object.__delattr__ or (
+        is_special and not isinstance(found, types.MemberDescriptorType)
+    ):
+        raise Decline(f"attribute {name!r} of an object of type {kind.__qualname__} is deleted")
+    if own_attribute(frame.capture, owner, name) is MISSING:
+        raise Decline(f"an object of type {kind.__qualname__} has no attribute {name!r}")
+    if isinstance(owner, Record):
+        frame.capture.require_no_body("an attribute is deleted")
+        del owner.items[name]
+    else:
+        effects.delete_attribute(frame.capture, owner, name)
+
+
+def load_from_super(frame: Frame, owner: Super, name: str) -> Any:
+    """`super(after, x).name`"""
+    is_class = isinstance(owner.owner, Constant) and isinstance(owner.owner.value, type)
+    kind = owner.owner.value if is_class else class_of(owner.owner)
+    if kind is None or owner.after not in kind.__mro__:
+        raise Decline("super() of an object that is not known")
+    found = on_class(frame.capture, kind, name, owner.after)
+    if found is MISSING:
+        raise Decline(f"super() has no attribute {name!r}")
+    if isinstance(found, property) and found.fget is not None and not is_class:
+        return calls.call(frame, Constant(found.fget), [owner.owner], {})
+    if is_class:
+        if isinstance(found, classmethod):
+            return Method(owner.owner, lift(found.__func__), name)
+        if isinstance(found, staticmethod):
+            return lift(found.__func__)
+        if isinstance(found, (types.FunctionType, types.BuiltinFunctionType, types.BuiltinMethodType)):
+            return Constant(found)
+        raise Decline(f"super().{name} of a class")
+    return bound(frame, found, owner.owner, kind, name)
+
+
+def super_of(frame: Frame, positional: Arguments) -> Super:
+    """super() and super(after, owner), called in `frame`."""
+    if not positional:
+        cell = frame.cells.get("__class__")
+        code = frame.program.code
+        if cell is None or cell.content is None or not code.co_argcount:
+            raise Decline("super() outside of a method")
+        name = code.co_varnames[0]
+        first = frame.cells[name].content if name in frame.cells else frame.load(name)
+        positional = [cell.content, first]
+    if len(positional) != 2:
+        raise Decline("super() with one argument")
+    after, owner = (frame.capture.realize(p) for p in positional)
+    if not isinstance(after, Constant) or not isinstance(after.value, type):
+        raise Decline("super() of a class that is not known")
+    return Super(after.value, owner)
+
+
+# --- making
+
+
+def is_made_plainly(kind: Any) -> bool:
+    """Does a call of the class run nothing but its own `__new__` and `__init__`, on an object without C parts?"""
+    return (
+        isinstance(kind, type)
+        and is_of_python(kind)
+        and type(kind).__call__ is type.__call__
+        and all(each.__flags__ & IS_OF_PYTHON for each in kind.__mro__[:-1])
+        and kind.__basicsize__ >= object.__basicsize__
+        and not hasattr(kind, "__del__")
+        and not getattr(kind, "__abstractmethods__", None)
+        and not issubclass(kind, enum.Enum)
+        and kind.__mro__[-1] is object
+    )
+
+
+def make(frame: Frame, kind: type, positional: Arguments, keywords: Keywords) -> Any:
+    """`kind(*positional, **keywords)` of a class that is made plainly."""
+    capture = frame.capture
+    new, init = on_class(capture, kind, "__new__"), on_class(capture, kind, "__init__")
+    if isinstance(new, staticmethod):
+        new = new.__func__
+    if isinstance(new, types.FunctionType):
+        made = calls.call(frame, Constant(new), [Constant(kind), *positional], keywords)
+    elif new is object.__new__ and (not (positional or keywords) or init is not object.__init__):
+        made = Record(kind, {})
+    else:
+        raise Decline(f"{kind.__qualname__}() takes no arguments")
+    made = capture.realize(made)
+    made_class = class_of(made)
+    if made_class is None or not issubclass(made_class, kind):
+        return made
+    init = on_class(capture, made_class, "__init__")
+    if isinstance(init, types.FunctionType):
+        result = calls.call(frame, Constant(init), [made, *positional], keywords)
+        if not operators.is_none(capture.realize(result)):
+            raise Decline("__init__() should return None")
+    elif init is not object.__init__ or ((positional or keywords) and new is object.__new__):
+        raise Decline(f"{kind.__qualname__}() takes no arguments")
+    return made
+
+
+@captures(object.__new__)
+def call_new(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    match positional:
+        case [Constant(kind)] if is_made_plainly(kind) and not keywords:
+            return Record(kind, {})
+    raise Decline("object.__new__ of a class that is not plain")
+
+
+@captures(object.__init__)
+def call_init(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if len(positional) != 1 or keywords:
+        raise Decline("object.__init__() takes no arguments")
+    return Constant(None)
+
+
+@captures(object.__setattr__)
+def call_object_setattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    owner, name, value = positional
+    if class_of(owner) is None:
+        raise Decline("object.__setattr__ of an object that is not plain")
+    store_plainly(frame, owner, operators.plain(frame.capture, name), value)
+    return Constant(None)
+
+
+@captures(object.__getattribute__)
+def call_object_getattribute(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    owner, name = positional
+    found = lookup(frame, owner, operators.plain(frame.capture, name)) if class_of(owner) is not None else MISSING
+    if found is MISSING:
+        raise Decline("object.__getattribute__ of what is not known")
+    return found
+
+
+@captures(super)
+def call_super(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    return super_of(frame, positional)
+
+
+# --- operators
+
+
+SYMBOLS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+UNARY_NAMES = {"-": "__neg__", "+": "__pos__", "~": "__invert__", "abs": "__abs__"}
+COMPARE_NAMES = {"<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "==": "__eq__", "!=": "__ne__"}
+REFLECTED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+WITHOUT_USER_OPERATORS = (Constant, Dim, Number, Sequence, Mapping, RangeValue, SetValue, DictView, Closure, Method)
+
+
+def call_special(capture: Capture, owner: Any, name: str, *arguments: Any) -> Any:
+    """A special method's answer. NotImplemented if the class has none, or if it says so."""
+    function = function_on_class(capture, owner, name)
+    if function is MISSING:
+        return NotImplemented
+    if not isinstance(function, types.FunctionType):
+        raise Decline(f"{name} of an object of type {class_of(owner).__qualname__}")  # type: ignore[union-attr]
+    answer = calls.call(capture.frame, Constant(function), [owner, *arguments], {})
+    found = capture.realize(answer)
+    return NotImplemented if isinstance(found, Constant) and found.value is NotImplemented else answer
+
+
+def refuses(capture: Capture, value: Any, other: Any) -> bool:
+    """Does the operator of `value`, which is of no class written in Python, leave the answer to the other operand?"""
+    if isinstance(value, Array):
+        kind = class_of(other)
+        assert kind is not None
+        return on_class(capture, kind, "__array_ufunc__") is None
+    return isinstance(value, WITHOUT_USER_OPERATORS)
+
+
+def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    """The answer of the classes of the operands. NotImplemented if both are none of the user's."""
+    kinds = class_of(left), class_of(right)
+    if kinds == (None, None):
+        return NotImplemented
+    if all(k is None or issubclass(k, enum.Enum) for k in kinds) and not any(isinstance(v, Array) for v in (left, right)):
+        return operators.evaluate_pure(capture, operators.BINARY[symbol], left, right)
+    name, reflected = f"__{SYMBOLS[symbol]}__", f"__r{SYMBOLS[symbol]}__"
+    order = [(left, name, right), (right, reflected, left)]
+    if kinds[0] is not kinds[1] and None not in kinds and issubclass(kinds[1], kinds[0]):  # type: ignore[arg-type]
+        if on_class(capture, kinds[1], reflected) is not on_class(capture, kinds[0], reflected):  # type: ignore[arg-type]
+            order.reverse()
+    elif kinds[0] is kinds[1]:
+        order.pop()
+    for owner, method, other in order:
+        if class_of(owner) is None:
+            if not refuses(capture, owner, other):
+                raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
+            continue
+        answer = call_special(capture, owner, method, other)
+        if answer is not NotImplemented:
+            return answer
+    raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
+
+
+def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    symbol = symbol.removesuffix("=")
+    if class_of(left) is None:
+        return NotImplemented
+    answer = call_special(capture, left, f"__i{SYMBOLS[symbol]}__", right)
+    return answer if answer is not NotImplemented else binary(capture, symbol, left, right)
+
+
+def unary(capture: Capture, symbol: str, x: Any) -> Any:
+    return call_special(capture, x, UNARY_NAMES[symbol])
+
+
+def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    kinds = class_of(left), class_of(right)
+    if kinds == (None, None):
+        return NotImplemented
+    order = [(left, symbol, right), (right, REFLECTED[symbol], left)]
+    if kinds[0] is not kinds[1] and None not in kinds and issubclass(kinds[1], kinds[0]):  # type: ignore[arg-type]
+        order.reverse()
+    for owner, sign, other in order:
+        if class_of(owner) is None:
+            if not refuses(capture, owner, other):
+                raise Decline(f"a comparison with {operators.describe(other)}")
+            continue
+        if isinstance(owner, Constant) and isinstance(owner.value, (int, str)):  # an enum that is a number or string
+            return operators.evaluate_pure(capture, operators.COMPARE[symbol], left, right)
+        answer = call_special(capture, owner, COMPARE_NAMES[sign], other)
+        if answer is NotImplemented and sign == "!=":
+            equal = call_special(capture, owner, "__eq__", other)
+            if equal is not NotImplemented:
+                said = operators.truth(capture, equal)
+                if not isinstance(said, Constant):
+                    raise Decline("!= of objects whose == gives array data")
+                answer = Constant(not said.value)
+        if answer is not NotImplemented:
+            return answer
+    if symbol in ("==", "!="):
+        return Constant(operators.is_same_object(left, right, capture) == (symbol == "=="))
+    raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
+
+
+def truth(capture: Capture, value: Any) -> Any:
+    """bool(value)"""
+    kind = class_of(value)
+    if kind is None:
+        return NotImplemented
+    if isinstance(value, Constant) and isinstance(value.value, (int, str)):
+        return Constant(bool(value.value))
+    for name in ("__bool__", "__len__"):
+        answer = call_special(capture, value, name)
+        if answer is not NotImplemented:
+            return operators.truth(capture, answer)
+    return Constant(True)
+
+
+def length(capture: Capture, value: Any) -> Any:
+    answer = call_special(capture, value, "__len__")
+    if answer is not NotImplemented and not isinstance(capture.realize(answer), (Dim, Constant)):
+        raise Decline("__len__ gives no integer")
+    return answer
+
+
+def contains(capture: Capture, container: Any, item: Any) -> Any:
+    answer = call_special(capture, container, "__contains__", item)
+    if answer is not NotImplemented:
+        return operators.truth(capture, answer)
+    if class_of(container) is None or function_on_class(capture, container, "__iter__") is MISSING:
+        return NotImplemented
+    items = iteration.iterate(capture, container)
+    return Constant(operators.contains(capture, Sequence(tuple, items), item))
+
+
+def call_of(capture: Capture, function: Any, arguments: Arguments) -> Any:
+    return calls.call(capture.frame, capture.realize(function), arguments, {})
+
+
+HOOKS |= {
+    "binary": binary,
+    "inplace": inplace,
+    "unary": unary,
+    "compare": compare,
+    "truth": truth,
+    "len": length,
+    "contains": contains,
+    "iter": lambda capture, value: call_special(capture, value, "__iter__"),
+    "getitem": lambda capture, owner, key: call_special(capture, owner, "__getitem__", key),
+    "setitem": lambda capture, owner, key, value: call_special(capture, owner, "__setitem__", key, value),
+    "delitem": lambda capture, owner, key: call_special(capture, owner, "__delitem__", key),
+    "call": call_of,
+    "is made": is_made_plainly,
+    "make": make,
+}

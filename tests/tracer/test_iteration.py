@@ -1,0 +1,138 @@
+"""Iterators compute their items when they are asked for them, and containers are seen as they are then."""
+
+import numpy as np
+
+from tests.tracer.harness import check
+
+
+@check(graphs=1, breaks=0)
+def test_generator_sees_what_was_added(x):
+    items = [x]
+    doubled = (i * 2 for i in items)
+    items.append(x + 1)
+    return list(doubled)
+
+
+@check(graphs=1, breaks=0)
+def test_generator_sees_a_changed_variable(x):
+    scale = 2
+    scaled = (i * scale for i in [x])
+    scale = 3
+    return list(scaled)
+
+
+@check(graphs=1, breaks=0)
+def test_effects_of_a_generator_and_of_the_loop_take_turns(x):
+    log = []
+    for _ in (log.append(i) or i for i in range(3)):
+        log.append("body")
+    return log, x * 2
+
+
+@check(graphs=1, breaks=0)
+def test_effects_of_a_mapped_function_and_of_the_loop_take_turns(x):
+    log = []
+    for _ in map(log.append, range(3)):
+        log.append("body")
+    return log, x * 2
+
+
+@check(graphs=1, breaks=0)
+def test_map_sees_what_was_added(x):
+    items = [1, 2]
+    scaled = map(lambda v: v * x, items)
+    items.append(3)
+    return list(scaled)
+
+
+@check(graphs=0, breaks=0)
+def test_an_iterator_that_has_ended_stays_ended(x):
+    items = [x]
+    it = iter(items)
+    first = list(it)
+    items.append(x * 2)
+    return first, list(it)
+
+
+@check(graphs=1, breaks=0)
+def test_views_of_a_dict_see_it_as_it_is(x):
+    table = {"a": x}
+    keys, values, items = table.keys(), table.values(), table.items()
+    table["b"] = x * 2
+    table["a"] = x + 1
+    return list(keys), list(values), list(items), len(keys), "b" in keys, type(keys) is type({}.keys())
+
+
+@check(graphs=1, breaks=0)
+def test_values_change_while_a_dict_is_iterated_over(x):
+    table = {"a": x, "b": x}
+    for key, value in table.items():
+        table["b"] = value * 2
+    return table, key
+
+
+@check()
+def test_a_dict_that_grows_while_it_is_iterated_over(x):
+    table = {"a": x * 2}
+    for key in table:
+        table[key + "b"] = 1
+    return table
+
+
+@check()
+def test_a_break_in_a_loop_over_a_generator(x):
+    total = np.zeros(3)
+    for row in (r * 2 for r in x):
+        total += row
+        print(end="")
+    return total
+
+
+@check()
+def test_a_generator_that_goes_on_after_a_break(x):
+    rows = (r * 2 for r in x)
+    first = next(rows)
+    print(end="")
+    return first, list(rows)
+
+
+def rows_of(x, scale):
+    for row in x:
+        yield row * scale
+    return 3
+
+
+@check(graphs=1, breaks=0)
+def test_generator_function(x):
+    return [row + 1 for row in rows_of(x, 2)], sum(rows_of(x, 3.0)), next(rows_of(x, 1))
+
+
+@check(graphs=1, breaks=0)
+def test_generators_of_generators(x):
+    doubled = (row * 2 for row in rows_of(x, 3))
+    return list(zip(doubled, (k for k in range(2))))
+
+
+@check(graphs=0, breaks=0)
+def test_items_are_found_by_identity_first(x):
+    nan = float("nan")
+    return nan in [nan], [nan] == [nan], [x] == [x], x in [x, 1], (x, 1).index(x), nan == nan  # noqa: PLR0124
+
+
+@check()
+def test_containers_and_functions_that_hold_themselves(x):
+    items = [x * 2]
+    items.append(items)
+
+    def repeat(n):
+        return x if n == 0 else repeat(n - 1) * 2
+
+    print(end="")
+    return items[1] is items, repeat(3), len(items)
+
+
+@check()
+def test_a_long_loop_over_a_generator(x):
+    for k in (i * 2 for i in range(40)):
+        x = x * 0.5 + k
+    return x
