@@ -211,6 +211,8 @@ def squeeze(builder: Builder, a: Array, axis: Any = None) -> Array:
         dropped = axes_of(axis, a.ndim) if a.ndim or axis not in (0, -1) else ()
         if any(a.shape[i] != 1 for i in dropped):
             raise Decline("cannot select an axis to squeeze out which has size not equal to one")
+    if not dropped:  # x.squeeze() is x
+        return a
     kept = [i for i in range(a.ndim) if i not in dropped]
     shape, strides = (tuple(s[i] for i in kept) for s in (a.shape, a.meta.strides))
     return a.view("reshape", shape, a.meta.with_(shape=shape, strides=strides))

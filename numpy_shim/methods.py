@@ -116,11 +116,9 @@ def copy(builder: Builder, x: Array, order: Any = "C") -> Array:
 def view(builder: Builder, x: Array, dtype: Any = None, type: Any = None) -> Array:
     if type is not None:
         raise Decline("view(type=)")
-    if dtype is None:
-        return Array(x.storage, x.steps, x.meta)
-    wanted = dtype_of(dtype)
-    if wanted == x.dtype:
-        return Array(x.storage, x.steps, x.meta)
+    wanted = x.dtype if dtype is None else dtype_of(dtype)
+    if wanted == x.dtype:  # another array, whose base is x
+        return x.view("permute", tuple(range(x.ndim)), x.meta)
     if wanted.itemsize != x.dtype.itemsize or wanted.kind == "b":
         raise Decline("a view with another item size")
     return x.view("bitcast", wanted, x.meta.with_(dtype=wanted, strides=x.meta.strides))

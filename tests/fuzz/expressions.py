@@ -430,3 +430,37 @@ def expression(w: Writer, depth: int = 2) -> str:
     if not w.is_exact and (kind(w.value(x)) in "fc" and any(d in text for d in DISCRETE) or kind(w.value(text)) in "biu"):
         raise Rejected
     return text
+
+
+def condition(w: Writer) -> str:
+    """What a branch asks: of types and shapes, of numbers, of data."""
+    x = w.array()
+    ndim = np.ndim(w.value(x))
+    texts = [
+        f"{x}.ndim > 1",
+        f"{x}.shape[0] > 2" if ndim else f"{x}.ndim == 0",
+        f"{x}.size < 5",
+        f"{x}.shape == (3, 2)",
+        f"{x}.dtype == float",
+        f"len({x}.shape) == 2",
+        f"{x} is {w.array()}",
+    ]
+    for number in w.numbers()[-3:]:
+        texts += [
+            f"{number} > 1",
+            f"{number} == 2",
+            f"{number}",
+            f"not {number}",
+            f"{number} < {x}.size",
+            f"{number} > 0 and {x}.ndim",
+        ]
+    if w.breaks and w.is_exact and is_dyadic(w.value(x)) and kind(w.value(x)) != "c":
+        texts += [
+            f"{x}.sum() > 0",
+            f"{x}.any()",
+            f"({x} == 1).all() or {x}.size > 3",
+            f"{x}.max() > {x}.min()",
+            f"not {x}.any()",
+            f"{x}.min() < 0 and {x}.ndim < 2",
+        ] * 2
+    return w.pick(texts)

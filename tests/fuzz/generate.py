@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
+from tests.fuzz import containers, control_flow, functions, language, statements
+from tests.fuzz.blocks import Statement, grow
 from tests.fuzz.programs import DTYPES, LAYOUTS, SHAPES, SIZES, Program
-from tests.fuzz.statements import grow
 from tests.fuzz.writer import Draw, Writer
 
+SIMPLE: tuple[Statement, ...] = (
+    *[statements.assign] * 5,
+    *[statements.inplace] * 3,
+    *[statements.setitem] * 3,
+    statements.write_through,
+    statements.call_with_out,
+    statements.python_number,
+    statements.swap,
+    statements.leave_graph,
+    *[containers.container, containers.used, containers.stateful, containers.objects],
+    *[language.python_code] * 3,
+)
+COMPOUND: tuple[Statement, ...] = (
+    *[control_flow.element_loops] * 2,
+    *[control_flow.loop] * 3,
+    control_flow.while_loop,
+    *[control_flow.branch] * 2,
+    control_flow.joining_branch,
+    control_flow.match_statement,
+    *[control_flow.try_statement] * 2,
+    control_flow.with_statement,
+    functions.small_function,
+    *[functions.drawn_function] * 3,
+    control_flow.multiple_return,
+)
+STATEMENTS: tuple[Statement, ...] = (
+    *SIMPLE * 2,
+    statements.alias,
+    *[language.python_code] * 6,
+    *[containers.used, containers.stateful] * 3,
+    *[containers.objects] * 4,
+    *COMPOUND * 2,
+)
+INSIDE = (*SIMPLE * 2, *COMPOUND)  # of blocks
+ABOUT_ARRAYS: tuple[Statement, ...] = (
+    *SIMPLE[: SIMPLE.index(containers.used)] * 2,
+    *[control_flow.loop, control_flow.while_loop, control_flow.branch, control_flow.joining_branch] * 2,
+    control_flow.multiple_return,
+)
+
 VIEWS_OF_ANOTHER = ("{0}", "{0}[1:]", "{0}[::-1]", "{0}.T", "{0}[...]", "{0}.reshape(-1)", "{0}.copy()")
-NOT_ARRAYS = (
+PLAIN = (
     "2 + round",
     "3",
     "1.5 * (round + 1)",
@@ -31,11 +72,18 @@ NOT_ARRAYS = (
     "None if round != 1 else 2",
     "-3 + round",
     "{'a': x, 'b': [1, x]}",
-    "Box(x)",
+)
+NOT_ARRAYS = (
+    *PLAIN,
+    *["Box(x)", "Vector(x)", "Model(x)", "Settings(data=x)", "Meter(x, 'k')", "Pair(x, 1)", "Point(x, x)", "Size(2, 3)"],
+    *["[x, [x, 1]]", "{'k': {'a': x}}", "{1, 2}", "range(3)", "Color.RED", "np.sin", "helper", "np.dtype('f4')", "b'ab'", "[]"],
+    *["x.tolist()", "[1, 2, 3]", "(1, (2, 3))", "OrderedDict(a=x)", "[Box(x), x]", "{'a': 1, 'b': 2.5}", "SHARED", "LOG", "..."],
+    *["Box(x) if round != 1 else Meter(x)", "[x] * (round + 1)", "{'abc'[round % 3]: x}", "'ab' if round < 2 else 'c'"],
+    *["(x, x)[: 1 + round % 2]", "Box([x, 1])", "lambda p: p * 2", "np.newaxis", "float('inf')", "10 ** 12", "-0.0"],
 )
 
 
-def add_arguments(w: Writer) -> None:
+def add_arguments(w: Writer, arrays_only: bool) -> None:
     for position in range(w.integer(1, 3)):
         name = "xyz"[position]
         dtype = repr(w.pick(DTYPES))
@@ -52,17 +100,19 @@ def add_arguments(w: Writer) -> None:
         w.parameters.append(name)
     for position in range(w.integer(0, 2)):
         name = "ab"[position]
-        w.arguments.append(f"{name} = {w.pick(NOT_ARRAYS)}")
+        w.arguments.append(f"{name} = {w.pick(PLAIN if arrays_only else NOT_ARRAYS)}")
         w.parameters.append(name)
 
 
-def draw_program(draw: Draw, breaks: bool = True) -> Program:
-    w = Writer(draw, breaks=breaks)
+def draw_program(draw: Draw, arrays_only: bool = False) -> Program:
+    """A program of any kind, or one that keeps arrays nowhere but in variables, tuples, lists and dicts."""
+    w = Writer(draw)
     w.is_exact = not w.chance(5)
+    w.statements = ABOUT_ARRAYS if arrays_only else INSIDE
     first = w.pick(SIZES[:5]) if not w.chance(5) else w.pick(SIZES)
     second = w.pick(SIZES)
-    w.sizes = (first, second, w.pick([first, second, *SIZES]))
-    add_arguments(w)
+    w.sizes = (first, second, w.pick([first, second, *SIZES]), w.pick([first, *SIZES]))
+    add_arguments(w, arrays_only)
     try:
         env = w.probe([])
     except Exception:  # the view of another argument does not exist
@@ -77,7 +127,7 @@ def draw_program(draw: Draw, breaks: bool = True) -> Program:
     w.env = env
     wanted = w.integer(1, 9)
     for _ in range(3 * wanted):
-        wanted -= grow(w)
+        wanted -= grow(w, ABOUT_ARRAYS if arrays_only else STATEMENTS)
         if not wanted:
             break
     names = list(w.env)
@@ -87,4 +137,4 @@ def draw_program(draw: Draw, breaks: bool = True) -> Program:
         raising = ["[77]", " + np.ones(23)", ".sum(axis=5)", ".reshape(-7, 3)", ".nothing", "[(0,) * 9]"]
         last = f"return {w.pick(w.arrays() or names)}{w.pick(raising)}"
     dynamic = w.pick([None, None, None, True, False])
-    return Program(tuple(w.parameters), (*w.body, last), tuple(w.arguments), w.sizes, w.is_exact, dynamic)
+    return Program(tuple(w.parameters), (*w.body, last), tuple(w.arguments), w.sizes, w.is_exact, dynamic, w.chance(4))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import itertools
 import linecache
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 import npcompile as npc
+from tests.fuzz.user_code import TOOLS
 
 SIZES = ((3, 2, 4), (5, 3, 2), (2, 6, 3), (4, 4, 4), (3, 4, 2), (1, 3, 2), (3, 0, 2), (6, 1, 5))  # what n, m, k are in a round
 DTYPES = (
@@ -43,10 +50,6 @@ SHAPES = (
     "(n, n)",
     "(0, m)",
 )
-printed: list[Any] = []
-
-
-# --- what programs may call
 
 
 def fill(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
@@ -100,69 +103,18 @@ LAYOUTS = (
 )
 
 
-@npc.disable
-def record(*values: Any) -> None:
-    """What `print` is to a program: an effect that must happen once, in order."""
-    printed.append(tuple(np.array(v) if isinstance(v, np.ndarray) else v for v in values))
-
-
-@npc.disable
-def opaque(x: Any) -> Any:
-    """A function that is not captured and returns its argument."""
-    return x
-
-
-def helper(x: Any, k: Any = 2, *rest: Any, **named: Any) -> Any:
-    """A user's function, to be inlined."""
-    y = x * k
-    for r in rest:
-        y = y + r
-    return y - named.get("b", 1)
-
-
-def breaking_helper(x: Any, k: int = 2) -> Any:
-    """A user's function that cannot be inlined."""
-    y = x * k
-    record(y.shape)
-    return y + 1
-
-
-def recursive(x: Any, depth: int) -> Any:
-    return x if depth <= 0 else recursive(x + 1, depth - 1) * 2
-
-
-class Box:
-    """A user's object that holds an array."""
-
-    scale = 2
-
-    def __init__(self, data: Any):
-        self.data = data
-        self.uses = 0
-
-    @property
-    def total(self) -> Any:
-        return self.data.sum() if self.data.dtype.kind in "biu" else self.data.shape
-
-    def scaled(self, k: Any = 1) -> Any:
-        return self.data * self.scale * k
-
-    def touch(self) -> int:
-        self.uses += 1
-        return self.uses
-
-
 NAMESPACE = {
+    "__name__": "program",
     "np": np,
     "npc": npc,
     "math": math,
+    "operator": operator,
+    "itertools": itertools,
+    "functools": functools,
+    "contextlib": contextlib,
+    "copy": copy,
     "laid_out": laid_out,
-    "record": record,
-    "opaque": opaque,
-    "helper": helper,
-    "breaking_helper": breaking_helper,
-    "recursive": recursive,
-    "Box": Box,
+    **TOOLS,
     "SCALE": 3,
     "RATE": 0.5,
     "NAMES": ("a", "b"),
@@ -177,6 +129,7 @@ class Program:
     sizes: tuple[tuple[int, int, int], ...]  # n, m, k of each round
     is_exact: bool
     dynamic: bool | None
+    warns: bool = False  # NumPy's floating-point errors are warnings, as by default
 
     @property
     def source(self) -> str:
@@ -188,7 +141,8 @@ class Program:
         return function_text("arguments", ("n", "m", "k", "round"), lines)
 
     def __repr__(self) -> str:
-        return f"\n{self.arguments_source}\n{self.source}\nsizes={self.sizes} dynamic={self.dynamic} is_exact={self.is_exact}\n"
+        options = f"dynamic={self.dynamic} is_exact={self.is_exact} warns={self.warns}"
+        return f"\n{self.arguments_source}\n{self.source}\nsizes={self.sizes} {options}\n"
 
 
 def function_text(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:
@@ -198,8 +152,13 @@ def function_text(name: str, parameters: Sequence[str], body: Sequence[str]) -> 
 def define(source: str, name: str, filename: str) -> Any:
     """Execute a function's text; tracebacks show its lines."""
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    namespace = {**NAMESPACE, "TABLE": np.arange(3.0)}
+    namespace = {**NAMESPACE, "TABLE": np.arange(3.0), "COUNT": 0}
+    exec(compiled_text(source, filename), namespace)
+    return namespace[name]
+
+
+@functools.lru_cache(8)  # a program that grows is compiled at every step, what makes its arguments stays the same
+def compiled_text(source: str, filename: str) -> CodeType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
-        exec(compile(source, filename, "exec"), namespace)
-    return namespace[name]
+        return compile(source, filename, "exec")

@@ -6,6 +6,7 @@ raise are dropped.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz import user_code
+from tests.fuzz.limits import TooLong, time_limit
 from tests.fuzz.programs import NAMESPACE, Program, define
 
 ELEMENTS_LIMIT = 3000
@@ -38,6 +41,8 @@ class Writer:
     is_exact: bool = True
     breaks: bool = True
     names: int = 0
+    statements: Sequence[Any] = ()  # what blocks hold
+    loops: int = 0  # enclosing loops of the same function
     iterated: int = 0  # enclosing loops over a list: nothing grows inside, so that they end
 
     # --- choices
@@ -87,7 +92,9 @@ class Writer:
         program = Program(tuple(self.parameters), tuple(body), tuple(self.arguments), self.sizes, True, None)
         function = define(program.source, "program", "<probe>")
         make = define(program.arguments_source, "arguments", "<probe arguments>")
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        user_code.reset()
+        screen = contextlib.redirect_stdout(user_code.Screen())  # type: ignore[type-var]
+        with np.errstate(all="ignore"), warnings.catch_warnings(), screen, time_limit(0.5):
             warnings.simplefilter("ignore")
             result = function(*make(*self.sizes[round], round))
         return result[1] if isinstance(result, tuple) and result[:1] == ("<probe>",) else None
@@ -96,7 +103,7 @@ class Writer:
         """Append lines that run; False when they raise or make something that programs should not hold."""
         try:
             env = self.probe(lines)
-        except Exception:
+        except (Exception, TooLong):
             return False
         if env is not None:
             if not all(is_fair(v, self.env.get(k)) for k, v in env.items()):

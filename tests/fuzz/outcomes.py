@@ -1,0 +1,246 @@
+"""Run a program and compare everything that can be seen of it: by NumPy and compiled."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+import types
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from tests.fuzz import user_code
+from tests.fuzz.limits import TooLong, time_limit
+from tests.fuzz.programs import Program, define
+from tests.shim.harness import compare, compare_aliasing
+
+LOOSE = {2: 2e-2, 4: 1e-4, 8: 1e-9}  # of inexact programs: error of each float size, against the largest value
+ROOT = __file__.rsplit("/tests/", 1)[0]
+PRODUCTS = ("@", "np.dot", "np.kron", "np.outer", "np.cross")
+FAULTS = (AssertionError, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
+
+
+@dataclass
+class Outcome:
+    """One call: what it returned or raised, and what it left behind."""
+
+    value: Any
+    error: BaseException | None
+    frames: list[tuple[str, str, int | None]]  # of the user's functions, where the exception came through
+    arguments: list[Any]
+    state: list[Any]
+    said: list[tuple[type[Warning], str, int]]  # warnings from the program's lines
+
+
+def check_program(program: Program, backend: str) -> None:
+    """The program by NumPy and compiled, in each round with other arguments of other sizes."""
+    filename = f"<fuzz {abs(hash(program)):x}>"
+    user = define(program.source, "program", filename)
+    make = define(program.arguments_source, "arguments", f"{filename[:-1]} arguments>")
+    compiled = npc.compile(user, backend=backend, dynamic=program.dynamic)
+    raised = False  # by NumPy, in any round so far
+    for round, sizes in enumerate(program.sizes):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs_arguments, ours_arguments = (make(*sizes, round) for _ in range(2))
+        except (IndexError, ValueError):
+            continue
+        try:
+            with time_limit(5):
+                theirs = run(user, user, theirs_arguments, program.warns)
+        except TooLong:  # sizes that make it endless
+            return
+        with time_limit(60):
+            ours = run(compiled, user, ours_arguments, program.warns)
+        same_outcome(ours, theirs, program.is_exact, not any(product in program.source for product in PRODUCTS))
+        raised |= theirs.error is not None
+        if not raised:
+            raises_nothing_while_capturing(compiled, program)
+
+
+def run(function: Any, user: Any, arguments: list[Any], warns: bool = False) -> Outcome:
+    user_code.reset()
+    module = user.__globals__
+    module.update(TABLE=np.arange(3.0), COUNT=0)
+    module.pop("MADE", None)
+    filename, stdout = user.__code__.co_filename, sys.stdout
+    value, error, frames = None, None, []
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn" if warns else "ignore"):
+        warnings.simplefilter("always")
+        sys.stdout = user_code.Screen()  # type: ignore[assignment]
+        try:
+            value = function(*arguments)
+        except (*FAULTS, RuntimeError, StopIteration, ExceptionGroup) as raised:
+            error = raised
+            frames = [(f.filename, f.name, f.lineno) for f in traceback.extract_tb(raised.__traceback__)[1:]]
+        finally:
+            sys.stdout = stdout
+    said = [(w.category, str(w.message), w.lineno) for w in caught if w.filename == filename]
+    left = [*user_code.state(), module["TABLE"], module["COUNT"], module.get("MADE")]
+    return Outcome(value, error, frames, arguments, left, said)
+
+
+def same_outcome(ours: Outcome, theirs: Outcome, is_exact: bool, signs: bool = True, objects: bool = True) -> None:
+    """With `signs` zeros have the same: of sums of products it is that of the BLAS kernel. With `objects` what is one
+    object here is one there."""
+    if theirs.error is None:
+        if ours.error is not None:
+            raise ours.error
+    else:
+        assert ours.error is not None, f"{theirs.error!r} is not raised; the result is {ours.value!r}"
+        # CPython reports the line before for a local without a value, and the code of a segment has cells of another kind.
+        if not (isinstance(theirs.error, NameError) and isinstance(ours.error, NameError)):
+            Comparison(is_exact, signs, objects).same(ours.error, theirs.error)
+            own = [f for f in ours.frames if not f[0].startswith((f"{ROOT}/npcompile", "<npcompile"))]
+            assert own == theirs.frames, f"{ours.error!r} comes through {own}, not {theirs.frames}"
+    comparison = Comparison(is_exact, signs, objects)
+    for attribute in ("state", "arguments", "value"):
+        comparison.same(getattr(ours, attribute), getattr(theirs, attribute))
+    comparison.finish()
+    compare_aliasing(comparison.arrays[0], comparison.arrays[1], [], [])
+    assert is_subsequence(ours.said, theirs.said), f"warnings {ours.said}, not {theirs.said}"
+
+
+def is_subsequence(some: list[Any], all: list[Any]) -> bool:
+    """What is computed and never used does not warn: see the known differences in docs/architecture.md."""
+    rest = iter(all)
+    return not any(item not in rest for item in some)  # `in` consumes the iterator
+
+
+class Comparison:
+    """Two trees of objects: the same values, and the same objects shared in the same places."""
+
+    def __init__(self, is_exact: bool, signs: bool, objects: bool):
+        self.is_exact, self.signs, self.objects = is_exact, signs, objects
+        self.counterparts: dict[int, Any] = {}  # of one side's mutable objects and of the other's, by id
+        self.arrays: tuple[list[Any], list[Any]] = [], []
+        self.rounded: list[tuple[Any, Any]] = []
+
+    def same(self, ours: Any, theirs: Any) -> None:
+        if ours is theirs:  # what outlives both calls is compared as it was after each
+            return
+        is_same_type = type(ours) is type(theirs) or is_made_by_program(ours, theirs) or is_iterator(ours, theirs)
+        assert is_same_type, f"{ours!r} instead of {theirs!r}"
+        if isinstance(theirs, (int, float, complex, str, type(None), np.generic)):
+            self.same_value(ours, theirs)
+            return
+        is_mutable = isinstance(theirs, (list, dict, set, np.ndarray, types.FunctionType)) or is_instance_of_user_class(theirs)
+        if is_mutable and self.objects:
+            known = self.counterparts.get(id(theirs))
+            other = self.counterparts.get(id(ours))
+            assert known is other is None or (known is ours and other is theirs), f"another object: {ours!r} {theirs!r}"
+            if known is not None:
+                return
+            self.counterparts[id(theirs)], self.counterparts[id(ours)] = ours, theirs
+        match theirs:
+            case np.ndarray():
+                self.arrays[0].append(ours)
+                self.arrays[1].append(theirs)
+                self.same_value(ours, theirs)
+            case dict():
+                assert list(ours) == list(theirs), f"keys {list(ours)}, not {list(theirs)}"
+                self.same_all(ours.values(), theirs.values())
+            case list() | tuple():
+                self.same_all(ours, theirs)
+            case set() | frozenset():
+                assert ours == theirs, f"{ours!r} instead of {theirs!r}"
+            case BaseException():
+                assert str(ours) == str(theirs), f"{ours!r} instead of {theirs!r}"
+                self.same_all(self.context(ours), self.context(theirs))
+            case types.FunctionType():
+                for name in ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__doc__", "__dict__"):
+                    self.same(getattr(ours, name), getattr(theirs, name))
+                self.same_all(*([cell_contents(c) for c in f.__closure__ or ()] for f in (ours, theirs)))
+            case types.GeneratorType():
+                self.same(list(ours), list(theirs))
+            case slice() | range() | np.dtype() | type():
+                assert str(ours) == str(theirs), f"{ours!r} instead of {theirs!r}"
+            case types.MethodType():
+                self.same(ours.__func__, theirs.__func__)
+                self.same(ours.__self__, theirs.__self__)
+            case _ if is_instance_of_user_class(theirs):
+                self.same(attributes(ours), attributes(theirs))
+            case _ if is_iterator(ours, theirs):
+                self.same(list(ours), list(theirs))
+            case _:
+                assert type(ours).__name__ == type(theirs).__name__
+
+    def same_all(self, ours: Any, theirs: Any) -> None:
+        ours, theirs = list(ours), list(theirs)
+        assert len(ours) == len(theirs), f"{ours!r} instead of {theirs!r}"
+        for a, b in zip(ours, theirs):
+            self.same(a, b)
+
+    @staticmethod
+    def context(error: BaseException) -> list[Any]:
+        names = getattr(error, "__notes__", [])
+        return [error.__cause__, None if error.__suppress_context__ else error.__context__, names]
+
+    def same_value(self, ours: Any, theirs: Any) -> None:
+        if self.is_exact or not isinstance(theirs, (np.ndarray, np.generic)) or theirs.dtype.kind not in "fc":
+            compare(ours, theirs, 2, self.signs)
+            return
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        kept = [k for k, n in enumerate(theirs.shape) if n > 1 and theirs.size]
+        assert [ours.strides[k] for k in kept] == [theirs.strides[k] for k in kept]
+        self.rounded.append((np.copy(ours), np.copy(theirs)))
+
+    def finish(self) -> None:
+        """Rounded numbers differ by what rounding makes of the largest of them."""
+        finite = [np.abs(x[np.isfinite(x)]).max(initial=0) for _, x in self.rounded]
+        scale = max(map(float, finite), default=0.0)
+        for ours, theirs in self.rounded:
+            loose = LOOSE[theirs.real.dtype.itemsize] if scale < 1e30 else np.inf
+            with np.errstate(all="ignore"):
+                close = np.isclose(ours, theirs, rtol=loose, atol=loose * scale, equal_nan=True)
+            assert (close | ~np.isfinite(theirs) | ~np.isfinite(ours)).all(), (ours, theirs)
+
+
+def is_instance_of_user_class(value: Any) -> bool:
+    return not isinstance(value, BaseException) and type(value).__module__ in (user_code.__name__, "program")
+
+
+def is_made_by_program(ours: Any, theirs: Any) -> bool:
+    """Objects of classes that the program itself makes: each call has its own."""
+    return type(theirs).__module__ == "program" and type(ours).__qualname__ == type(theirs).__qualname__
+
+
+def is_iterator(ours: Any, theirs: Any) -> bool:
+    """What a captured program hands over gives the same items, and may be of another type."""
+    return hasattr(ours, "__next__") and hasattr(theirs, "__next__")
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    slots = getattr(type(value), "__slots__", ())
+    return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if hasattr(value, name)}}
+
+
+def cell_contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "<empty>"
+
+
+def raises_nothing_while_capturing(compiled: Any, program: Program) -> None:
+    """A break for an error that NumPy does not raise is a mistake in what is captured."""
+    known = compiled_function(compiled)
+    if known is not None and not any("try:" in line for line in program.body):
+        own = [b for b in known.breaks if "site-packages" not in b.location.filename]  # NumPy's code has its own handlers
+        wrong = [b for b in own if re.match(r"\w+Error: ", b.reason)]
+        assert not wrong, wrong
+
+
+def difference(program: Program, backend: str) -> str | None:
+    """How the compiled program differs from NumPy's, if it does."""
+    try:
+        check_program(program, backend)
+    except (Exception, TooLong) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
