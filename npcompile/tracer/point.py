@@ -674,8 +674,9 @@ class Ending:
     def next_item(self, index: int, iterator: str) -> None:
         lines = self.emitter.lines
         after = self.function.program.after_loop(index)
+        natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
         lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
-        lines.append(f"    {self.run_natively(index, self.frame.stack)}")
+        lines.append(f"    {natively}")
         exhausted = self.go(after, self.frame.stack[:-1])
         following = self.go(index + 1, self.frame.stack, top="item")
         lines += ["if item is UNBOUND:", f"    {exhausted}", following]
