@@ -31,8 +31,8 @@ def short(dtype: np.dtype) -> str:
     return "bf16" if name == "V2" else name
 
 
-def dtype_of_short(name: str) -> np.dtype:
-    return np.dtype("bfloat16" if name == "bf16" else name)
+def dtype_of_char(char: str) -> np.dtype:
+    return np.dtype("bfloat16" if char == "E" else char)
 
 
 def name_of(dtype: np.dtype) -> str:

@@ -250,11 +250,13 @@ class Tensor(Handle):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Of a Tensor on a CUDA device: where its memory is, for other libraries. Others have no such attribute."""
+        """Of a Tensor on a CUDA device: where its memory is, for other libraries. Others have no such attribute, nor bfloat16."""
         if type(self._data) not in KINDS:
             raise AttributeError("__cuda_array_interface__: the Tensor is on the CPU")
         if self.requires_grad:
             raise RuntimeError("a Tensor that requires grad cannot be exported: use x.detach().")
+        if is_bfloat16(self.dtype):
+            raise AttributeError("__cuda_array_interface__ has no name for bfloat16: exchange it by DLPack")
         return self._data.__cuda_array_interface__
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from npcompile.backends.cuda.runtime.graphs import Replayed, asks_the_host, over
 from npcompile.backends.cuda.runtime.interface import Device, Runner, copied, on_device, to_host
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, Piece, cut
 from npcompile.backends.kernels.product import is_product
+from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of, users
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.op import OPS
@@ -40,7 +41,7 @@ def is_native_node(node: Node) -> bool:
         case "reduce" | "scan":
             return combines(node.params["reducer"], node.inputs[0].dtype)
         case "arg_reduce":
-            return node.inputs[0].dtype.kind in "biuf"
+            return kind_of(node.inputs[0].dtype) in "biuf"
         case "scatter":
             mode = node.params["mode"]
             return mode == "set" or (mode in SCATTERED and combines("add" if mode == "subtract" else mode, node.dtype))
@@ -53,6 +54,8 @@ SCATTERED = (*LOGIC, "subtract")
 
 
 def combines(reducer: str, dtype: np.dtype) -> bool:
+    if is_bfloat16(dtype):  # sums and products are rounded after each step, one after the other
+        return reducer in ("maximum", "minimum", "fmax", "fmin")
     if dtype.kind == "b":
         return reducer in LOGIC
     if reducer.startswith("logical"):

@@ -16,6 +16,7 @@ from npcompile.backends.cuda import arrays, backend
 from npcompile.backends.cuda.runtime import device as cuda
 from npcompile.tensor_core.array import cast
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dtypes import dtype_of_char
 from npcompile.tensor_core.graph import Builder, freeze
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, broadcast_strides, keep_order_strides, packed_strides
 from npcompile.tensor_core.op import OPS
@@ -271,7 +272,7 @@ def compile_op(
 
     nodes = []
     for k, o in enumerate(operands):
-        dtype, small = np.dtype(o.char), sized(o.sizes)
+        dtype, small = dtype_of_char(o.char), sized(o.sizes)
         node = builder.input(TensorMeta(small, dtype, packed_strides(small, dtype.itemsize, o.order)))
         node = cast(builder, node, dtypes[k]) if dtypes else node
         nodes.append(node if o.sizes == o.shape else builder.apply("broadcast_to", node, shape=sized(o.shape)))

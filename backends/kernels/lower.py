@@ -331,7 +331,8 @@ def lower_scan(lowering: Lowering, group: Group) -> Kernel:
     axis = node.params["axis"]
     order = axis_order(accesses(lowering.schedule, group.members, with_stores=True), space)
     acc = accumulator(lowering, node)
-    acc = Accumulator(acc.name, acc.reducer, node.dtype, acc.result)
+    if acc.reducer in ("add", "multiply"):  # rounded after each step
+        acc = Accumulator(acc.name, acc.reducer, node.dtype, acc.result)
 
     def step() -> None:
         lowering.scopes[-1].statements.append(Accumulate(acc.name, lowering.value(node.inputs[0], own)))

@@ -267,7 +267,7 @@ class At:
 
 def view_of(x: DeviceArray, offset: int, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> DeviceArray:
     """An array of the same memory, `offset` bytes from the first element of `x`."""
-    made = np.asarray(At(x, offset, shape, dtype, strides)).view(DeviceArray)
+    made = np.asarray(At(x, offset, shape, dtype, strides)).view(dtype).view(DeviceArray)
     made.number = x.number
     return made
 

@@ -11,13 +11,16 @@ import pytest
 from npcompile.backends.cuda.programs.primitives import has_triton_type, is_native
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.op import OPS
 from tests.cuda.interpreted import make_device
+from tests.ops.table import BFLOAT16
 from tests.ops.test_elementwise import CANCELLING, same_to_larger_term
+from tests.shim.harness import same_values
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
 
-DTYPES = [np.dtype(c) for c in "?bhilBHILefdFD"]
+DTYPES = [*(np.dtype(c) for c in "?bhilBHILefdFD"), BFLOAT16]
 LEAST_ULP = 0  # how far from NumPy every function may be
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.5, np.inf, -np.inf, np.nan, 1e-300, 65504.0, 1e300, 3.0, -7.0]
 
@@ -27,7 +30,7 @@ def operands(dtype: np.dtype, count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(3)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        if dtype.kind in "fc":
+        if kind_of(dtype) in "fc":
             values = np.array([*SPECIAL, *rng.uniform(-9, 9, 9)]).astype(dtype)
             if dtype.kind == "c":
                 values = (values + 1j * np.roll(values, 5)).astype(dtype)
@@ -67,6 +70,9 @@ def compare(graph: Graph, arrays: list[np.ndarray], expected: np.ndarray, ulp: i
     device = make_device()
     (got,) = compile_for(graph, device)(*arrays)
     assert device.requests and got.dtype == expected.dtype and got.shape == expected.shape
+    step = 1
+    if got.dtype == BFLOAT16:
+        got, expected, step = got.astype(np.float32), expected.astype(np.float32), 2**16
     if got.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, expected)
         return
@@ -80,7 +86,7 @@ def compare(graph: Graph, arrays: list[np.ndarray], expected: np.ndarray, ulp: i
             continue
         np.testing.assert_array_equal(np.isinf(a), np.isinf(b))
         finite = np.isfinite(b)
-        np.testing.assert_array_max_ulp(a[finite], b[finite], max(ulp, LEAST_ULP))
+        np.testing.assert_array_max_ulp(a[finite], b[finite], max(ulp, LEAST_ULP) * step)
         if ulp == 0 and not LEAST_ULP:
             np.testing.assert_array_equal(np.signbit(a[finite]), np.signbit(b[finite]))
 
@@ -104,7 +110,7 @@ def test_op(name: str, dtype: np.dtype) -> None:
     arrays = [x[keep] for x in arrays]
     graph = graph_of(name, arrays, {})
     assert graph is not None
-    if name in CANCELLING:
+    if name in CANCELLING and dtype != BFLOAT16:
         (got,) = compile_for(graph, make_device())(*arrays)
         return same_to_larger_term(got, expected[keep], arrays)
     compare(graph, arrays, expected[keep], BY_PIECES.get(name, 0))
@@ -131,10 +137,10 @@ def test_casts(old: np.dtype) -> None:
         for new, value in zip(DTYPES, got):
             # What is out of range depends on the width of NumPy's vectors there; only what is defined is compared.
             inside = np.ones(x.shape, bool)
-            if old.kind in "fc" and new.kind in "iu":
+            if kind_of(old) in "fc" and new.kind in "iu":
                 info = np.iinfo(new)
                 inside = (x.real > max(float(info.min), -1.0 if new.kind == "u" else -np.inf)) & (x.real < float(info.max))
-            np.testing.assert_array_equal(value[inside], x.astype(new)[inside], err_msg=f"{old} to {new}")
+            same_values(value[inside], x.astype(new)[inside], ulp=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
@@ -144,7 +150,7 @@ def test_where(dtype: np.dtype) -> None:
     builder = Builder()
     nodes = [builder.input(TensorMeta(a.shape, a.dtype)) for a in (condition, x, y)]
     (got,) = compile_for(builder.finish([builder.apply("where", *nodes)]), make_device())(condition, x, y)
-    np.testing.assert_array_equal(got, np.where(condition, x, y))
+    same_values(got, np.where(condition, x, y), ulp=0)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

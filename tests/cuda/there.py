@@ -18,6 +18,7 @@ from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.backends.cuda.tensors import CudaArrays
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 from tests.backends import gpu
@@ -43,7 +44,7 @@ class There:
         """The value with arrays of the device for NumPy's, of the same strides. One array given twice stays one."""
         memo = {} if memo is None else memo
         if id(value) not in memo:
-            if type(value) is np.ndarray and value.dtype.kind in "biufc":
+            if type(value) is np.ndarray and kind_of(value.dtype) in "biufc":
                 memo[id(value)] = self.copy(value, memo)
             elif type(value) in (list, tuple):
                 memo[id(value)] = type(value)(self.put(v, memo) for v in value)

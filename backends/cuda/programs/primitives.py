@@ -4,6 +4,8 @@ Kinds: b bool, i signed, u unsigned, e float16 where it differs from f, f float1
 complex128. Templates see {0}, {1},
 ... (the operands) and {T} (Triton's type of the first one). Those of kind c see {0r}, {0i}, ... (real and imaginary
 parts); {T} is the type of a part. A float16 is widened to float32 before each operation and rounded after it, as in NumPy.
+So is bfloat16, which has the type float32 in registers and is kind f; in memory it is uint16. It is rounded by operations on
+its bits, as on the CPU: Triton's own type would do on a device, but its interpreter does not round.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ import numpy as np
 
 from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES, is_whole_power
 from npcompile.backends.kernels.operations import constant_value, short
+from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
 
-TRITON_TYPES = {"b1": "tl.int1", "f2": "tl.float16", "f4": "tl.float32", "f8": "tl.float64"}
+TRITON_TYPES = {"b1": "tl.int1", "f2": "tl.float16", "bf16": "tl.float32", "f4": "tl.float32", "f8": "tl.float64"}
 TRITON_TYPES |= {f"i{n}": f"tl.int{8 * n}" for n in (1, 2, 4, 8)} | {f"u{n}": f"tl.uint{8 * n}" for n in (1, 2, 4, 8)}
 
 
@@ -32,7 +35,7 @@ def triton_type(dtype: np.dtype) -> str:
 
 
 def has_triton_type(dtype: np.dtype) -> bool:
-    return dtype.isnative and dtype.kind in "biufc" and short(part_of(dtype)) in TRITON_TYPES
+    return is_number(dtype) and short(part_of(dtype)) in TRITON_TYPES
 
 
 def kinds(which: str, template: str) -> dict[str, str]:
@@ -170,7 +173,12 @@ FAST = {"divide": kinds("f", "({0} / {1})"), "reciprocal": kinds("f", f"({number
 FAST |= {name: kinds("f", f"tl.{name}({{0}})") for name in ("sqrt", "exp", "exp2")}
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 NOT_WIDENED = ("where", "positive", "negative", "maximum", "minimum", "fmax", "fmin", "absolute", "fabs", "signbit")
-NOT_FLOAT16 = ("nextafter",)  # its neighbours are float16 numbers
+NOT_16_BITS = ("nextafter",)  # its neighbours are numbers of 16 bits
+# What the loops of ml_dtypes do in another way than NumPy's.
+BFLOAT16 = {
+    "sign": "tl.where(({0} != {0}) | ({0} == 0), {0}, tl.where({0} > 0, 1.0, -1.0))",
+    "logaddexp2": "npc_logaddexp2_bf16({0}, {1})",
+}
 
 # Functions that templates call; a generated unit has those that it uses. All work on blocks of any shape.
 FUNCTIONS: dict[str, str] = {
@@ -300,6 +308,30 @@ def npc_logaddexp2(a, b):
     total = high + tl.full((), 1.4426950408889634, a.dtype) * libdevice.log1p(libdevice.exp2(low - high))
     return tl.where(a == b, a + 1, tl.where(d != d, d, total))
 """,
+    "npc_load_bf16": """
+def npc_load_bf16(x):
+    return (x.to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+""",
+    "npc_store_bf16": """
+def npc_store_bf16(x):
+    return (x.to(tl.uint32, bitcast=True) >> 16).to(tl.uint16)
+""",
+    "npc_round_bf16": """
+def npc_round_bf16(x):
+    # to the nearest, of two the even one
+    bits = x.to(tl.uint32, bitcast=True)
+    near = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    nan = (bits & 0x80000000) | 0x7FC00000
+    return tl.where((bits & 0x7FFFFFFF) > 0x7F800000, nan, near).to(tl.float32, bitcast=True)
+""",
+    "npc_logaddexp2_bf16": """
+def npc_logaddexp2_bf16(a, b):
+    d = a - b
+    high = tl.where(d > 0, a, b)
+    low = tl.where(d > 0, b, a)
+    more = npc_divide(libdevice.log1p(libdevice.exp2(low - high)), tl.full((), 0.6931471805599453, tl.float32))
+    return tl.where(a == b, a + 1, tl.where(d != d, d, high + more))
+""",
     "npc_signbit": """
 def npc_signbit(a):
     if a.dtype == tl.float16:
@@ -353,6 +385,10 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
         return f"({x} != 0)" if old.kind != "b" else x
     if new == old:
         return x
+    if is_bfloat16(old):
+        return cast_text(x, np.dtype(np.float32), new)
+    if is_bfloat16(new):
+        return f"npc_round_bf16({x}.to(tl.float32))"
     if old.kind == "f" and new.kind in "iu":
         wide = f"{x}.to(tl.float32)" if old.itemsize == 2 else x
         if new.kind == "u" and new.itemsize == 8:
@@ -365,6 +401,21 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
     if old.kind in "iu" and new.itemsize == 2 and new.kind == "f":
         return f"{x}.to(tl.float32).to(tl.float16)"
     return f"{x}.to({target})"
+
+
+def loaded_text(x: str, dtype: np.dtype) -> str:
+    """What is in memory as the value in a register."""
+    return f"({x} != 0)" if dtype.kind == "b" else f"npc_load_bf16({x})" if is_bfloat16(dtype) else x
+
+
+def stored_text(x: str, dtype: np.dtype) -> str:
+    """A value in a register as it is in memory."""
+    return f"{x}.to(tl.int8)" if dtype.kind == "b" else f"npc_store_bf16({x})" if is_bfloat16(dtype) else x
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """Triton's, of a real number in memory."""
+    return "tl.int8" if dtype.kind == "b" else "tl.uint16" if is_bfloat16(dtype) else triton_type(dtype)
 
 
 def to_integer(x: str, bits: int) -> str:
@@ -383,11 +434,14 @@ def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype,
     if op == "cast":
         return cast_expressions(args[0], first, out)
     if op == "bitcast":
-        return [f"{args[0]}.to({triton_type(out)}, bitcast=True)"]
+        read = loaded_text("{}", out) if is_bfloat16(out) else "{}"
+        return [read.format(f"{stored_text(args[0], first)}.to({memory_type(out)}, bitcast=True)")]
     if op == "where" and out.kind == "c":
         return [f"tl.where({args[0]}, {args[1]}_{p}, {args[2]}_{p})" for p in "ri"]
     table = FAST.get(op, PRIMITIVES[op]) if is_fast and first in (np.float16, np.float32) else PRIMITIVES[op]
-    template = table["e" if first == np.float16 and "e" in table else first.kind]
+    template = table["e" if first == np.float16 and "e" in table else kind_of(first)]
+    if is_bfloat16(first):
+        template = BFLOAT16.get(op, template)
     is_half = first == np.float16 and op not in NOT_WIDENED
     places = [f"{a}.to(tl.float32)" if is_half and d == np.float16 else a for a, d in zip(args, dtypes)]
     names = {f"{k}{p}": f"{a}_{p}" for k, a in enumerate(args) for p in "ri"}
@@ -396,6 +450,8 @@ def expressions(op: str, args: list[str], dtypes: list[np.dtype], out: np.dtype,
     if out.kind == "c":
         return parts
     (text,) = parts
+    if is_bfloat16(out) and op not in NOT_WIDENED:
+        return [f"npc_round_bf16({text})"]
     is_exact = out.kind == "b" or (op in ("add", "subtract", "multiply") and out == first and not is_half)
     return [text if is_exact else f"({text}).to({triton_type(out)})"]
 
@@ -429,9 +485,9 @@ def is_native(node: Node) -> bool:
         return True
     if node.op == "bitcast":
         return "b" not in (dtypes[0].kind, node.dtype.kind) and "c" not in (dtypes[0].kind, node.dtype.kind)
-    if not isinstance(OPS[node.op].scalar, str) or dtypes[0].kind not in PRIMITIVES.get(node.op, {}):
+    if not isinstance(OPS[node.op].scalar, str) or kind_of(dtypes[0]) not in PRIMITIVES.get(node.op, {}):
         return False
-    if dtypes[0] == np.float16 and node.op in NOT_FLOAT16:
+    if dtypes[0].itemsize == 2 and node.op in NOT_16_BITS:
         return False
     if node.op not in MIXED_OPERANDS and any(d != dtypes[0] for d in dtypes):
         return False
@@ -457,7 +513,7 @@ def full(shape: str, number: str, dtype: str) -> str:
 
 
 def literal(scalar, dtype: np.dtype) -> str:  # type: ignore[no-untyped-def]
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         return repr(scalar.item())
     number = float(scalar)
     return repr(number) if math.isfinite(number) else f'float("{number}")'

@@ -13,7 +13,7 @@ from npcompile.tensor_core.dim import Dim, Size, evaluate
 from npcompile.tensor_core.dtypes import short
 
 Values = Mapping[str, int]  # of the graph's symbols
-POINTER_TYPES = {"b1": "*i8", "f2": "*fp16", "f4": "*fp32", "f8": "*fp64"}
+POINTER_TYPES = {"b1": "*i8", "f2": "*fp16", "bf16": "*u16", "f4": "*fp32", "f8": "*fp64"}
 POINTER_TYPES |= {f"{k}{n}": f"*{k}{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}
 TOKEN = re.compile(r"\b(INDEX|NOWHERE|BLOCK|ROWS|FOLD|SPLIT|PARTS|STEPS)\b")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from npcompile.backends.cuda.programs.checks import rows_and_columns
 from npcompile.backends.cuda.programs.combine import LOGIC, Combine
-from npcompile.backends.cuda.programs.primitives import expressions, full, part_of, triton_type
+from npcompile.backends.cuda.programs.primitives import expressions, full, memory_type, part_of
 from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, Program, pointer_type
 from npcompile.backends.cuda.programs.tile_printer import BOTH, COLUMN, NONE, ROW, Writer, divided
@@ -202,10 +202,6 @@ def identity_of(s: Scatter) -> str:
     """As a number in memory."""
     number, *_ = Combine(Accumulator("", s.mode, s.dtype, s.value)).identity()
     return number
-
-
-def memory_type(dtype: np.dtype) -> str:
-    return "tl.int8" if dtype.kind == "b" else triton_type(dtype)
 
 
 def print_copies_combined(context: Context, s: Scatter) -> Program:

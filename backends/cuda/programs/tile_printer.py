@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cuda.programs.primitives import cast_text, constant_texts, expressions, part_of, triton_type
+from npcompile.backends.cuda.programs.primitives import (
+    cast_text,
+    constant_texts,
+    expressions,
+    loaded_text,
+    part_of,
+    stored_text,
+    triton_type,
+)
 from npcompile.backends.cuda.programs.program import NotPrintable, Parameter, pointer_type
 from npcompile.backends.kernels.index import divide_term, substitute, symbols_in
 from npcompile.backends.kernels.kernel import CheckIndex, Kernel, Let, Load, Position, Statement, Store, Value
@@ -166,7 +174,7 @@ class Writer:
             if value.name in self.on_device:
                 self.use(Parameter(f"{value.name}_given", pointer_type(value.dtype), "buffer", value.name))
                 text = f"tl.load({value.name}_given + {k})"
-                texts.append(f"({text} != 0)" if value.dtype.kind == "b" else text)
+                texts.append(loaded_text(text, value.dtype))
                 continue
             self.use(Parameter(f"{name}_given", wide, "scalar", name))
             if value.dtype.kind == "b":
@@ -226,7 +234,7 @@ class Writer:
         for k in range(len(parts(s.target))):
             place = f"{address} + {k}" if k else address
             text = f"tl.load({place}, mask={mask}, other=0)" if mask else f"tl.load({place})"
-            texts.append(f"({text} != 0)" if dtype.kind == "b" else text)
+            texts.append(loaded_text(text, dtype))
         self.assign(s.target, texts, deps)
         self.loaded[key] = s.target
 
@@ -238,7 +246,7 @@ class Writer:
         address = self.address(s.buffer, s.offset, s.value.dtype, deps)
         mask = self.mask(deps, *self.guards(s.offset))
         for k, name in enumerate(parts(s.value)):
-            value = f"{name}.to(tl.int8)" if s.value.dtype.kind == "b" else name
+            value = stored_text(name, s.value.dtype)
             place = f"{address} + {k}" if k else address
             self.line(f"tl.store({place}, {value}, mask={mask})" if mask else f"tl.store({place}, {value})")
         self.loaded = {key: v for key, v in self.loaded.items() if key[0] != s.buffer}
