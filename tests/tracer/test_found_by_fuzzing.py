@@ -218,3 +218,58 @@ def test_a_dict_that_a_call_makes_is_new_each_time(x, k):
     seen = dict.fromkeys(())
     opaque(seen)[k] = x.size
     return len(seen)
+
+
+@check()
+def test_views_and_what_only_may_be_one(x):
+    return x.view() is x, x.view().base is x, x.view(x.dtype) is x, x.squeeze() is x, x.view()
+
+
+@check()
+def test_generator_reads_when_it_is_asked(x):
+    seen = []
+    for first in (row[0] + 1 for row in [x, x]):
+        x -= 1
+        seen.append(first)
+    return seen
+
+
+@check()
+def test_recursive_closure_across_a_break(x):
+    def doubled(y, n):
+        return y if n == 0 else doubled(y * 2, n - 1)
+
+    opaque(x)
+    return doubled(x, 3), doubled.__closure__[0].cell_contents is doubled
+
+
+@check()
+def test_recursive_closure_is_in_its_own_cell(x):
+    def doubled(y, n):
+        return y if n == 0 else doubled(y * 2, n - 1)
+
+    kept = [doubled]
+    return doubled(x, 3), opaque(kept)[0].__closure__[0].cell_contents is kept[0]
+
+
+@check()
+def test_long_loop_hands_over_what_it_made(x):
+    seen = []
+    for k in range(20):
+        y = np.roll((x / x).prod(axis=0, keepdims=True), 1)
+        seen.append((k, y))
+    return seen
+
+
+@check(np.arange(6.0).reshape(3, 2))
+def test_long_loop_in_a_function_with_cells(x):
+    for k in range(20):
+        x -= 1
+        if not x.any():
+            return x
+
+    def write(y):
+        y.flat[0] = k
+
+    write(x)
+    return x
