@@ -55,9 +55,10 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return value
         case _:
             found = operators.ask_class("iter", capture, value)
-            if found is NotImplemented:
+            iterator = found if found is NotImplemented else capture.realize(found)
+            if iterator is NotImplemented or iterator is value:  # the object is its own iterator
                 raise Decline(f"iteration over {describe(value)}")
-            return iterator_of(capture, capture.realize(found))
+            return iterator_of(capture, iterator)
 
 
 def ordered(capture: Capture, value: SetValue) -> list[Any]:

@@ -273,3 +273,21 @@ def test_long_loop_in_a_function_with_cells(x):
 
     write(x)
     return x
+
+
+@check()
+def test_object_that_is_its_own_iterator(x):
+    class Countdown:
+        def __init__(self, n):
+            self.n = n
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if not self.n:
+                raise StopIteration
+            self.n -= 1
+            return self.n * x
+
+    return list(Countdown(3))
