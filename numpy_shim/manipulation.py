@@ -554,26 +554,7 @@ vsplit = implements(np.vsplit)(split_along(0, 2))
 dsplit = implements(np.dsplit)(split_along(2, 3))
 
 
-# --- windows
-
-
-@implements(np.lib.stride_tricks.sliding_window_view)
-def sliding_window_view(
-    builder: Builder, x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
-) -> Array:
-    """A read-only view with one more axis for each window."""
-    if flag(subok) or flag(writeable):
-        raise Decline("sliding_window_view that can be written")
-    a = array_of(builder, x)
-    widths = shape_of(window_shape)
-    axes = tuple(range(a.ndim)) if axis is None else tuple(axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,)))
-    if len(widths) != len(axes):
-        raise Decline("as many windows as axes")
-    for width, i in zip(widths, axes):
-        if a.shape[i] < width:
-            raise Decline("window shape cannot be larger than input array shape")
-        a = views.windows(a, width, i)
-    return views.broadcast_to(a, a.shape) if not axes else a
+# --- in place, membership
 
 
 @implements(np.fill_diagonal)

@@ -29,11 +29,11 @@ from npcompile.numpy_shim.arguments import (
 )
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
-from npcompile.tensor_core.array import Array, cast, expand, fresh, full
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshaped
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous, product
 
 
 def method(*names: str) -> Callable[[Captured], Captured]:
@@ -213,7 +213,7 @@ def put(builder: Builder, a: Array, indices: Any, values: Any, mode: Any = "rais
     source = assigned(builder, values, a.dtype)
     count = manipulation.product(positions.meta.shape)
     flat = views_of(builder, a)
-    positions = in_bounds(builder, manipulation.views.reshaped(builder, positions, (count,)), flat.meta.shape[0], mode)
+    positions = in_bounds(builder, reshaped(builder, positions, (count,)), flat.meta.shape[0], mode)
     value = manipulation.views.reshaped(builder, source.node, (manipulation.product(source.shape),))
     if value.meta.shape[0] != 1 and value.meta.shape[0] != count:
         raise Decline("as many values as positions, or one")
@@ -262,6 +262,22 @@ def putmask(builder: Builder, a: Any, /, mask: Any, values: Any) -> None:
     if source.ndim and not same_shape(source.shape, a.shape):
         raise Decline("putmask that repeats values")
     a.write(builder.apply("where", condition.node, expand(builder, source.node, a.shape), a.node))
+
+
+@implements(np.place, np._core._multiarray_umath._place)
+def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
+    """arr.flat[i] = the next of vals, where mask.flat[i]; only when there is one, which is put everywhere."""
+    if not isinstance(arr, Array) or not arr.meta.boxed:
+        raise Decline("place into what is not an array")
+    condition, source = array_of(builder, mask), vals
+    if isinstance(vals, (Array, np.ndarray, np.generic)):
+        source = array_of(builder, vals)
+        require_cast(source.dtype, arr.dtype, "safe")
+    source = assigned(builder, source, arr.dtype)
+    if condition.dtype.kind != "b" or not same_shape(condition.shape, arr.shape) or not same(product(source.shape), 1):
+        raise Decline("place of several values, or where a mask of another dtype or shape is")
+    value = reshaped(builder, source.node, (1,) * arr.ndim)
+    arr.write(builder.apply("where", condition.node, expand(builder, value, arr.shape), arr.node))
 
 
 @method("nonzero")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, flag, integer, known_sequence, unbox
+from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, flag, integer, known, known_sequence, unbox
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.methods import method
-from npcompile.numpy_shim.registry import implements, result_dtype
+from npcompile.numpy_shim.registry import implements, is_traced, literal, result_dtype
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node
@@ -149,3 +149,16 @@ def searchsorted(builder: Builder, a: Array, v: Any, side: Any = "left", sorter:
         operands.append(cast(builder, order.node, INTP))
     node = builder.apply("searchsorted", *operands, side=side)
     return unbox(fresh(builder, node, TensorMeta(values.shape, INTP)))
+
+
+@implements(np.unique)
+def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
+    """Of elements that are known: sizes and axes are compared so."""
+    contents = known(array_of(builder, ar))
+    if contents is None or contents.dtype == object or any(map(is_traced, (*args, *keywords.values()))):
+        raise Decline("as many elements as there are different ones", "Their number depends on data.")
+    try:
+        result = np.unique(contents, *args, **keywords)
+    except (TypeError, ValueError) as error:
+        raise Decline(str(error)) from None
+    return tuple(literal(builder, r) for r in result) if isinstance(result, tuple) else literal(builder, result)

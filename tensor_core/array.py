@@ -363,6 +363,46 @@ def read_windows(builder: Builder, node: Node, view: Windows) -> Node:
     return permute(builder, gathered, (*range(2, 2 + axis), 0, *range(2 + axis, ndim + 1), 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """np.lib.stride_tricks.as_strided(x[start:], shape, strides) of a contiguous x of one dimension; in elements."""
+
+    start: Size
+    shape: Shape
+    strides: Shape
+    itemsize: int
+    writeable: bool  # as NumPy says; writes decline
+
+
+def strided(x: Array, view: Strided) -> Array:
+    """The elements of x at start + the sum of each index times its stride. Declines where that may leave x."""
+    reach = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
+    if any(n < 1 for n in view.shape) or any(isinstance(s, Dim) for s in view.strides):
+        raise Decline("as_strided of no elements, or by strides that change")
+    least = view.start + sum((r for r, s in zip(reach, view.strides) if s < 0), 0)
+    most = view.start + sum((r for r, s in zip(reach, view.strides) if s > 0), 0)
+    if least < 0 or most >= x.shape[0]:
+        raise Decline("as_strided beyond the memory of the array")
+    strides = tuple(s * view.itemsize for s in view.strides)
+    writeable = view.writeable and x.meta.writeable
+    return x.view("strided", view, x.meta.with_(shape=view.shape, strides=strides, writeable=writeable))
+
+
+def read_strided(builder: Builder, node: Node, view: Strided) -> Node:
+    places = expand(builder, size_node(builder, view.start), view.shape)
+    for axis, stride in enumerate(view.strides):
+        index = builder.apply("index", shape=view.shape, axis=axis)
+        factor = expand(builder, builder.constant(stride, index.dtype), view.shape)
+        places = builder.apply("add", places, builder.apply("multiply", index, factor))
+    return builder.apply("gather", node, places)
+
+
+def strided_text(base: str, view: Strided) -> str:
+    strides = sizes_text(tuple(s * view.itemsize for s in view.strides))
+    row = f"{base}[{view.start}:]"
+    return f"np.lib.stride_tricks.as_strided({row}, {sizes_text(view.shape)}, {strides}, writeable={view.writeable})"
+
+
 @dataclass(slots=True, eq=False)
 class Variable:
     """What gradients are taken with respect to: its uses are told apart from those of the same memory as a constant."""
@@ -440,6 +480,7 @@ STEPS: dict[str, StepRule] = {
         no_update,
         lambda base, view: f"np.lib.stride_tricks.sliding_window_view({base}, {view.width}, {view.axis})",
     ),
+    "strided": StepRule(read_strided, no_update, strided_text),
     "diagonal": StepRule(
         read_diagonal,
         no_update,

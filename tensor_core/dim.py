@@ -34,7 +34,8 @@ class ShapeEnv:
     lower: dict[str, int] = field(default_factory=dict)  # what each symbol is known to be at least
     guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
-    changing: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value: not again
+    changed: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value
+    changing: set[str] = field(default_factory=set)  # those of them that are not to be fixed again
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
 
     def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:

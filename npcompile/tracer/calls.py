@@ -446,10 +446,14 @@ def bind_arguments(
 
 def import_module(frame: Frame, name: str, names: Any, level: Any) -> Any:
     """An import of a module that is already loaded has no effects."""
-    if plain(frame.capture, level) != 0 or name not in sys.modules:
+    depth, wanted = plain(frame.capture, level), plain(frame.capture, names)
+    found = name
+    if depth:  # of a package, in its own code
+        package = str(frame.globals.get("__package__")).rsplit(".", depth - 1)[0]
+        found = f"{package}.{name}" if name else package
+    if found not in sys.modules or depth and not (wanted and is_library_code(frame.globals)):
         raise Decline(f"import {name}")
-    module = sys.modules[name]
-    return Constant(module if plain(frame.capture, names) else sys.modules[name.split(".")[0]])
+    return Constant(sys.modules[found] if wanted else sys.modules[found.split(".")[0]])
 
 
 # --- transformed functions: what each transform does is in transformed.py

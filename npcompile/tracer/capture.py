@@ -43,6 +43,7 @@ from npcompile.tracer.values import (
 )
 
 ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
+FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
 
@@ -117,7 +118,7 @@ class Capture:
     builder: Builder
     decisions: Decisions
     seen: dict[str, list[tuple]]  # source of an array -> (shape, strides) of earlier captures at this Point
-    fixed_before: dict[str, int]  # source of an integer -> the value that an earlier program at this Point was made for
+    fixed_before: dict[str, frozenset[int]]  # source of an integer -> values that earlier programs at this Point are for
     dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
     name_constant: Callable[[Any], str]  # a name in the generated program for an object
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
@@ -229,7 +230,7 @@ class Capture:
             if x not in SYMBOLIC_INTEGERS:
                 self.guard(f"{source} == {x}")
                 return Constant(x, source)
-            name = self._bind(source, x)
+            name = self._bind(source, x, FIXED_VALUES)
             self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:
@@ -343,20 +344,27 @@ class Capture:
         self.cells[id(real)] = Cell(content, source)
         return self.cells[id(real)]
 
-    def _bind(self, source: str, value: int) -> str:
-        """A symbol whose value the generated program takes from `source` when it checks the guards."""
+    def _bind(self, source: str, value: int, values: int = 1) -> str:
+        """A symbol whose value the generated program takes from `source` when it checks the guards.
+
+        Programs may be made for that many single values of it.
+        """
         env = self.builder.env
         name = f"s{len(env.hints)}"
         self.symbols[name] = source
-        if self.fixed_before.get(source, value) != value:
+        before = self.fixed_before.get(source, frozenset())
+        if before and value not in before:
+            env.changed.add(name)
+        if name in env.changed and len(before) >= values:
             env.changing.add(name)
         self.guard(f"(({name} := {source}) is not None)")
         return name
 
-    def fixed_now(self) -> dict[str, int]:
-        """Sources of integers that became part of the program, with their values."""
+    def fixed_now(self) -> dict[str, frozenset[int]]:
+        """Sources of integers that became part of the program, with the values that programs are for."""
         env = self.builder.env
-        return {self.symbols[name]: env.hints[name] for name in env.fixed if name in self.symbols}
+        fixed = {self.symbols[name]: env.hints[name] for name in env.fixed if name in self.symbols}
+        return {source: self.fixed_before.get(source, frozenset()) | {value} for source, value in fixed.items()}
 
     def _wrap_array(self, source: str, x: Any, owner: str = "") -> Array | Opaque:
         """`owner` is the source of the Tensor that holds the array, if one does."""

@@ -243,7 +243,7 @@ def length_changes(iterator: Any) -> bool:
     ends = [end for span in spans for end in (span.start, span.stop) if isinstance(end, Dim)]
     for end in ends:
         names = set(end.symbols())
-        if names & end.env.changing:
+        if names & end.env.changed:
             return True
         end.env.fixed |= names
     return any(isinstance(p, Iterator) and length_changes(p) for p in iterator.parts)

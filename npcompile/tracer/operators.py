@@ -52,7 +52,8 @@ UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.
 PURE_TYPES = (
     int, float, complex, bool, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis), type,
-    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), ShimObject, inspect.Signature, inspect.Parameter,
+    np.dtype, np.generic, np.finfo, np.iinfo, type(np._NoValue), ShimObject,
+    inspect.Signature, inspect.Parameter, types.UnionType,
 )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ class Point:
     place: Place | None = None  # the device that its programs run on; None: that of the arrays they meet
     variants: list[Variant] = field(default_factory=list)
     seen: dict[str, list[tuple]] = field(default_factory=dict)
-    fixed: dict[str, int] = field(default_factory=dict)  # source of an integer -> the value it was last fixed at
+    fixed: dict[str, frozenset[int]] = field(default_factory=dict)  # source of an integer -> the values it was fixed at
     enter: Callable[..., Any] = None  # type: ignore[assignment]
     generation: int = 0
     is_native: bool = False

@@ -94,3 +94,22 @@ def test_modes_of_copying(x):
         np.iterable(x),
         np.iterable(3.0),
     )
+
+
+@check(lambda round: (0, 1, -1)[round], lambda round: np.arange(12.0).reshape(3, 4), graphs=3, breaks=0, rounds=3)
+def test_an_axis_that_changes(axis, x):
+    """A few programs are made for one value each of an integer that has to be known."""
+    return np.cumsum(x, axis=axis).max(axis=axis)
+
+
+@check(lambda round: 3 + round, graphs=2, breaks=0, rounds=4)
+def test_a_number_of_iterations_that_changes(n, x):
+    """The second other one makes the loop a loop."""
+    for k in range(n):
+        x = x * 2 + k
+    return x
+
+
+@check(graphs=1, breaks=0)
+def test_types_joined_by_or(x):
+    return (x + 1, isinstance(x, np.ndarray | None), isinstance(None, np.ndarray | None), isinstance(3, np.ndarray | float))

@@ -1,0 +1,62 @@
+"""Views by strides: windows that overlap, and what np.lib.stride_tricks.as_strided shows of one row of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.arguments import array_of, axis_of, flag, is_sequence, shape_of, sizes_of
+from npcompile.numpy_shim.registry import implements
+from npcompile.tensor_core import array as views
+from npcompile.tensor_core.array import Array, AxisSlice, Step, Strided
+from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import Decline, is_contiguous
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    builder: Builder, x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
+) -> Array:
+    """A read-only view with one more axis for each window."""
+    if flag(subok) or flag(writeable):
+        raise Decline("sliding_window_view that can be written")
+    a = array_of(builder, x)
+    widths = shape_of(window_shape)
+    axes = tuple(range(a.ndim)) if axis is None else tuple(axis_of(i, a.ndim) for i in (axis if is_sequence(axis) else (axis,)))
+    if len(widths) != len(axes):
+        raise Decline("as many windows as axes")
+    for width, i in zip(widths, axes):
+        if a.shape[i] < width:
+            raise Decline("window shape cannot be larger than input array shape")
+        a = views.windows(a, width, i)
+    return views.broadcast_to(a, a.shape) if not axes else a
+
+
+@implements(np.lib.stride_tricks.as_strided)
+def as_strided(
+    builder: Builder, x: Any, shape: Any = None, strides: Any = None, subok: Any = False, writeable: Any = True
+) -> Array:
+    """A view of the memory that a contiguous row lies in."""
+    flag(subok)
+    a = array_of(builder, x)
+    lengths = a.shape if shape is None else shape_of(shape)
+    steps = a.meta.strides if strides is None else sizes_of(strides)
+    itemsize = a.dtype.itemsize
+    if len(lengths) != len(steps) or any(isinstance(s, Dim) or s % itemsize for s in steps):
+        raise Decline("as_strided by strides that are no multiples of an element")
+    row, start = row_of(a)
+    return views.strided(row, Strided(start, lengths, tuple(s // itemsize for s in steps), itemsize, flag(writeable)))
+
+
+def row_of(a: Array) -> tuple[Array, Size]:
+    """The whole memory of the array as a row, and where the array begins in it."""
+    whole = Array(a.storage, (), a.storage.meta)
+    if whole.ndim == 1 and is_contiguous(whole.meta, "C") and a.meta.boxed:
+        match a.steps:
+            case ():
+                return whole, 0
+            case (Step("index", param),) if len(param.axes) == 1 and isinstance(param.axes[0], AxisSlice):
+                return whole, param.axes[0].start
+    raise Decline("as_strided of what is no part of a contiguous row")
