@@ -6,11 +6,13 @@ import functools
 import types
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
-from npcompile.tracer.point import CompiledFunction, Options
+from npcompile.tracer.callees import calling_compiled
+from npcompile.tracer.point import CompiledFunction, Options, is_user_function
 from npcompile.tracer.values import Transform
 
 P = ParamSpec("P")
@@ -91,7 +93,7 @@ def compile(
     function
         A Python function, a method, or an object that can be called: its attributes are read anew at each call, and
         Tensors among them are inputs of the program. Generators, coroutines and functions that inspect themselves
-        (`locals()`, frames) run as they are.
+        (`locals()`, frames) run as they are, with the plain functions that they call by name compiled.
     backend
         "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
         `register_backend`, or a callable `(graph, example_inputs) -> callable`.
@@ -140,17 +142,20 @@ def compile(
     if isinstance(function, types.MethodType):
         bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
         return types.MethodType(bound, function.__self__)
+    function = getattr(function, "__npcompile_original__", function)
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
-    known = compiled_function(function)
-    if known is not None:
-        function = known.user
     return make_entry(function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy))
 
 
 def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:
-    if hasattr(function, "__npcompile_disabled__") or not is_capturable(function.__code__):
+    if hasattr(function, "__npcompile_disabled__"):
         return function
+    if not is_capturable(function.__code__):
+        entry = calling_compiled(function, Callees(replace(options, fullgraph=False)))
+        if entry is not function:
+            entry.__npcompile_original__ = function  # type: ignore[attr-defined]
+        return entry
     compiled = CompiledFunction(function, options, compile_callee=make_entry)
     entry = compiled.entry
     functools.update_wrapper(entry, function)
@@ -158,6 +163,23 @@ def make_entry(function: types.FunctionType, options: Options) -> types.Function
     entry.__npcompile__ = compiled  # type: ignore[attr-defined]
     _alive.add(compiled)
     return entry
+
+
+@dataclass(slots=True, eq=False)
+class Callees:
+    """The compiled functions that a function calls which is not compiled itself."""
+
+    options: Options
+    made: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
+
+    def __call__(self, function: Any) -> Any:
+        """`function`, or what is compiled of it if it is one of the user's."""
+        if not isinstance(function, types.FunctionType):
+            return function
+        known = self.made.get(function)
+        if known is None:
+            known = self.made[function] = make_entry(function, self.options) if is_user_function(function) else function
+        return known
 
 
 def is_capturable(code: types.CodeType) -> bool:

@@ -1,15 +1,14 @@
 """The user's own code, entered at an instruction with a live stack and locals, and left at the next Points.
 
-The only file that assembles bytecode. A segment is a prologue that puts stack and locals in place, the reachable part of the
-user's instructions inside the exception regions they have, and at each exit, in its instruction's stead, a hand-over.
+A segment is a prologue that puts stack and locals in place, the reachable part of the user's instructions inside the exception
+regions they have, and at each exit, in its instruction's stead, a hand-over.
 """
 
 from __future__ import annotations
 
-import dis
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,10 +19,36 @@ from npcompile.tracer.analysis import (
     Positions,
     State,
     analyse,
-    cache_entries,
     flow,
     mask_of,
     null_slots_of,
+)
+from npcompile.tracer.assembler import (
+    BUILD_TUPLE,
+    CHECKED_LOAD,
+    COPY_FREE_VARS,
+    DELETE_FAST,
+    IS_OP,
+    JUMP_BACK,
+    JUMP_FORWARD,
+    JUMP_IF_FALSE,
+    LOAD_CONST,
+    LOAD_DEREF,
+    LOAD_FAST,
+    MOVE_FAST,
+    NOP,
+    POP_TOP,
+    PUSH_NULL,
+    RESUME,
+    RETURN_VALUE,
+    STORE_FAST,
+    SWAP,
+    TAKES_TWO_VARIABLES,
+    TAKES_VARIABLE,
+    Item,
+    assembled_instructions,
+    exception_table,
+    line_table,
 )
 from npcompile.tracer.tracebacks import uncounted
 
@@ -175,52 +200,10 @@ def layout_at(code: types.CodeType, facts: CodeFacts, index: int, state: State, 
     return Layout(index, state.depth, null_slots, facts.live_locals(index))
 
 
-# --- Opcodes
-
-
-def first_of(*names: str) -> int:
-    """The opcode that this version of CPython has of several that do the same."""
-    return next(dis.opmap[name] for name in names if name in dis.opmap)
-
-
-LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
-PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE, LOAD_DEREF = map(
-    first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE", "LOAD_DEREF")
-)
-COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD, NOP = map(
-    first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD", "NOP")
-)
-CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
-JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
-JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
-# Move a value out of a local, so that the stack alone owns it.
-MOVE_FAST = (first_of("LOAD_FAST_AND_CLEAR"),) if "LOAD_FAST_AND_CLEAR" in dis.opmap else (LOAD_FAST, DELETE_FAST)
-
-CACHES: Final = {opcode: cache_entries(name) for name, opcode in dis.opmap.items() if opcode < 256}
-IS_BACKWARD: Final = frozenset(opcode for name, opcode in dis.opmap.items() if "BACKWARD" in name)
-TAKES_VARIABLE: Final = frozenset(dis.haslocal) | frozenset(dis.hasfree)
-TAKES_TWO_VARIABLES: Final = {
-    "LOAD_FAST_LOAD_FAST": (LOAD_FAST, LOAD_FAST),
-    "STORE_FAST_LOAD_FAST": (STORE_FAST, LOAD_FAST),
-    "STORE_FAST_STORE_FAST": (STORE_FAST, STORE_FAST),
-}
 DONE_BY_PROLOGUE: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RESUME"}
 
 # A label is the index of one of the user's instructions, or negative for a place of ours.
 ENTRY: Final = -1
-
-
-@dataclass(slots=True)
-class Item:
-    """An instruction to write."""
-
-    opcode: int
-    arg: int
-    label: int | None  # where a jump goes
-    positions: Positions
-    handler: Handler | None  # its target is a label
-    offset: int = 0  # of its first word
-    size: int = 1  # in words, with EXTENDED_ARGs and caches
 
 
 @dataclass
@@ -423,105 +406,3 @@ class Writer:
 def above_null(layout: Layout) -> range:
     """The stack slots from the lowest NULL up."""
     return range(min(layout.null_slots, default=layout.depth), layout.depth)
-
-
-def assembled_instructions(items: list[Item], labels: dict[int, int]) -> bytes:
-    """The bytes of the instructions, once their sizes, on which jumps depend, and the jumps, on which sizes depend, agree."""
-    for item in items:
-        item.size = 1 + extended_words(item.arg) + CACHES[item.opcode]
-    jumps = [item for item in items if item.label is not None]
-    while True:
-        offset = 0
-        for item in items:
-            item.offset = offset
-            offset += item.size
-        grown = False
-        for item in jumps:
-            assert item.label is not None
-            distance = items[labels[item.label]].offset - (item.offset + item.size)
-            item.arg = -distance if item.opcode in IS_BACKWARD else distance
-            assert item.arg >= 0, (dis.opname[item.opcode], distance)
-            needed = 1 + extended_words(item.arg) + CACHES[item.opcode]
-            if needed > item.size:
-                item.size, grown = needed, True
-        if not grown:
-            break
-    words = bytearray()
-    for item in items:
-        caches = CACHES[item.opcode]
-        for shift in range(8 * (item.size - caches - 1), 0, -8):
-            words += bytes((dis.EXTENDED_ARG, item.arg >> shift & 255))
-        words += bytes((item.opcode, item.arg & 255)) + bytes(2 * caches)
-    return bytes(words)
-
-
-def extended_words(arg: int) -> int:
-    return (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
-
-
-def exception_table(items: list[Item], labels: dict[int, int]) -> bytes:
-    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/exception_handling.md"""
-    table = bytearray()
-    position = 0
-    while position < len(items):
-        first, handler = items[position], items[position].handler
-        while position < len(items) and items[position].handler == handler:
-            last = items[position]
-            position += 1
-        if handler is not None:
-            size = last.offset + last.size - first.offset
-            target = items[labels[handler.target]].offset
-            begin = len(table)
-            for number in (first.offset, size, target, handler.depth << 1 | handler.push_lasti):
-                table += high_first(number)
-            table[begin] |= 128
-    return bytes(table)
-
-
-def high_first(number: int) -> bytes:
-    """Six bits a byte, the highest first; bit 6 says that more follow."""
-    groups = [number & 63]
-    while number := number >> 6:
-        groups.append(number & 63 | 64)
-    return bytes(reversed(groups))
-
-
-def low_first(number: int) -> bytes:
-    """Six bits a byte, the lowest first; bit 6 says that more follow."""
-    groups = bytearray()
-    while number > 63:
-        groups.append(number & 63 | 64)
-        number >>= 6
-    groups.append(number)
-    return bytes(groups)
-
-
-def line_table(items: Iterable[Item], first_line: int) -> bytes:
-    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/code_objects.md#source-code-locations"""
-    table = bytearray()
-    line = first_line
-    runs: list[tuple[Positions, int]] = []
-    for item in items:
-        if runs and runs[-1][0] == item.positions:
-            runs[-1] = (item.positions, runs[-1][1] + item.size)
-        else:
-            runs.append((item.positions, item.size))
-    for positions, size in runs:
-        encoded, line = encoded_positions(positions, line)
-        kind = 15 if not encoded else 13 if None in positions else 14
-        for words in (*[8] * (size // 8), size % 8):
-            if words:
-                table += bytes((128 | kind << 3 | words - 1,)) + encoded
-                encoded, _ = encoded_positions(positions, line)
-    return bytes(table)
-
-
-def encoded_positions(positions: Positions, previous_line: int) -> tuple[bytes, int]:
-    line, end_line, column, end_column = positions
-    if line is None:
-        return b"", previous_line
-    delta = line - previous_line
-    encoded = low_first(-delta << 1 | 1 if delta < 0 else delta << 1)
-    if end_line is None or column is None or end_column is None:
-        return encoded, line
-    return encoded + low_first(end_line - line) + low_first(column + 1) + low_first(end_column + 1), line

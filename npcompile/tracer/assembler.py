@@ -1,0 +1,155 @@
+"""Instructions to bytes: an assembler for the code objects of the CPython that runs."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from npcompile.tracer.analysis import Handler, Positions, cache_entries
+
+# --- Opcodes
+
+
+def first_of(*names: str) -> int:
+    """The opcode that this version of CPython has of several that do the same."""
+    return next(dis.opmap[name] for name in names if name in dis.opmap)
+
+
+LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))
+PUSH_NULL, POP_TOP, SWAP, IS_OP, BUILD_TUPLE, LOAD_DEREF = map(
+    first_of, ("PUSH_NULL", "POP_TOP", "SWAP", "IS_OP", "BUILD_TUPLE", "LOAD_DEREF")
+)
+COPY_FREE_VARS, RESUME, RETURN_VALUE, JUMP_FORWARD, NOP = map(
+    first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "JUMP_FORWARD", "NOP")
+)
+CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
+JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
+JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
+# Move a value out of a local, so that the stack alone owns it.
+MOVE_FAST = (first_of("LOAD_FAST_AND_CLEAR"),) if "LOAD_FAST_AND_CLEAR" in dis.opmap else (LOAD_FAST, DELETE_FAST)
+
+CACHES: Final = {opcode: cache_entries(name) for name, opcode in dis.opmap.items() if opcode < 256}
+IS_BACKWARD: Final = frozenset(opcode for name, opcode in dis.opmap.items() if "BACKWARD" in name)
+TAKES_VARIABLE: Final = frozenset(dis.haslocal) | frozenset(dis.hasfree)
+TAKES_TWO_VARIABLES: Final = {
+    "LOAD_FAST_LOAD_FAST": (LOAD_FAST, LOAD_FAST),
+    "STORE_FAST_LOAD_FAST": (STORE_FAST, LOAD_FAST),
+    "STORE_FAST_STORE_FAST": (STORE_FAST, STORE_FAST),
+}
+
+
+@dataclass(slots=True)
+class Item:
+    """An instruction to write."""
+
+    opcode: int
+    arg: int
+    label: int | None  # where a jump goes
+    positions: Positions
+    handler: Handler | None  # its target is a label
+    offset: int = 0  # of its first word
+    size: int = 1  # in words, with EXTENDED_ARGs and caches
+
+
+def assembled_instructions(items: list[Item], labels: dict[int, int]) -> bytes:
+    """The bytes of the instructions, once their sizes, on which jumps depend, and the jumps, on which sizes depend, agree."""
+    for item in items:
+        item.size = 1 + extended_words(item.arg) + CACHES[item.opcode]
+    jumps = [item for item in items if item.label is not None]
+    while True:
+        offset = 0
+        for item in items:
+            item.offset = offset
+            offset += item.size
+        grown = False
+        for item in jumps:
+            assert item.label is not None
+            distance = items[labels[item.label]].offset - (item.offset + item.size)
+            item.arg = -distance if item.opcode in IS_BACKWARD else distance
+            assert item.arg >= 0, (dis.opname[item.opcode], distance)
+            needed = 1 + extended_words(item.arg) + CACHES[item.opcode]
+            if needed > item.size:
+                item.size, grown = needed, True
+        if not grown:
+            break
+    words = bytearray()
+    for item in items:
+        caches = CACHES[item.opcode]
+        for shift in range(8 * (item.size - caches - 1), 0, -8):
+            words += bytes((dis.EXTENDED_ARG, item.arg >> shift & 255))
+        words += bytes((item.opcode, item.arg & 255)) + bytes(2 * caches)
+    return bytes(words)
+
+
+def extended_words(arg: int) -> int:
+    return (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
+
+
+def exception_table(items: list[Item], labels: dict[int, int]) -> bytes:
+    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/exception_handling.md"""
+    table = bytearray()
+    position = 0
+    while position < len(items):
+        first, handler = items[position], items[position].handler
+        while position < len(items) and items[position].handler == handler:
+            last = items[position]
+            position += 1
+        if handler is not None:
+            size = last.offset + last.size - first.offset
+            target = items[labels[handler.target]].offset
+            begin = len(table)
+            for number in (first.offset, size, target, handler.depth << 1 | handler.push_lasti):
+                table += high_first(number)
+            table[begin] |= 128
+    return bytes(table)
+
+
+def high_first(number: int) -> bytes:
+    """Six bits a byte, the highest first; bit 6 says that more follow."""
+    groups = [number & 63]
+    while number := number >> 6:
+        groups.append(number & 63 | 64)
+    return bytes(reversed(groups))
+
+
+def low_first(number: int) -> bytes:
+    """Six bits a byte, the lowest first; bit 6 says that more follow."""
+    groups = bytearray()
+    while number > 63:
+        groups.append(number & 63 | 64)
+        number >>= 6
+    groups.append(number)
+    return bytes(groups)
+
+
+def line_table(items: Iterable[Item], first_line: int) -> bytes:
+    """Format: https://github.com/python/cpython/blob/3.13/InternalDocs/code_objects.md#source-code-locations"""
+    table = bytearray()
+    line = first_line
+    runs: list[tuple[Positions, int]] = []
+    for item in items:
+        if runs and runs[-1][0] == item.positions:
+            runs[-1] = (item.positions, runs[-1][1] + item.size)
+        else:
+            runs.append((item.positions, item.size))
+    for positions, size in runs:
+        encoded, line = encoded_positions(positions, line)
+        kind = 15 if not encoded else 13 if None in positions else 14
+        for words in (*[8] * (size // 8), size % 8):
+            if words:
+                table += bytes((128 | kind << 3 | words - 1,)) + encoded
+                encoded, _ = encoded_positions(positions, line)
+    return bytes(table)
+
+
+def encoded_positions(positions: Positions, previous_line: int) -> tuple[bytes, int]:
+    line, end_line, column, end_column = positions
+    if line is None:
+        return b"", previous_line
+    delta = line - previous_line
+    encoded = low_first(-delta << 1 | 1 if delta < 0 else delta << 1)
+    if end_line is None or column is None or end_column is None:
+        return encoded, line
+    return encoded + low_first(end_line - line) + low_first(column + 1) + low_first(end_column + 1), line
