@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cuda.partition import is_native_node
-from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_PRIMITIVES, is_whole_power
+from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_PRIMITIVES
 from npcompile.backends.cuda.programs.primitives import is_native
 from npcompile.backends.cuda.runtime.device import current_device
 from npcompile.tensor_core import Builder, Graph, TensorMeta
@@ -129,13 +129,53 @@ def test_whole_powers(name: str, exponent: int, dtype: np.dtype) -> None:
     same_values(run(graph, z), eager(name, z, np.full(z.shape, exponent, z.dtype)), ulp=0)
 
 
-def test_other_powers_are_numpys() -> None:
-    for exponent in (0.5, 100, -100, 2 + 1j, np.inf, np.nan):
-        assert not is_whole_power(exponent)
-        assert not all(map(is_native_node, power_graph("power", np.ones(3, complex), exponent).nodes))
-    z = np.ones(3, complex)
-    builder = Builder()
-    assert not is_native(builder.apply("power", *(builder.input(TensorMeta(z.shape, z.dtype)) for _ in "xy")))
+def exponents(dtype: np.dtype) -> np.ndarray:
+    """Those of which each kind is computed otherwise, and some of all sizes."""
+    some = [0, 1, 2, 3, -1, 99, -99, 100, -100, 0.5, -0.5, 1 / 3, 2.5, 1e3, 1j, -1j, 2 + 1j, -2 + 1e-3j, 0.5 - 3j]
+    return np.concatenate([edges(dtype)[::61], np.array(some, dtype), random_numbers(dtype, 6)])
+
+
+def powers(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    bases = np.concatenate([edges(dtype)[::7], random_numbers(dtype, 20)])
+    return tuple(np.ascontiguousarray(g.ravel()) for g in np.meshgrid(bases, exponents(dtype)))  # type: ignore[return-value]
+
+
+def close_powers(got: np.ndarray, z: np.ndarray, w: np.ndarray, ulp: float) -> None:
+    """A power is the exponential of w log(z), whose last bit is abs(w log(z)) units of the result's, in its size and its angle.
+
+    Where the angle is known, each part is a number, infinite, or not a number as NumPy's.
+    """
+    expected = eager("power", z, w)
+    assert got.dtype == expected.dtype
+    eps, tiny = float(np.finfo(z.dtype).eps), float(np.finfo(z.dtype).tiny)
+    with np.errstate(all="ignore"):
+        exponent = w.astype(complex) * np.log(z.astype(complex))
+        is_known = ~(np.abs(exponent.imag) * eps > 0.01)
+        ours, theirs, turn = (x.astype(complex) for x in (got, expected, np.exp(1j * exponent.imag)))
+        for a, b, factor in ((ours.real, theirs.real, turn.real), (ours.imag, theirs.imag, turn.imag)):
+            np.testing.assert_array_equal(np.isnan(a[is_known]), np.isnan(b[is_known]))
+            np.testing.assert_array_equal(np.isinf(a[is_known]), np.isinf(b[is_known]))
+            has_sign = is_known & np.isinf(a) & (np.abs(factor) > 0.01)
+            np.testing.assert_array_equal(a[has_sign], b[has_sign])
+        is_number = np.isfinite(ours) & np.isfinite(theirs)
+        is_exact = is_known & is_number & ~np.isfinite(exponent)
+        np.testing.assert_array_equal(ours[is_exact], theirs[is_exact])
+        error = np.abs(ours - theirs) / np.maximum(np.abs(theirs), tiny) / eps / (1 + np.abs(exponent))
+        assert error[is_known & is_number & ~is_exact].max(initial=0) <= ulp
+        is_turned = ~is_known & np.isfinite(exponent) & (np.abs(exponent.real) < 80)
+        np.testing.assert_allclose(np.abs(ours)[is_turned], np.abs(theirs)[is_turned], rtol=ulp * 81 * eps)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*(("power", dtype) for dtype in COMPLEX), ("float_power", COMPLEX[1])])
+def test_powers(name: str, dtype: np.dtype) -> None:
+    z, w = powers(dtype)
+    close_powers(run(graph_of(name, z, w), z, w), z, w, ulp=2)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 100, -100, 2 + 1j, np.inf, np.nan])
+def test_constant_powers(exponent: complex) -> None:
+    z = np.concatenate([edges(np.dtype(complex)), random_numbers(np.dtype(complex), 100)])
+    close_powers(run(power_graph("power", z, exponent), z), z, np.full(z.shape, exponent, complex), ulp=2)
 
 
 @pytest.mark.parametrize("reducer", ["maximum", "minimum", "fmax", "fmin"])
@@ -148,9 +188,12 @@ def test_largest_numbers_are_numpys(reducer: str) -> None:
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_machine_code_of_powers(dtype: np.dtype) -> None:
-    """That of all other functions is in test_compile.py."""
+    """That of all other functions is in test_compile.py. A constant whole exponent leaves products, and no logarithm."""
     z = np.ones(64, dtype)
-    assert all(b.cubin[:4] == b"\x7fELF" for b in compiled(power_graph("power", z, -5), z))
+    (general,) = compiled(graph_of("power", z, z), z, z)
+    (whole,) = compiled(power_graph("power", z, -5), z)
+    assert general.cubin[:4] == whole.cubin[:4] == b"\x7fELF"
+    assert len(whole.cubin) < len(general.cubin) / 2
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
@@ -172,3 +215,11 @@ def test_whole_powers_on_a_device(place: str, dtype: np.dtype) -> None:
     for exponent in (2, 3, 7, -1, -2):
         (got,) = compile_for(power_graph("power", z, exponent), current_device())(z)
         same_values(np.asarray(got), eager("power", z, np.full(z.shape, exponent, z.dtype)), ulp=0)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("place", [pytest.param("gpu", marks=gpu)])
+def test_powers_on_a_device(place: str, dtype: np.dtype) -> None:
+    z, w = powers(dtype)
+    (got,) = compile_for(graph_of("power", z, w), current_device())(z, w)
+    close_powers(np.asarray(got), z, w, ulp=4)

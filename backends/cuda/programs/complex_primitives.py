@@ -11,8 +11,6 @@ of NumPy's builds has them. Functions of both parts at once are chosen so that n
 
 from __future__ import annotations
 
-from numbers import Number
-
 LN2, LOG2E, LOG10E = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518
 PI_2 = 1.5707963267948966
 HOW_OFTEN = 709  # exp(HOW_OFTEN) is finite
@@ -43,7 +41,7 @@ COMPLEX_PRIMITIVES: dict[str, str] = {
     "exp2": f"npc_complex_exp({{0r}} * {LN2!r}, {{0i}} * {LN2!r})",
     "log2": f"npc_complex_scaled_log({{0r}}, {{0i}}, {LOG2E!r})",
     "log10": f"npc_complex_scaled_log({{0r}}, {{0i}}, {LOG10E!r})",
-    **dict.fromkeys(("power", "float_power"), "npc_complex_whole_power({0r}, {0i}, {1r})"),
+    **dict.fromkeys(("power", "float_power"), "npc_complex_power({0r}, {0i}, {1r}, {1i})"),
     "maximum": extreme(">", keeps_nan=True),
     "minimum": extreme("<", keeps_nan=True),
     "fmax": extreme(">", keeps_nan=False),
@@ -51,17 +49,6 @@ COMPLEX_PRIMITIVES: dict[str, str] = {
     "isfinite": '((tl.abs({0r}) < float("inf")) & (tl.abs({0i}) < float("inf")))',
     "isinf": '((tl.abs({0r}) == float("inf")) | (tl.abs({0i}) == float("inf")))',
 }
-
-MOST_WHOLE_POWER = 99  # NumPy multiplies for exponents up to it
-
-
-def is_whole_power(exponent: object) -> bool:
-    """Are powers with this exponent products? Others come from a logarithm whose last bits become many of the result's."""
-    if not isinstance(exponent, Number):
-        return False
-    real, imag = complex(exponent).real, complex(exponent).imag  # type: ignore[arg-type, call-overload]
-    return imag == 0 and abs(real) <= MOST_WHOLE_POWER and real.is_integer()
-
 
 STEPS = {
     "npc_square_error": """
@@ -389,7 +376,7 @@ def npc_complex_product(a, b, c, d):
 """,
     "npc_complex_whole_power": """
 def npc_complex_whole_power(x, y, exponent):
-    # npy_cpow of numpy/_core/src/npymath/npy_math_complex.c.src: products that are rounded one by one
+    # products that are rounded one by one
     count = tl.abs(exponent).to(tl.int32)
     two_real, two_imag = npc_complex_product(x, y, x, y)
     three_real, three_imag = npc_complex_product(x, y, two_real, two_imag)
@@ -409,9 +396,46 @@ def npc_complex_whole_power(x, y, exponent):
     imag = tl.where(exponent < 0, below_imag, imag)
     real = tl.where(exponent == 1, x, tl.where(exponent == 2, two_real, tl.where(exponent == 3, three_real, real)))
     imag = tl.where(exponent == 1, y, tl.where(exponent == 2, two_imag, tl.where(exponent == 3, three_imag, imag)))
-    is_zero = (x == 0) & (y == 0) & (exponent != 0)
-    at_zero = tl.where(exponent > 0, 0.0, float("nan"))
-    return tl.where(is_zero, at_zero, real).to(x.dtype), tl.where(is_zero, at_zero, imag).to(x.dtype)
+    return real, imag
+""",
+    "npc_boxed": """
+def npc_boxed(x, is_boxed, is_found):
+    box = libdevice.copysign(tl.where(tl.abs(x) == float("inf"), 1.0, 0.0).to(x.dtype), x)
+    return tl.where(is_boxed | (is_found & (x != x)), box, x)
+""",
+    "npc_complex_infinite_product": """
+def npc_complex_infinite_product(a, b, c, d):
+    # as C99's Annex G has it: infinities of which the sums of the products make NaN are found again
+    real, imag = npc_complex_product(a, b, c, d)
+    is_first = npc_is_infinite(a, b)
+    is_second = npc_is_infinite(c, d)
+    is_found = is_first | is_second | npc_is_infinite(a * c, b * d) | npc_is_infinite(a * d, b * c)
+    a = npc_boxed(a, is_first, is_found)
+    b = npc_boxed(b, is_first, is_found)
+    c = npc_boxed(c, is_second, is_found)
+    d = npc_boxed(d, is_second, is_found)
+    found_real, found_imag = npc_complex_product(a, b, c, d)
+    is_lost = (real != real) & (imag != imag) & is_found
+    return tl.where(is_lost, float("inf") * found_real, real), tl.where(is_lost, float("inf") * found_imag, imag)
+""",
+    # npy_cpow of numpy/_core/src/npymath/npy_math_complex.c.src, with the steps of the C library's cpow, each rounded as there.
+    # Where the exponent is a constant, the compiler keeps what it needs of them.
+    "npc_complex_power": """
+def npc_complex_power(x, y, c, d):
+    is_small = (d == 0) & (tl.abs(c) < 100)
+    small = tl.where(is_small, c, 0.0).to(x.dtype)
+    is_whole = is_small & (small.to(tl.int32).to(x.dtype) == small)
+    whole_real, whole_imag = npc_complex_whole_power(x, y, small)
+    size, angle = npc_complex_log(x, y)
+    size, angle = npc_complex_infinite_product(c, d, size, angle)
+    real, imag = npc_complex_exp(size, angle)
+    real = tl.where(is_whole, whole_real, real)
+    imag = tl.where(is_whole, whole_imag, imag)
+    is_zero = (x == 0) & (y == 0)
+    at_zero = tl.where(c > 0, 0.0, float("nan"))
+    is_one = (c == 0) & (d == 0)
+    real = tl.where(is_one, 1.0, tl.where(is_zero, at_zero, real))
+    return real.to(x.dtype), tl.where(is_one, 0.0, tl.where(is_zero, at_zero, imag)).to(x.dtype)
 """,
 }
 

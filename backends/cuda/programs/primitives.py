@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES, is_whole_power
+from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_FUNCTIONS, COMPLEX_PRIMITIVES
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
@@ -494,8 +494,6 @@ def is_native(node: Node) -> bool:
     if node.op == "power" and dtypes[0].kind == "i":  # a negative exponent raises
         exponent = constant_value(node.inputs[1])
         return exponent is not None and exponent >= 0
-    if node.op in ("power", "float_power") and dtypes[0].kind == "c":
-        return is_whole_power(constant_value(node.inputs[1]))
     return True
 
 
