@@ -8,11 +8,12 @@
 
 from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
 from npcompile.backends.registry import list_backends, register_backend
-from npcompile.compiler import compile, disable, graph_break, reset, run_only
+from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.devices import device
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
+from npcompile.settings import config
 from npcompile.tensors import (
     Tensor,
     arange,
@@ -54,15 +55,18 @@ __all__ = [
     "Explanation",
     "GraphBreakError",
     "Tensor",
+    "allow_in_graph",
     "arange",
     "asarray",
     "checkpoint",
     "compile",
     "compile_times",
     "cond",
+    "config",
     "custom_gradient",
     "device",
     "disable",
+    "disallow_in_graph",
     "empty",
     "empty_like",
     "enable_grad",

@@ -11,14 +11,17 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
+from npcompile.tracer import allowed
 from npcompile.tracer.callees import calling_compiled
-from npcompile.tracer.point import CompiledFunction, Options, is_user_function
+from npcompile.tracer.ending import is_user_function
+from npcompile.tracer.point import CompiledFunction, Options
 from npcompile.tracer.values import Transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 ACCURACIES = ("numpy", "fast")
+OWN_BACKENDS = ("cpu", "cuda", "eager", "aot_eager")
 MODES = ("default", "reduce-overhead", "max-autotune")
 _INSPECTS_ITSELF = (
     "locals",
@@ -145,13 +148,18 @@ def compile(
     function = getattr(function, "__npcompile_original__", function)
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
-    return make_entry(function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy))
+    if hasattr(function, "__npcompile_disabled__"):
+        return function
+    return make_entry(
+        function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS)
+    )
 
 
 def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:
-    if hasattr(function, "__npcompile_disabled__"):
+    disabled = getattr(function, "__npcompile_disabled__", None)
+    if disabled == "all":
         return function
-    if not is_capturable(function.__code__):
+    if disabled == "itself" or not is_capturable(function.__code__):
         entry = calling_compiled(function, Callees(replace(options, fullgraph=False)))
         if entry is not function:
             entry.__npcompile_original__ = function  # type: ignore[attr-defined]
@@ -170,15 +178,16 @@ class Callees:
     """The compiled functions that a function calls which is not compiled itself."""
 
     options: Options
-    made: dict[types.FunctionType, types.FunctionType] = field(default_factory=dict)
+    made: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
 
     def __call__(self, function: Any) -> Any:
         """`function`, or what is compiled of it if it is one of the user's."""
         if not isinstance(function, types.FunctionType):
             return function
-        known = self.made.get(function)
+        key = function, function.__code__, id(function.__defaults__), id(function.__kwdefaults__)  # of which there are copies
+        known = self.made.get(key)
         if known is None:
-            known = self.made[function] = make_entry(function, self.options) if is_user_function(function) else function
+            known = self.made[key] = make_entry(function, self.options) if is_user_function(function) else function
         return known
 
 
@@ -227,12 +236,67 @@ def reset() -> None:
 before_first_use.append(reset)
 
 
-def disable(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a function to be called as it is, never captured or compiled. Usable as a decorator."""
+@overload
+def disable(function: Callable[P, R], /, *, recursive: bool = True) -> Callable[P, R]: ...
+
+
+@overload
+def disable(*, recursive: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def disable(function: Any = None, /, *, recursive: bool = True) -> Any:
+    """Mark a function to be called as it is, never captured or compiled. Usable as a decorator, with or without options.
+
+    Parameters
+    ----------
+    function
+        A Python function or method, compiled or not.
+    recursive
+        False: the function itself runs as it is, and functions that it calls are compiled where a compiled function called
+        it. True: so do they, but for those that were given to `compile` themselves.
+
+    Returns
+    -------
+    function
+        The plain function. The graph of a compiled function that calls it breaks there, and resumes after the call.
+    """
+    if function is None:
+        return functools.partial(disable, recursive=recursive)
     original: Any = getattr(function, "__npcompile_original__", function)
-    original.__npcompile_break__ = (f"{original.__qualname__} is marked with npcompile.disable", "")
-    original.__npcompile_disabled__ = True
+    marked = getattr(original, "__func__", original)  # of a method
+    marked.__npcompile_break__ = (f"{marked.__qualname__} is marked with npcompile.disable", "")
+    marked.__npcompile_disabled__ = "all" if recursive else "itself"
     return original
+
+
+def allow_in_graph(function: Callable[P, R]) -> Callable[P, R]:
+    """Let captured programs call a function as one node of their graph. Usable as a decorator.
+
+    For functions that cannot be captured (of a library's C code, say) and would break the graph. It is the user's word that
+    the function has no effects, writes to none of its arguments and gives new arrays. Its results are NumPy's arrays or
+    scalars, or a tuple or list of them; their dtypes and shapes depend on those of the arrays given alone, and are found by
+    a call with arrays of ones. Where a call gives others, or raises, that part of the program runs natively. Numbers
+    among the arguments are constants of the program. There is no derivative.
+
+    Programs compiled before do not change: see `reset`. `disallow_in_graph` is the opposite, and each replaces the other.
+
+    >>> import numpy as np
+    >>> @allow_in_graph
+    ... def smooth(x):
+    ...     return np.array([sum(x[max(k - 1, 0) : k + 2]) for k in range(len(x))])
+    """
+    allowed.allow(original(function))
+    return function
+
+
+def disallow_in_graph(function: Callable[P, R]) -> Callable[P, R]:
+    """End the graph before each call of a function, which then runs as it is. Usable as a decorator.
+
+    For NumPy's functions and others that are captured otherwise; `disable` says the same of a Python function of one's own.
+    Programs compiled before do not change: see `reset`.
+    """
+    allowed.disallow(original(function))
+    return function
 
 
 def graph_break() -> None:
@@ -243,7 +307,7 @@ graph_break.__npcompile_break__ = ("npcompile.graph_break()", "")  # type: ignor
 
 
 def run_only(function: Callable[P, R]) -> Callable[P, R]:
-    """Use what is compiled already and compile nothing new: other arguments run natively."""
+    """Use what is compiled already and compile nothing new: other arguments run natively. `reset` ends that."""
     compiled = compiled_function(function)
     if compiled is None:
         raise TypeError(f"npcompile.run_only takes a function returned by npcompile.compile, not {function!r}")

@@ -7,37 +7,36 @@ import re
 import threading
 import time
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
-from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.devices import compile_here, compile_there
 from npcompile.logs import log
-from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.settings import config
+from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer import control, draws, instructions, library, python_builtins, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
-from npcompile.tracer.calls import BUILTINS, is_library_code
-from npcompile.tracer.capture import Break, Capture, Decisions, Restart
+from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
 from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
-from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
-from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
-from npcompile.tracer.on_host import Place, Touched, decided, leaving, natively
+from npcompile.tracer.ending import Ending, why_split
+from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.recompiles import why_not
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, uncounted
-from npcompile.tracer.values import NULL, Cell, Constant, Iterator, Lazy, Opaque
+from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, uncounted, warn_user
+from npcompile.tracer.values import NULL, Cell, Lazy
 
-VARIANT_LIMIT = 8  # programs compiled for one Point; past that it stays native
+CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|states|drive|item|cells)$"
@@ -56,6 +55,7 @@ class Options:
     dynamic: bool | None = None
     mode: str = "default"
     accuracy: str = "numpy"
+    has_own_backend: bool = False  # the user's, whose errors are the user's
 
 
 class GraphBreakError(RuntimeError):
@@ -141,31 +141,56 @@ class Point:
         function = self.function
         with function.lock:
             if self.generation == generation:
-                if len(self.variants) >= VARIANT_LIMIT:
+                if len(self.variants) >= config.recompile_limit:
                     self.is_native = True
                     self.warn_of_limit(state)
                 else:
-                    self.variants.insert(0, function.capture(self, state))
+                    self.log_recompile(state)
+                    self.compile_for(state)
                 self.generation += 1
                 self.render()
         return self.enter(*state)
 
+    def compile_for(self, state: tuple[Any, ...]) -> None:
+        try:
+            self.variants.insert(0, self.function.capture(self, state))
+        except (GraphBreakError, MixedDevices, MemoryError):
+            raise
+        except Exception as error:
+            options = self.function.options
+            if config.internal_errors == "raise" or options.fullgraph or options.has_own_backend:
+                raise
+            self.is_native = True
+            warn_user(
+                f"npcompile made a mistake when it captured {self.function.code.co_qualname} at {self.location}, which runs "
+                f"natively from now on there: {type(error).__name__}: {error}. Please report it; "
+                'npcompile.config.internal_errors = "raise" shows where it comes from.'
+            )
+
+    @property
+    def location(self) -> Location:
+        return self.function.program.location(self.layout.index)
+
+    def log_recompile(self, state: tuple[Any, ...]) -> None:
+        if self.variants:
+            name = self.function.code.co_qualname
+            log("recompiles", lambda: f"{name} is compiled again at {self.location}: {'; '.join(self.changed(state))}")
+
     def warn_of_limit(self, state: tuple[Any, ...]) -> None:
-        location = self.function.program.location(self.layout.index)
-        changing = self.changing_guards()
         message = (
-            f"{self.function.code.co_qualname} was compiled {VARIANT_LIMIT} times at {location} and runs natively from now on "
-            f"there for other arguments. What kept changing: {'; '.join(changing) or 'unknown'}."
+            f"{self.function.code.co_qualname} was compiled {config.recompile_limit} times at {self.location} and runs "
+            f"natively from now on there for other arguments. What changed: {'; '.join(self.changed(state)) or 'nothing'}. "
+            "npcompile.config.recompile_limit is the number."
         )
         log("recompiles", lambda: message)
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warn_user(message)
 
-    def changing_guards(self) -> list[str]:
-        """Guards that only one variant has: what made each new one necessary."""
-        if len(self.variants) < 2:
-            return []
-        latest, previous = self.variants[0].guards, set(self.variants[1].guards)
-        return [g for g in latest if g not in previous][:3]
+    def changed(self, state: tuple[Any, ...]) -> list[str]:
+        """The first guard of each program that does not hold, and the value that it is about; those of latest programs."""
+        values = dict(zip(self.parameters, state))
+        users = dict(zip(reversed(self.parameters), reversed(self.layout.local_names)))
+        found = [why_not(v.guards, self.function.namespace, values, users) for v in self.variants]
+        return [*dict.fromkeys(text for text in found if text is not None)][:3]
 
     @uncounted
     def native(self, *state: Any) -> Any:
@@ -223,6 +248,7 @@ class CompiledFunction:
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
     is_random: bool = False  # does some program draw random numbers?
+    is_frozen: bool = False  # nothing new is compiled
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
 
     def __post_init__(self) -> None:
@@ -309,11 +335,17 @@ class CompiledFunction:
             for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.splits, self.callees):
                 made.clear()
             drop_sources(self.filenames)
+            self.is_frozen = False
             self.prepare()
 
     def freeze(self) -> None:
-        """Compile nothing new from now on."""
+        """Compile nothing new from now on, of callees neither."""
         with self.lock:
+            self.is_frozen = True
+            for callee in self.callees.values():
+                known = getattr(callee, "__npcompile__", None)
+                if known is not None:
+                    known.freeze()
             for point in self.points.values():
                 point.is_native = True
                 point.generation += 1
@@ -354,12 +386,18 @@ class CompiledFunction:
             assert depth is not None
             layout = Layout(index, depth, null_slots, self.facts.live_locals(index))
             point = self.points[index, null_slots, place] = Point(self, len(self.points), layout, place)
+            point.is_native = self.is_frozen
             point.render()
         return point
 
     def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool:
         facts = self.facts
         return facts.enterable[index] and not facts.protected[index] and nulls[index] is not None
+
+    @property
+    def call_entries(self) -> dict[int, int]:
+        """Where execution enters for each call -> the instruction that calls."""
+        return {self.program.entry_of(i.index): i.index for i in self.program.instructions if i.opname in CALLS}
 
     def exits_from(
         self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool
@@ -494,11 +532,6 @@ class CompiledFunction:
         point.fixed |= capture.fixed_now()
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
-        if len(point.variants):
-            log(
-                "recompiles",
-                lambda: f"{self.code.co_qualname} at {self.program.location(point.layout.index)}: {'; '.join(guards[:4])}",
-            )
         return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
 
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
@@ -541,184 +574,10 @@ def drop_sources(filenames: list[str]) -> None:
     filenames.clear()
 
 
-def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
-    """Why the program is more than one graph."""
-    if isinstance(outcome, (Stop, Branch)):
-        return outcome.reason
-    return Break("a loop too long to unroll", "Whole-array operations stay in the graph.", program.location(outcome.index))
-
-
 _warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=6)
-
-
-@dataclass(slots=True, eq=False)
-class Ending:
-    """How a variant hands over to what comes next."""
-
-    function: CompiledFunction
-    point: Point
-    capture: Capture
-    frame: Frame
-    emitter: Emitter
-
-    def live_values(self, outcome: Outcome) -> list[Any]:
-        """Every value that must be a real object when the variant ends."""
-        frame = self.frame
-        cells = [c for c in frame.cells.values() if c.source is None] + self.escaped_cells()
-        match outcome:
-            case Return(value):
-                return [value, *self.escaped_cells()]
-            case Branch(condition, (true, true_stack), (false, false_stack)):
-                return [condition.array, *true_stack, *false_stack, *self.locals_at(true), *self.locals_at(false), *cells]
-            case NextItem():
-                after = self.function.program.after_loop(outcome.index)
-                return [*frame.stack, *self.locals_at(outcome.index + 1), *self.locals_at(after), *cells]
-            case Stop() | Jump():
-                found = [*frame.stack, *self.locals_at(outcome.index), *cells]
-                if isinstance(outcome, Jump) and self.loop_iterator(outcome.index) is not None:
-                    found += self.locals_at(outcome.index + 1) + self.locals_at(self.function.program.after_loop(outcome.index))
-                return found
-
-    def escaped_cells(self) -> list[Any]:
-        return [c.content for c in self.capture.cells.values() if c.is_written]
-
-    def locals_at(self, index: int) -> list[Any]:
-        return [self.frame.locals.get(n) for n in self.function.facts.live_locals(index) if n in self.frame.locals]
-
-    def state_text(self, index: int, stack: list[Any], top: str | None = None) -> str:
-        """The arguments of the Point at `index`."""
-        text = self.emitter.text
-        parts = [self.cells_text()] if self.function.has_cells else []
-        parts += [text(v) for v in stack if v is not NULL]
-        if top is not None:
-            parts.append(top)
-        for name in self.function.facts.live_locals(index):
-            parts.append(text(self.frame.locals[name]) if name in self.frame.locals else "UNBOUND")
-        return f"({''.join(f'{p}, ' for p in parts)})"
-
-    def cells_text(self) -> str:
-        code = self.function.code
-        if not self.point.is_start:
-            return "cells"
-        cells = [self.frame.cells[n] for n in (*code.co_cellvars, *code.co_freevars)]
-        return f"({''.join(f'{self.emitter.text(c)}, ' for c in cells)})"
-
-    def go(self, index: int, stack: list[Any], top: str | None = None) -> str:
-        """A return statement that continues at `index`."""
-        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
-        function = self.function
-        entry = function.program.entry_of(index)
-        if not function.is_point(entry, function.facts.nulls(entry, nulls)):
-            return self.run_natively(entry, stack, top)
-        target = function.name_constant(function.point_at(entry, nulls, self.capture.place), "point_")
-        hop = f"({target}, {self.state_text(entry, stack, top)})"
-        return f"return drive({hop})" if self.point.is_start else f"return {hop}"
-
-    def run_natively(self, index: int, stack: list[Any], top: str | None = None) -> str:
-        """A return statement that runs the user's code from `index` to the next Points."""
-        function = self.function
-        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
-        layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
-        is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
-        segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
-        call = f"{segment}(*{self.state_text(index, stack, top)})"
-        return f"return drive({call})" if self.point.is_start else f"return {call}"
-
-    def emit(self, outcome: Outcome) -> None:
-        lines, text = self.emitter.lines, self.emitter.text
-        match outcome:
-            case Return(value):
-                result = self.result_text(value)
-                lines.append(f"return {result}" if self.point.is_start else f"return None, {result}")
-            case Stop(index):
-                self.compile_callee(index)
-                lines.append(self.run_natively(index, self.frame.stack))
-            case Jump(index):
-                iterator = self.loop_iterator(index)
-                if iterator is None:
-                    lines.append(self.go(index, self.frame.stack))
-                else:
-                    self.next_item(index, text(iterator))
-            case NextItem(index, iterator):
-                self.next_item(index, text(iterator))
-            case Branch(condition, if_true, if_false, reason):
-                test = text(condition.array)
-                if self.capture.place is not None:
-                    test = f"{self.emitter.name_constant(decided)}({test}, {self.emitter.name_constant(reason.location)})"
-                test = f"{'not ' if condition.negated else ''}{test}"
-                self.arm(f"if {test}:", *if_true)
-                lines.append(self.arm_text(*if_false)[-1])
-
-    def result_text(self, value: Any) -> str:
-        """What was made natively on the way goes to the device that arrays came on."""
-        place, result = self.capture.place, self.emitter.text(value)
-        if place is None or not place.gives_arrays or self.point.is_start:
-            return result
-        return f"{self.emitter.name_constant(leaving)}({result}, {self.emitter.name_constant(place)})"
-
-    def loop_iterator(self, index: int) -> Any | None:
-        """The iterator of a `for` loop at `index` when the generated program may ask it for the next item."""
-        if self.function.program.instructions[index].opname != "FOR_ITER":
-            return None
-        value = self.capture.realize(self.frame.stack[-1])
-        if isinstance(value, Iterator) and value.kind in ("range", "sequence", "array"):
-            return value
-        return value if isinstance(value, Opaque) and type(value.example) in PLAIN_ITERATORS else None
-
-    def next_item(self, index: int, iterator: str) -> None:
-        lines = self.emitter.lines
-        after = self.function.program.after_loop(index)
-        natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
-        lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
-        lines.append(f"    {natively}")
-        exhausted = self.go(after, self.frame.stack[:-1])
-        following = self.go(index + 1, self.frame.stack, top="item")
-        lines += ["if item is UNBOUND:", f"    {exhausted}", following]
-
-    def arm(self, header: str, index: int, stack: list[Any]) -> None:
-        body = self.arm_text(index, stack)
-        self.emitter.lines += [header, *(f"    {line}" for line in body)]
-
-    def arm_text(self, index: int, stack: list[Any]) -> list[str]:
-        return [self.go(index, stack)]
-
-    def compile_callee(self, index: int) -> None:
-        """A Python function that could not be inlined is called through its own compiled entry."""
-        function = self.function
-        calls = [k for k in self.capture.decisions.native_calls if function.program.entry_of(k) == index]
-        if not calls or function.compile_callee is None:
-            return
-        for position, value in enumerate(self.frame.stack):
-            if isinstance(value, Lazy) and not is_user_function(value.example):
-                continue
-            callee = self.capture.realize(value)
-            if isinstance(callee, Constant) and is_user_function(callee.value):
-                self.frame.stack[position] = Constant(self.compiled_callee(callee.value))
-
-    def compiled_callee(self, user: types.FunctionType) -> types.FunctionType:
-        """The callee compiled as it is now: guarded, as a compiled function has a copy of these parts."""
-        function = self.function
-        parts = {name: getattr(user, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
-        for name, part in parts.items():
-            self.capture.guard(f"{function.name_constant(user)}.{name} is {function.name_constant(part)}")
-        key = user, *map(id, parts.values())
-        if key not in function.callees:
-            assert function.compile_callee is not None
-            function.callees[key] = function.compile_callee(user, function.options)
-        return function.callees[key]
-
-
-def is_user_function(value: Any) -> bool:
-    is_plain = isinstance(value, types.FunctionType) and value.__closure__ is None and value not in BUILTINS
-    is_compiled = hasattr(value, "__npcompile_original__")
-    return is_plain and not is_compiled and not is_library_code(value.__globals__) and not is_ours(value.__globals__)
-
-
-def is_ours(namespace: dict[str, Any]) -> bool:
-    return str(namespace.get("__name__")).split(".")[0] == "npcompile"
+        warn_user(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, TypeVar
@@ -34,6 +35,17 @@ def renamed(code: CodeType, filename: str) -> CodeType:
 
 def is_ours(code: CodeType) -> bool:
     return code.co_filename.startswith((GENERATED, OURS))
+
+
+def warn_user(message: str) -> None:
+    """A RuntimeWarning at the line of the user's that led here."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_ours(frame.f_code):
+        frame = frame.f_back
+    space = frame.f_globals
+    registry = space.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno, space.get("__name__")
+    warnings.warn_explicit(message, RuntimeWarning, *place, registry)
 
 
 def hide_frames() -> None:

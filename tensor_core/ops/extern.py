@@ -25,6 +25,22 @@ def item(x: TensorMeta, *, index):
     return x.items[index]
 
 
+def eager_call(*args, function, metas):
+    """Checked, as what follows was compiled for results of these metas."""
+    made = function(*args)
+    parts = made if isinstance(made, (tuple, list)) else (made,)
+    found = [(np.shape(p), np.asarray(p).dtype, isinstance(p, np.ndarray)) for p in parts]
+    if found != [(m.shape, m.dtype, m.boxed) for m in metas]:
+        raise Unexpected
+    return tuple(np.array(p, order="C") for p in parts)
+
+
+@row("extern", eager=eager_call, raises=(Exception,))
+def call(*args: TensorMeta, function, metas):
+    """A Python function of arrays, which gives one or several of `metas` and has no effects."""
+    return TupleMeta.of(*metas)
+
+
 class Unexpected(Exception):
     """What a program assumed of its data does not hold."""
 

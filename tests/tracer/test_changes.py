@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.tracer.point import VARIANT_LIMIT
 from tests.tracer.harness import clone, compare_any
 
 Case = Callable[[], Iterator[tuple[Callable[..., Any], Any]]]  # arguments, or what makes them anew
@@ -985,7 +984,7 @@ def two_arrays_that_may_overlap():
 @pytest.mark.parametrize("name", CASES)
 def test_the_change_is_seen(name: str) -> None:
     for k, (function, arguments) in enumerate(CASES[name]()):
-        if k % (VARIANT_LIMIT - 1) == 0:  # more would run natively
+        if k % (npc.config.recompile_limit - 1) == 0:  # more would run natively
             compiled = npc.compile(function, backend="eager")
         fresh = arguments if callable(arguments) else lambda given=arguments: given
         given = fresh()

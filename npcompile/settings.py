@@ -1,0 +1,54 @@
+"""`npcompile.config`: what is the same for every compiled function of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+INTERNAL_ERRORS = ("warn", "raise")
+
+
+@dataclass(slots=True)
+class Config:
+    """Settings that hold from the next compilation on. What is compiled already stays: see `npcompile.reset`.
+
+    >>> config.recompile_limit = 16
+    >>> with config.patch(internal_errors="raise"):
+    ...     pass
+    """
+
+    recompile_limit: int = 8
+    """How many programs are compiled for one place of a function: its start, or where it goes on after a graph break. For
+    arguments that none of them fits, the function then runs natively from there, with one warning that names the guard that
+    failed and the value that changed."""
+
+    internal_errors: str = "warn"
+    """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,
+    with one warning that holds the error, to be reported. "raise": the error is raised, as it is with `fullgraph=True`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        names = [f.name for f in fields(self)]
+        if name not in names:
+            raise AttributeError(f"npcompile.config has no setting {name!r}: choose one of {', '.join(names)}")
+        if name == "recompile_limit" and (not isinstance(value, int) or value < 0):
+            raise ValueError(f"recompile_limit is a number of programs, not {value!r}")
+        if name == "internal_errors" and value not in INTERNAL_ERRORS:
+            raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
+        object.__setattr__(self, name, value)
+
+    @contextmanager
+    def patch(self, **changes: Any) -> Iterator[None]:
+        """These settings inside of a `with` block."""
+        before = {name: getattr(self, name) for name in changes}
+        try:
+            for name, value in changes.items():
+                setattr(self, name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+config = Config()

@@ -1,0 +1,208 @@
+"""How a variant ends: what it returns, or hands over to what comes next."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from npcompile.backends.cuda.arrays import array_kind
+from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.calls import BUILTINS, is_library_code
+from npcompile.tracer.capture import Break, Capture
+from npcompile.tracer.decode import Program
+from npcompile.tracer.emit import Emitter
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
+from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
+from npcompile.tracer.on_host import decided, leaving
+from npcompile.tracer.segment import Layout
+from npcompile.tracer.values import NULL, Constant, Iterator, Lazy, Opaque
+
+
+def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
+    """Why the program is more than one graph."""
+    if isinstance(outcome, (Stop, Branch)):
+        return outcome.reason
+    return Break("a loop too long to unroll", "Whole-array operations stay in the graph.", program.location(outcome.index))
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """How a variant hands over to what comes next."""
+
+    function: Any  # the CompiledFunction, whose class is above
+    point: Any  # the Point that the variant is of
+    capture: Capture
+    frame: Frame
+    emitter: Emitter
+
+    def live_values(self, outcome: Outcome) -> list[Any]:
+        """Every value that must be a real object when the variant ends."""
+        frame = self.frame
+        cells = [c for c in frame.cells.values() if c.source is None] + self.escaped_cells()
+        match outcome:
+            case Return(value):
+                return [value, *self.escaped_cells()]
+            case Branch(condition, (true, true_stack), (false, false_stack)):
+                return [condition.array, *true_stack, *false_stack, *self.locals_at(true), *self.locals_at(false), *cells]
+            case NextItem():
+                after = self.function.program.after_loop(outcome.index)
+                return [*frame.stack, *self.locals_at(outcome.index + 1), *self.locals_at(after), *cells]
+            case Stop() | Jump():
+                found = [*frame.stack, *self.locals_at(outcome.index), *cells]
+                if isinstance(outcome, Jump) and self.loop_iterator(outcome.index) is not None:
+                    found += self.locals_at(outcome.index + 1) + self.locals_at(self.function.program.after_loop(outcome.index))
+                return found
+
+    def escaped_cells(self) -> list[Any]:
+        return [c.content for c in self.capture.cells.values() if c.is_written]
+
+    def locals_at(self, index: int) -> list[Any]:
+        return [self.frame.locals.get(n) for n in self.function.facts.live_locals(index) if n in self.frame.locals]
+
+    def state_text(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """The arguments of the Point at `index`."""
+        text = self.emitter.text
+        parts = [self.cells_text()] if self.function.has_cells else []
+        parts += [text(v) for v in stack if v is not NULL]
+        if top is not None:
+            parts.append(top)
+        for name in self.function.facts.live_locals(index):
+            parts.append(text(self.frame.locals[name]) if name in self.frame.locals else "UNBOUND")
+        return f"({''.join(f'{p}, ' for p in parts)})"
+
+    def cells_text(self) -> str:
+        code = self.function.code
+        if not self.point.is_start:
+            return "cells"
+        cells = [self.frame.cells[n] for n in (*code.co_cellvars, *code.co_freevars)]
+        return f"({''.join(f'{self.emitter.text(c)}, ' for c in cells)})"
+
+    def go(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """A return statement that continues at `index`."""
+        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
+        function = self.function
+        entry = function.program.entry_of(index)
+        if not function.is_point(entry, function.facts.nulls(entry, nulls)):
+            return self.run_natively(entry, stack, top)
+        target = function.name_constant(function.point_at(entry, nulls, self.capture.place), "point_")
+        hop = f"({target}, {self.state_text(entry, stack, top)})"
+        return f"return drive({hop})" if self.point.is_start else f"return {hop}"
+
+    def run_natively(self, index: int, stack: list[Any], top: str | None = None) -> str:
+        """A return statement that runs the user's code from `index` to the next Points."""
+        function = self.function
+        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
+        layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
+        is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
+        segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
+        call = f"{segment}(*{self.state_text(index, stack, top)})"
+        return f"return drive({call})" if self.point.is_start else f"return {call}"
+
+    def emit(self, outcome: Outcome) -> None:
+        lines, text = self.emitter.lines, self.emitter.text
+        match outcome:
+            case Return(value):
+                result = self.result_text(value)
+                lines.append(f"return {result}" if self.point.is_start else f"return None, {result}")
+            case Stop(index):
+                self.compile_callee(index)
+                lines.append(self.run_natively(index, self.frame.stack))
+            case Jump(index):
+                iterator = self.loop_iterator(index)
+                if iterator is None:
+                    lines.append(self.go(index, self.frame.stack))
+                else:
+                    self.next_item(index, text(iterator))
+            case NextItem(index, iterator):
+                self.next_item(index, text(iterator))
+            case Branch(condition, if_true, if_false, reason):
+                test = text(condition.array)
+                if self.capture.place is not None:
+                    test = f"{self.emitter.name_constant(decided)}({test}, {self.emitter.name_constant(reason.location)})"
+                test = f"{'not ' if condition.negated else ''}{test}"
+                self.arm(f"if {test}:", *if_true)
+                lines.append(self.arm_text(*if_false)[-1])
+
+    def result_text(self, value: Any) -> str:
+        """What was made natively on the way goes to the device that arrays came on."""
+        place, result = self.capture.place, self.emitter.text(value)
+        if place is None or not place.gives_arrays or self.point.is_start:
+            return result
+        return f"{self.emitter.name_constant(leaving)}({result}, {self.emitter.name_constant(place)})"
+
+    def loop_iterator(self, index: int) -> Any | None:
+        """The iterator of a `for` loop at `index` when the generated program may ask it for the next item."""
+        if self.function.program.instructions[index].opname != "FOR_ITER":
+            return None
+        value = self.capture.realize(self.frame.stack[-1])
+        if isinstance(value, Iterator) and value.kind in ("range", "sequence", "array"):
+            return value
+        return value if isinstance(value, Opaque) and type(value.example) in PLAIN_ITERATORS else None
+
+    def next_item(self, index: int, iterator: str) -> None:
+        lines = self.emitter.lines
+        after = self.function.program.after_loop(index)
+        natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
+        lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
+        lines.append(f"    {natively}")
+        exhausted = self.go(after, self.frame.stack[:-1])
+        following = self.go(index + 1, self.frame.stack, top="item")
+        lines += ["if item is UNBOUND:", f"    {exhausted}", following]
+
+    def arm(self, header: str, index: int, stack: list[Any]) -> None:
+        body = self.arm_text(index, stack)
+        self.emitter.lines += [header, *(f"    {line}" for line in body)]
+
+    def arm_text(self, index: int, stack: list[Any]) -> list[str]:
+        return [self.go(index, stack)]
+
+    def compile_callee(self, index: int) -> None:
+        """A Python function that could not be inlined is called through its own compiled entry."""
+        function = self.function
+        call = function.call_entries.get(index)
+        if call is None or function.compile_callee is None:
+            return
+        position = self.callee_position(call)
+        value = self.frame.stack[position]
+        if value is NULL or isinstance(value, Lazy) and not is_user_function(value.example):
+            return
+        callee = self.capture.realize(value)
+        user: Any = callee.example if isinstance(callee, Opaque) else getattr(callee, "value", None)
+        if is_user_function(user):
+            is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
+            if call in self.capture.decisions.native_calls or is_partly_disabled:
+                if isinstance(callee, Opaque):
+                    self.capture.guard(f"{callee.source} is {function.name_constant(user)}")
+                self.frame.stack[position] = Constant(self.compiled_callee(user))
+
+    def callee_position(self, call: int) -> int:
+        """Where on the stack stands what the instruction calls."""
+        instruction, stack = self.function.program.instructions[call], self.frame.stack
+        above = instruction.arg if instruction.opname != "CALL_FUNCTION_EX" else 1 + (instruction.arg & 1)
+        first = len(stack) - above - (instruction.opname == "CALL_KW") - 2
+        return first if NULL_AFTER_CALLABLE or stack[first] is not NULL else first + 1
+
+    def compiled_callee(self, user: types.FunctionType) -> types.FunctionType:
+        """The callee compiled as it is now: guarded, as a compiled function has a copy of these parts."""
+        function = self.function
+        parts = {name: getattr(user, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
+        for name, part in parts.items():
+            self.capture.guard(f"{function.name_constant(user)}.{name} is {function.name_constant(part)}")
+        key = user, *map(id, parts.values())
+        if key not in function.callees:
+            assert function.compile_callee is not None
+            function.callees[key] = function.compile_callee(user, function.options)
+        return function.callees[key]
+
+
+def is_user_function(value: Any) -> bool:
+    is_plain = isinstance(value, types.FunctionType) and value.__closure__ is None and value not in BUILTINS
+    if is_plain and not all(name.isidentifier() for name in value.__code__.co_varnames):  # of a comprehension
+        return False
+    is_compiled = hasattr(value, "__npcompile_original__")
+    return is_plain and not is_compiled and not is_library_code(value.__globals__) and not is_ours(value.__globals__)
+
+
+def is_ours(namespace: dict[str, Any]) -> bool:
+    return str(namespace.get("__name__")).split(".")[0] == "npcompile"
