@@ -139,6 +139,13 @@ ROUNDED_TEXT = """
 #define NPC_FUSEDf NPC_FUSED
 #endif
 """
+# Philox4x32-10: tensor_core/ops/random.py. Written out, as GCC makes no vectors of a loop around a loop.
+PHILOX_ROUND = """\
+  p = (uint32_t)a * (uint64_t)0xd2511f53u; q = (uint32_t)c * (uint64_t)0xcd9e8d57u;
+  a = q >> 32 ^ b ^ ({first} & 0xffffffffu); b = (uint32_t)q; c = p >> 32 ^ d ^ ({second} & 0xffffffffu); d = (uint32_t)p;"""
+PHILOX_ROUNDS = "  uint64_t a = (uint32_t)low, b = low >> 32, c = (uint32_t)high, d = high >> 32, p, q;\n" + "\n".join(
+    PHILOX_ROUND.format(first=f"(key + {k * 0x9E3779B9}u)", second=f"((key >> 32) + {k * 0xBB67AE85}u)") for k in range(10)
+)
 FUNCTIONS = """
 static inline int64_t npc_ipow(int64_t a, int64_t n) {
   uint64_t power = 1, base = (uint64_t)a;
@@ -155,6 +162,14 @@ static inline uint64_t npc_magnitude(int64_t a) { return a < 0 ? 0 - (uint64_t)a
 static inline int64_t npc_gcd(int64_t a, int64_t b) { return (int64_t)npc_ugcd(npc_magnitude(a), npc_magnitude(b)); }
 static inline uint64_t npc_ulcm(uint64_t a, uint64_t b) { uint64_t g = npc_ugcd(a, b); return g ? a / g * b : 0; }
 static inline int64_t npc_lcm(int64_t a, int64_t b) { return (int64_t)npc_ulcm(npc_magnitude(a), npc_magnitude(b)); }
+static inline uint64_t npc_philox_low(uint64_t low, uint64_t high, uint64_t key) {
+PHILOX_ROUNDS
+  return a | b << 32;
+}
+static inline uint64_t npc_philox_high(uint64_t low, uint64_t high, uint64_t key) {
+PHILOX_ROUNDS
+  return c | d << 32;
+}
 static inline double npc_log_f8(double x) { return log(x); }
 /* libmvec's exp reports -inf as invalid; the exponential of -30000 is 0 too. Bits are compared, as floats report NaN. */
 static inline double npc_exp_f8(double x) {
@@ -312,7 +327,7 @@ CALLED = re.compile(r"\w+(?=\()")
 
 def definitions() -> dict[str, str]:
     """Function of ours -> its text with the comment before it. What a function calls comes before it."""
-    text = FUNCTIONS
+    text = FUNCTIONS.replace("PHILOX_ROUNDS", PHILOX_ROUNDS)
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE="0x1p22" if name == "f4" else "0x1p51")
     for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):

@@ -165,6 +165,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "real": kinds("biuefg", "{0}") | {"c": "{0}.re"},
     "imag": kinds("biuefg", "0") | {"c": "{0}.im"},
     "complex": {"f": "({R}){{{0}, {1}}}"},
+    "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
+    "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }
 for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))

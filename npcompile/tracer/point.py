@@ -22,7 +22,7 @@ from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import control, draws, instructions, library, python_builtins, tensors, transformed
+from npcompile.tracer import control, instructions, library, python_builtins, random_methods, tensors, transformed
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
@@ -43,7 +43,7 @@ _OURS = re.compile(
 )
 
 # They register what is captured, and how.
-assert control and draws and instructions and library and python_builtins and tensors and transformed
+assert control and instructions and library and python_builtins and random_methods and tensors and transformed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import MT19937, Generator, RandomState
 
 from npcompile.tensor_core.array import Storage
+from npcompile.tensor_core.graph import Node
 
 # Where an object of these types has its bit generator, whose state the draws advance.
 BIT_GENERATOR: dict[type, str] = {Generator: "bit_generator", RandomState: "_bit_generator"}
@@ -32,6 +33,7 @@ class Draws:
     lines: list[str] = field(default_factory=list)  # statements of the generated program
     generators: dict[str, None] = field(default_factory=dict)  # expressions of those from outside
     storages: list[Storage] = field(default_factory=list)  # of the arrays that were drawn
+    keys: dict[str, tuple[Node, int]] = field(default_factory=dict)  # of counted.py, by generator; how often each was used
     batches: list[Any] = field(default_factory=list)  # the calls of vmap that the function being captured is in
     may_raise: bool = False  # arguments that are not constants may be refused
 
@@ -133,3 +135,9 @@ def lock_of(generator: Generator | RandomState) -> Any:
     """Older versions of NumPy have a lock that draws could not enter while it is held."""
     lock = getattr(generator, BIT_GENERATOR[type(generator)]).lock
     return lock if isinstance(lock, type(threading.RLock())) else nullcontext()
+
+
+def key_of(generator: Generator | RandomState) -> np.uint64:
+    """The next 64 bits of the generator."""
+    bits = getattr(generator, BIT_GENERATOR[type(generator)])
+    return np.uint64(bits.random_raw() if type(bits) is not MT19937 else bits.random_raw() << 32 | bits.random_raw())

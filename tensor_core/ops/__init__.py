@@ -11,6 +11,7 @@ from npcompile.tensor_core.ops import (
     leaves,
     linalg,
     movement,
+    random,
     reduction,
     sorting,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "leaves",
     "linalg",
     "movement",
+    "random",
     "reduction",
     "sorting",
 ]

@@ -35,6 +35,10 @@ class Case:
             yield from combinations(numbers, count)
 
 
+def bits(*shape: int) -> Maker:
+    return lambda rng: rng.integers(0, 2**64, shape, np.uint64)
+
+
 def floats(*shape: int, dtype: str = "d") -> Maker:
     """Multiples of 1/8, whose sums and products are exact."""
     return lambda rng: np.asarray(rng.integers(-24, 25, shape) / 8).astype(dtype)
@@ -85,6 +89,7 @@ OTHER_ELEMENTWISE = [
     Case("imag", (complexes(2, 3),)),
     Case("complex", (floats(2, 3), floats(2, 3))),
     Case("bitcast", (floats(3),), {"dtype": np.dtype(np.int64)}),
+    *(Case(name, (bits(3), bits(3), bits(3))) for name in ("philox_low", "philox_high")),
     Case("add", (floats(2, 0), floats(2, 0))),
 ]
 

@@ -159,6 +159,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "real": kinds("biuf", "{0}") | {"c": "{0r}"},
     "imag": kinds("biuf", "({0} ^ {0})") | {"f": "({0} * 0)", "c": "{0i}"},
     "complex": {"f": "{0}; {1}"},
+    "philox_low": {"u": "npc_philox({0}, {1}, {2}, False)"},
+    "philox_high": {"u": "npc_philox({0}, {1}, {2}, True)"},
 }
 PRIMITIVES["imag"]["f"] = number(0.0)
 for numpy_name, device_name in LIBDEVICE.items():
@@ -182,6 +184,31 @@ BFLOAT16 = {
 
 # Functions that templates call; a generated unit has those that it uses. All work on blocks of any shape.
 FUNCTIONS: dict[str, str] = {
+    "npc_philox": """
+def npc_philox(low, high, key, IS_HIGH: tl.constexpr):
+    # Philox4x32-10: tensor_core/ops/random.py
+    a = low.to(tl.uint32)
+    b = (low >> 32).to(tl.uint32)
+    c = high.to(tl.uint32) + a * 0
+    d = (high >> 32).to(tl.uint32)
+    first = key.to(tl.uint32)
+    second = (key >> 32).to(tl.uint32)
+    m = tl.full((), 0xD2511F53, tl.uint32)
+    n = tl.full((), 0xCD9E8D57, tl.uint32)
+    for _ in tl.static_range(10):
+        e = tl.umulhi(n, c) ^ b ^ first
+        f = n * c
+        c = tl.umulhi(m, a) ^ d ^ second
+        d = m * a
+        a = e
+        b = f
+        first = first + tl.full((), 0x9E3779B9, tl.uint32)
+        second = second + tl.full((), 0xBB67AE85, tl.uint32)
+    if IS_HIGH:
+        return c.to(tl.uint64) | (d.to(tl.uint64) << 32)
+    else:
+        return a.to(tl.uint64) | (b.to(tl.uint64) << 32)
+""",
     "npc_divide": """
 def npc_divide(a, b):
     # `/` of float32 is approximate

@@ -1,0 +1,142 @@
+"""Random numbers that the graph computes by itself, from a key that each program draws once from a generator of the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, LARGEST_RANGE, UINT64, Bits, counter
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array
+from npcompile.tensor_core.array import Array, fresh, reshape
+from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Node
+from npcompile.tensor_core.meta import Shape
+from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.transforms.stand_in import stand_in
+from npcompile.tensor_core.transforms.value import Value
+from npcompile.tracer.calls import Arguments, Keywords
+from npcompile.tracer.draws import argument, bound, drawn, example_of, generator_of, size_of
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.operators import lower
+from npcompile.tracer.random_state import key_of
+
+LARGEST_PERMUTATION = 2**24
+
+
+def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keywords: Keywords) -> Array | None:
+    """Numbers of the same distribution as those of `function(owner, *positional, **keywords)`. None: NumPy has to draw."""
+    name = function.__name__
+    size = size_of(frame, function, positional, keywords)
+    if size is None or name not in (*DISTRIBUTIONS, "integers", "randint", "choice"):
+        return None
+    _, kind = generator_of(frame, owner)
+    given, named = [argument(frame, v) for v in positional], {k: argument(frame, v) for k, v in keywords.items()}
+    example, shape = example_of(function, kind, given, named, size)  # declines what NumPy refuses
+    if shape != size:
+        return None
+    arguments = {} if name in ("rand", "randn") else bound(function, positional, keywords)
+    values = {k: lower(frame.capture, v) for k, v in arguments.items()}
+    if name in ("integers", "randint"):
+        return integers(frame, owner, values, shape, example.dtype)
+    if name == "choice":
+        return choice(frame, owner, values, shape)
+    return variates(frame, owner, name, values, shape, example.dtype)
+
+
+def bits(frame: Frame, owner: Any, shape: Shape) -> Bits:
+    """New random bits. Under vmap they are others for each example."""
+    capture = frame.capture
+    capture.require_no_body("a random number")
+    source, _ = generator_of(frame, owner)
+    key, count = capture.draws.keys.get(source) or (new_key(frame, source), 0)
+    capture.draws.keys[source] = key, count + 1
+    batches = capture.draws.batches
+    whole = Bits.of(capture.builder, (*(size for size, _ in batches), *shape), count, key)
+    for _, batched in batches:
+        for half in ("low", "high"):
+            all_examples = getattr(whole, half).node
+            one = stand_in(capture.builder, all_examples.shape[1:], UINT64)
+            batched[one] = all_examples
+            setattr(whole, half, Value(capture.builder, one))
+    return whole
+
+
+def new_key(frame: Frame, source: str) -> Node:
+    text = f"{frame.capture.name_constant(key_of)}({source})"
+    return drawn(frame, text, np.uint64(0)).node
+
+
+def result(frame: Frame, value: Value, dtype: np.dtype) -> Array:
+    return fresh(frame.capture.builder, value.cast(dtype).node)
+
+
+def variates(frame: Frame, owner: Any, name: str, values: dict[str, Any], shape: Shape, dtype: np.dtype) -> Array | None:
+    distribution, builder = DISTRIBUTIONS[name], frame.capture.builder
+    defaults = {"scale": 1.0, "sigma": 1.0, "high": 1.0}
+    parameters = [values.get(p, defaults.get(p, 0.0)) for p in distribution.parameters]
+    if not all(is_ordinary(frame, x, p in distribution.positive) for p, x in zip(distribution.parameters, parameters)):
+        return None
+    ignored = builder.ignored
+    builder.ignored |= FLOAT_ERRORS  # NumPy's draws report none
+    given = [Value(builder, as_array(builder, x, FLOAT64).node) for x in parameters]
+    found = distribution.formula(bits(frame, owner, shape), dtype, *given)
+    builder.ignored = ignored
+    return result(frame, found, dtype)
+
+
+def is_ordinary(frame: Frame, x: Any, is_positive: bool) -> bool:
+    """Is a parameter a Python number that NumPy takes, far from the ends of float64? Guarded."""
+    low, high = 0.0 if is_positive else -1e300, 1e300
+    if isinstance(x, Number):
+        return isinstance(x.hint, float) and low < x.hint < high and x.ask(f"{low} < {x.text} < {high}", True)
+    if isinstance(x, Dim):
+        return not is_positive or x > 0
+    return isinstance(x, (int, float)) and low < x < high
+
+
+def integers(frame: Frame, owner: Any, values: dict[str, Any], shape: Shape, dtype: np.dtype) -> Array | None:
+    low, high = values["low"], values.get("high")
+    if high is None:
+        low, high = 0, low
+    if not all(isinstance(v, Dim) or type(v) is int for v in (low, high)) or dtype.kind not in "iu":
+        return None
+    count = high - low + bool(values.get("endpoint"))
+    if not is_range(count):
+        return None
+    found = bits(frame, owner, shape).integers(count).cast(dtype)
+    return result(frame, found + found.like(low), dtype)
+
+
+def is_range(count: Size) -> bool:
+    return 1 <= count <= LARGEST_RANGE
+
+
+def choice(frame: Frame, owner: Any, values: dict[str, Any], shape: Shape) -> Array | None:
+    """Of the numbers from 0 to `a`."""
+    n, builder = values["a"], frame.capture.builder
+    if not (isinstance(n, Dim) or type(n) is int) or not is_range(n) or values.get("p") is not None:
+        return None
+    if values.get("replace", True):
+        return result(frame, bits(frame, owner, shape).integers(n), np.dtype(np.int64))
+    count: Size = 1
+    for k in shape:
+        count = count * k
+    order = permutation(frame, owner, n) if count <= n else None
+    if order is None:
+        return None
+    first = getitem(builder, order, slice(0, count))
+    return reshape(FUNCTIONS[np.copy](builder, first), shape)
+
+
+def permutation(frame: Frame, owner: Any, n: Size) -> Array | None:
+    """The order of as many random numbers of 40 bits: sorted with their positions below these."""
+    if not (isinstance(n, Dim) or type(n) is int) or not n <= LARGEST_PERMUTATION:
+        return None
+    builder = frame.capture.builder
+    keys = bits(frame, owner, (n,)).low
+    mask = LARGEST_PERMUTATION - 1
+    keys = keys.op("bitwise_and", 2**64 - 1 - mask) + keys.of(counter(builder, (n,)))
+    ordered = FUNCTIONS[np.sort](builder, fresh(builder, keys.node))
+    return result(frame, keys.of(ordered.node).op("bitwise_and", mask), np.dtype(np.int64))
