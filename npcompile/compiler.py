@@ -30,8 +30,6 @@ _INSPECTS_ITSELF = (
     "exec",
     "globals",
     "dir",
-    "super",
-    "__class__",
     "_getframe",
     "currentframe",
     "breakpoint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from typing import Any
 
@@ -26,6 +27,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    Partial,
     RangeValue,
     Record,
     Sequence,
@@ -76,7 +78,12 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return Constant(part) if isinstance(part, int) else part
         case SliceValue() | RangeValue():
             return Constant(operators.evaluate(lambda: getattr(operators.plain(frame.capture, owner), name)).value)
-        case Closure() if name in ("__name__", "__qualname__"):
+        case Closure() if name in owner.attributes:
+            return owner.attributes[name]
+        case Partial() if owner.kind is functools.partial and name in ("func", "args", "keywords"):
+            func, *args = owner.positional
+            return func if name == "func" else Sequence(tuple, args) if name == "args" else Mapping(dict(owner.keywords))
+        case Closure() if name in ("__name__", "__qualname__") and "__wrapped__" not in owner.attributes:
             return Constant(owner.code.co_name if name == "__name__" else owner.code.co_qualname)
         case Method() if name in ("__self__", "__func__") and owner.function is not None:
             return owner.owner if name == "__self__" else owner.function
@@ -256,6 +263,10 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
             frame.capture.require_no_overlap()
             return None
     if isinstance(owner, Opaque) and is_set_to_itself(frame, owner, name, value):
+        return None
+    if isinstance(owner, Closure) and not name.startswith("__"):
+        frame.capture.require_no_body("an attribute is set")
+        owner.attributes[name] = value
         return None
     raise Decline(f"attribute {name!r} of {operators.describe(owner)} is set")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import dis
+import enum
 import inspect
 import math
 import operator
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -37,6 +39,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    Partial,
     Record,
     Sequence,
     TensorMethod,
@@ -52,7 +55,7 @@ NUMPY_DISPATCHER = type(np.sum)
 EVALUATED = {
     np.dtype, np.finfo, np.iinfo, np.result_type, np.promote_types, np.can_cast, np.min_scalar_type, np.issubdtype,
     np.broadcast_shapes, np.isscalar, np.lib.array_utils.normalize_axis_index, np.lib.array_utils.normalize_axis_tuple,
-    operator.index, math.prod,
+    operator.index, math.prod, os.fspath,
 }  # fmt: skip
 EVALUATED_TYPES = (int, float, complex, str, bytes, bool, np.dtype, np.finfo, np.iinfo)
 
@@ -79,6 +82,11 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call(frame, function, [owner, *positional], keywords)
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
+        case Partial():
+            return operators.HOOKS["call partial"](frame, callee, positional, keywords)
+        case Opaque() if type(callee.example) in CALLED_FROM_OUTSIDE:
+            ask = CALLED_FROM_OUTSIDE[type(callee.example)]
+            return ask(frame, callee.source, callee.example, positional, keywords)
         case Opaque() if isinstance(callee.example, types.FunctionType):
             if callee.example in BUILTINS:
                 capture.guard(f"{callee.source} is {capture.name_constant(callee.example)}")
@@ -172,7 +180,11 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             return inline(frame, inner, positional, keywords)
     if isinstance(function, types.FunctionType):
         return call_function(frame, function, positional, keywords)
-    if isinstance(getattr(function, "__self__", None), operators.PURE_TYPES) and isinstance(function, types.BuiltinMethodType):
+    if isinstance(function, enum.EnumMeta) and "_missing_" not in vars(function):
+        return evaluate_call(frame, function, positional, keywords)
+    is_method = isinstance(function, (types.BuiltinMethodType, types.MethodWrapperType))
+    if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
+        positional = [operators.HOOKS["taken"](capture, p) for p in positional]
         return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, types.MethodDescriptorType) and function.__objclass__ is np.ndarray and positional:
         owner = capture.realize(positional[0])
@@ -207,6 +219,8 @@ def call_function(
         raise Decline(*function.__npcompile_break__)
     if hasattr(function, "__npcompile_wrapped__"):
         return inline(frame, function.__npcompile_wrapped__, positional, keywords)
+    if function.__code__ in CALLED_BY_CODE:
+        return CALLED_BY_CODE[function.__code__](frame, function, positional, keywords)
     if hasattr(function, "__npcompile_original__"):
         return inline(frame, function.__npcompile_original__, positional, keywords)
     return inline(frame, function, positional, keywords, source)
@@ -480,6 +494,8 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 # --- Python's builtins: what each does on values is in python_builtins.py
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
+CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions that a library makes of the user's
+CALLED_FROM_OUTSIDE: dict[type, Callable[..., Any]] = {}  # of callables from outside: (frame, source, callable, ...)
 CALLED_BY_TYPE: dict[type, Callable[[Frame, Any, Arguments, Keywords], Any]] = {}  # of callables: (frame, callable, ...)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -71,6 +72,9 @@ ATOMIC_TYPES = (
     bool,
     np._globals._NoValueType,
     enum.Enum,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
 )
 
 
@@ -144,6 +148,7 @@ class Capture:
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
     changed: dict[int, Any] = field(default_factory=dict)  # those of the values that the program changes
+    remembered: dict[str, str] = field(default_factory=dict)  # call of a function that remembers -> name of the result
     globals_written: dict[tuple[int, str], Any] = field(default_factory=dict)  # id of the namespace, name -> value
     on_device: dict[str, str] = field(default_factory=dict)  # source of an array of the device -> whose it is, for messages
 

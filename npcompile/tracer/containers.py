@@ -16,7 +16,18 @@ from npcompile.tracer.calls import Arguments, Keywords
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import HOOKS, constant_key, lift, plain
-from npcompile.tracer.values import Constant, DictView, Mapping, OutsideSequence, RangeValue, Sequence, SetValue, SliceValue
+from npcompile.tracer.raising import raises
+from npcompile.tracer.values import (
+    Constant,
+    DictView,
+    Iterator,
+    Mapping,
+    OutsideSequence,
+    RangeValue,
+    Sequence,
+    SetValue,
+    SliceValue,
+)
 
 NONE, FALSE, LAST = Constant(None), Constant(False), Constant(-1)
 
@@ -87,7 +98,7 @@ def delete_item(capture: Capture, owner: Any, key: Any) -> Any:
             change(capture, owner, "del {0}[{1}]", lift(name))
             del owner.items[name]
         case Mapping():
-            raise Decline(f"KeyError: {constant_key(capture, key)!r}")
+            raise raises(KeyError, constant_key(capture, key))
         case _:
             return NotImplemented
     return None
@@ -231,7 +242,7 @@ def dict_pop(capture: Capture, owner: Mapping, key: Any, *default: Any) -> Any:
     name = constant_key(capture, capture.realize(key))
     if name not in owner.items:
         if len(default) != 1:
-            raise Decline(f"KeyError: {name!r}")
+            raise raises(KeyError, name)
         return default[0]
     change(capture, owner, "del {0}[{1}]", lift(name))
     return owner.items.pop(name)
@@ -314,7 +325,7 @@ def set_method(name: str, capture: Capture, owner: SetValue, *given: Any) -> Any
     if name in ("add", "discard", "remove") and len(given) == 1:
         key = key_of(capture, owner, given[0])
         if name == "remove" and key not in owner.items:
-            raise Decline(f"KeyError: {key!r}")
+            raise raises(KeyError, key)
         change(capture, owner, f"{{0}}.{name}({{1}})", lift(key))
         getattr(owner.items, name)(key)
         return Constant(None)
@@ -451,7 +462,15 @@ def of_its_type(frame: Frame, function: Any, positional: Arguments, keywords: Ke
 calls.CALLED_BY_TYPE[type(list.append)] = of_its_type
 calls.CALLED_BY_TYPE[type(str.__len__)] = of_its_type
 
+
+def taken(capture: Capture, value: Any) -> Any:
+    """An argument of a method of str and the like, which takes all items of an iterator."""
+    value = capture.realize(value)
+    return Sequence(list, iteration.iterate(capture, value)) if isinstance(value, (Iterator, Mapping, DictView)) else value
+
+
 HOOKS |= {
+    "taken": taken,
     "method": call_method,
     "change": change_in_place,
     "setitem containers": set_item,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import types
 from collections.abc import Callable, Iterable
@@ -47,6 +48,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    Partial,
     RangeValue,
     Record,
     Sequence,
@@ -250,6 +252,9 @@ class Emitter:
                 return self.variable(value, f"{known}.copy()") if value.kind is set else known
             case DictView():
                 return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
+            case Partial():
+                given = [*map(self.text, value.positional), *(f"**{{{k!r}: {self.text(v)}}}" for k, v in value.keywords.items())]
+                return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(given)})")
             case Super():
                 return f"super({self.name_constant(value.after)}, {self.text(value.owner)})"
             case SliceValue():
@@ -287,7 +292,8 @@ class Emitter:
                 return value.source or self.new_cell(value)
             case Closure():
                 made = self.closure_text(value)
-                return self.names.get(id(value)) or self.variable(value, made)  # a cell of its own has made it already
+                known = self.names.get(id(value))  # a cell of its own has made it already
+                return known or self.decorated(self.variable(value, made), value)
             case _ if value is UNASSIGNED:
                 return "UNBOUND"
             case _:
@@ -436,6 +442,15 @@ class Emitter:
         name = self.variable(cell, f"{self.name_constant(types.CellType)}()")
         if cell.content is not None:
             self.lines.append(f"{name}.cell_contents = {self.text(cell.content)}")
+        return name
+
+    def decorated(self, name: str, closure: Closure) -> str:
+        """The function with the attributes that it was given."""
+        for key, value in closure.attributes.items():
+            if key == "__wrapped__":
+                self.lines.append(f"{self.name_constant(functools.update_wrapper)}({name}, {self.text(value)})")
+            else:
+                self.lines.append(f"{name}.{key} = {self.text(value)}")
         return name
 
     def closure_text(self, closure: Closure) -> str:

@@ -109,6 +109,7 @@ class Frame:
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
     ends_at: int | None = None  # where the arm of a branch ends that this runs, for a node of the graph
     handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
+    catches: bool = False  # does what the instruction calls handle exceptions: hasattr, getattr?
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
     # --- the stack
@@ -239,8 +240,8 @@ class Frame:
     def is_called_in_try(self) -> bool:
         """Would an exception that leaves this function come to a handler of the program, by calls that it ends at once?"""
         frame = self.parent
-        while frame is not None and frame.calls_python:
-            if frame.handler is not None:
+        while frame is not None and (frame.calls_python or frame.catches):
+            if frame.handler is not None or frame.catches:
                 return True
             frame = frame.parent
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import types
 from collections.abc import Callable
@@ -46,6 +47,8 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return Iterator("set", [value, Sequence(tuple, [lift(v) for v in ordered(capture, value)])])
         case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
+        case Constant(enum.EnumMeta() as kind):
+            return Iterator("sequence", [Sequence(tuple, [*map(Constant, kind)])])
         case Array():
             return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
         case TensorValue():

@@ -10,23 +10,9 @@ from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import calls, operators
-from npcompile.tracer.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords
+from npcompile.tracer.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import Constant, Opaque
-
-# --- functions that remember what they gave
-
-
-def call_remembering(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
-    """A library's function under functools.lru_cache: its answer about constants is one for all calls."""
-    inner = function.__wrapped__
-    if not isinstance(inner, types.FunctionType) or not calls.is_library_code(inner.__globals__):
-        raise Decline(f"{calls.function_name(function)} remembers its results", "It runs natively; the graph resumes after it.")
-    return calls.evaluate_call(frame, function, positional, keywords)
-
-
-CALLED_BY_TYPE[functools._lru_cache_wrapper] = call_remembering
-
 
 # --- signatures
 

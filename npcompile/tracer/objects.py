@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import HOOKS, lift
+from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     UNASSIGNED,
     Closure,
@@ -32,6 +34,7 @@ from npcompile.tracer.values import (
     Sequence,
     SetValue,
     Super,
+    is_named_tuple,
 )
 
 MISSING = object()
@@ -125,7 +128,7 @@ def load(frame: Frame, owner: Instance, name: str) -> Any:
     fallback = on_class(frame.capture, kind, "__getattr__")
     if isinstance(fallback, types.FunctionType):
         return calls.call(frame, Constant(fallback), [owner, Constant(name)], {})
-    raise Decline(f"an object of type {kind.__qualname__} has no attribute {name!r}")
+    raise raises(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
 
 
 def lookup(frame: Frame, owner: Instance, name: str) -> Any:
@@ -372,6 +375,14 @@ def call_new(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     raise Decline("object.__new__ of a class that is not plain")
 
 
+@captures(tuple.__new__)
+def call_tuple_new(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    match positional:
+        case [Constant(kind), *items] if len(items) <= 1 and (kind is tuple or is_named_tuple(kind)) and not keywords:
+            return Sequence(kind, iteration.iterate(frame.capture, items[0]) if items else [])
+    raise Decline("tuple.__new__ of a class that is not plain")
+
+
 @captures(object.__init__)
 def call_init(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if len(positional) != 1 or keywords:
@@ -411,6 +422,7 @@ SYMBOLS = {
 }  # fmt: skip
 UNARY_NAMES = {"-": "__neg__", "+": "__pos__", "~": "__invert__", "abs": "__abs__"}
 COMPARE_NAMES = {"<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "==": "__eq__", "!=": "__ne__"}
+OPERATOR_NAMES = {*SYMBOLS.values(), "lt", "le", "gt", "ge", "eq", "ne"}
 REFLECTED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 WITHOUT_USER_OPERATORS = (Constant, Dim, Number, Sequence, Mapping, RangeValue, SetValue, DictView, Closure, Method)
 
@@ -441,8 +453,8 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     kinds = class_of(left), class_of(right)
     if kinds == (None, None):
         return NotImplemented
-    if all(k is None or issubclass(k, enum.Enum) for k in kinds) and not any(isinstance(v, Array) for v in (left, right)):
-        return operators.evaluate_pure(capture, operators.BINARY[symbol], left, right)
+    if all(k is None or issubclass(k, enum.Enum) for k in kinds):
+        return of_members(capture, lambda *v: operators.binary(capture, symbol, *v), operators.BINARY[symbol], left, right)
     name, reflected = f"__{SYMBOLS[symbol]}__", f"__r{SYMBOLS[symbol]}__"
     order = [(left, name, right), (right, reflected, left)]
     if kinds[0] is not kinds[1] and None not in kinds and issubclass(kinds[1], kinds[0]):  # type: ignore[arg-type]
@@ -459,6 +471,24 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         if answer is not NotImplemented:
             return answer
     raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
+
+
+def of_members(capture: Capture, with_array: Callable[..., Any], function: Callable[..., Any], left: Any, right: Any) -> Any:
+    """An operator of members of enums. NumPy takes one that is a number as an integer or float of its own, not as Python's."""
+    operands = [left, right]
+    if not any(isinstance(v, Array) for v in operands):
+        values = [operators.plain(capture, v) for v in operands]
+        names = {f"__{r}{n}__" for n in OPERATOR_NAMES for r in ("", "r")}
+        found = [f for v in values for n, f in vars(type(v)).items() if n in names and isinstance(v, enum.Enum)]
+        if any(getattr(f, "__module__", "enum") != "enum" for f in found):
+            raise Decline("an enum with operators of its own")
+        return operators.evaluate(lambda: function(*values))
+    for k, value in enumerate(operands):
+        if isinstance(value, Constant) and isinstance(value.value, enum.Enum):
+            if not isinstance(value.value, (int, float)):
+                raise Decline("a member of an enum and an array")
+            operands[k] = Constant(np.asarray(value.value)[()])
+    return with_array(*operands)
 
 
 def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
@@ -485,8 +515,8 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
             if not refuses(capture, owner, other):
                 raise Decline(f"a comparison with {operators.describe(other)}")
             continue
-        if isinstance(owner, Constant) and isinstance(owner.value, (int, str)):  # an enum that is a number or string
-            return operators.evaluate_pure(capture, operators.COMPARE[symbol], left, right)
+        if isinstance(owner, Constant) and isinstance(owner.value, (int, float, str)):
+            return of_members(capture, lambda *v: operators.compare(capture, symbol, *v), operators.COMPARE[symbol], left, right)
         answer = call_special(capture, owner, COMPARE_NAMES[sign], other)
         if answer is NotImplemented and sign == "!=":
             equal = call_special(capture, owner, "__eq__", other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import math
@@ -65,6 +66,8 @@ def lower(capture: Capture, value: Any) -> Any:
             return value
         case TensorValue():
             return value.array
+        case Constant(enum.Enum() as member):
+            raise Decline(f"a member of {type(member).__qualname__} as argument of a NumPy function")
         case Constant():
             return value.value
         case Sequence():
@@ -187,8 +190,15 @@ def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
             return lift(within_int64(capture, integer_power(a, b) if symbol == "**" else BINARY[symbol](a, b)))
         except ZeroDivisionError as error:
             raise Decline(str(error)) from None
+    if symbol in BIT_SYMBOLS and all(isinstance(v, (Dim, int)) for v in (a, b)):
+        value = evaluate(lambda: BINARY[symbol](hint(a), hint(b))).value
+        if value not in SYMBOLIC_INTEGERS:
+            raise Decline("a Python integer beyond 32 bits")
+        made = traced_integer(capture, f"({number_text(a)} {symbol} {number_text(b)})", value)
+        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {made} <= {SYMBOLIC_INTEGERS[-1]}")
+        return made
     if symbol not in ("+", "-", "*", "/", "//", "%", "**"):
-        raise Decline(f"{symbol} of traced Python integers")
+        raise Decline(f"{symbol} of traced Python numbers")
     if symbol in ("/", "//", "%"):
         require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
     if symbol == "**":
@@ -198,6 +208,17 @@ def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     except ArithmeticError as error:
         raise Decline(str(error)) from None
     return Number(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
+
+
+BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
+
+
+def traced_integer(capture: Capture, expression: str, hint: int) -> Any:
+    """A traced integer that is the value of an expression."""
+    env = capture.builder.env
+    name = f"s{len(env.hints)}"
+    capture.guard(f"(({name} := {expression}) is not None)")
+    return env.symbol(name, hint)
 
 
 INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
@@ -471,11 +492,18 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
             return False
         case (Constant(), Dim() | Number() | Sequence() | Mapping()) | (Dim() | Number() | Sequence() | Mapping(), Constant()):
             return False if not isinstance(left.value if isinstance(left, Constant) else right.value, NUMBERS) else unknown()
-        case (Opaque() | Sequence() | Mapping() | SetValue(), Opaque() | Sequence() | Mapping() | SetValue()):
-            # Of one object there is one value, where it can be changed.
-            if capture is not None and not {tuple, types.FunctionType} & {type_of_outside(left), type_of_outside(right)}:
-                capture.guard(f"{left.source} is not {right.source}")
-                return False
+        case (Opaque(), Opaque()) if capture is not None:
+            answer = left.example is right.example
+            capture.guard(f"{left.source} is {'' if answer else 'not '}{right.source}")
+            return answer
+        case (Constant(known), Opaque(source, example)) | (Opaque(source, example), Constant(known)) if capture is not None:
+            capture.guard(f"{source} is {'' if example is known else 'not '}{capture.name_constant(known)}")
+            return example is known
+        case (Opaque() | Sequence() | Mapping() | SetValue(), Opaque() | Sequence() | Mapping() | SetValue()) if (
+            capture is not None and not any(issubclass(type_of_outside(v), (tuple, frozenset)) for v in (left, right))
+        ):
+            capture.guard(f"{left.source} is not {right.source}")  # of one object that can be changed there is one value
+            return False
     raise Decline("`is` between objects that are not known")
 
 
@@ -576,6 +604,8 @@ def element(capture: Capture, container: Any, key: Any) -> Any:
 def part(capture: Capture, container: Any, key: Any) -> Any:
     match container:
         case Array():
+            if isinstance(key, Constant) and isinstance(key.value, enum.Enum) and isinstance(key.value, int):
+                key = Constant(key.value.__index__())
             return lift(indexing.getitem(capture.builder, container, lower(capture, key)))
         case Sequence():
             return sequence_item(capture, container, key)
@@ -628,9 +658,9 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
         case Sequence() | Mapping() if capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value):
             pass  # the end of `container[key] += x`, which changed the array or Tensor in place
         case _:
-            if ask_class("setitem containers", capture, container, key, value) is NotImplemented:
-                if ask_class("setitem", capture, container, key, value) is NotImplemented:
-                    raise Decline(f"an item of {describe(container)} is assigned")
+            asked = (ask_class(what, capture, container, key, value) for what in ("setitem containers", "setitem"))
+            if all(found is NotImplemented for found in asked):
+                raise Decline(f"an item of {describe(container)} is assigned")
 
 
 def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
@@ -641,9 +671,9 @@ def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
 
 
 def delitem(capture: Capture, container: Any, key: Any) -> None:
-    if ask_class("delitem containers", capture, container, key) is NotImplemented:
-        if ask_class("delitem", capture, container, key) is NotImplemented:
-            raise Decline(f"an item of {describe(container)} is deleted")
+    asked = (ask_class(what, capture, container, key) for what in ("delitem containers", "delitem"))
+    if all(found is NotImplemented for found in asked):
+        raise Decline(f"an item of {describe(container)} is deleted")
 
 
 # --- ranges

@@ -22,7 +22,19 @@ from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import control, instructions, library, python_builtins, random_methods, tensors, transformed
+from npcompile.tracer import (
+    control,
+    copying,
+    functions,
+    instructions,
+    iterators,
+    library,
+    numbers,
+    python_builtins,
+    random_methods,
+    tensors,
+    transformed,
+)
 from npcompile.tracer.analysis import CodeFacts, analyse
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
@@ -39,11 +51,12 @@ from npcompile.tracer.values import NULL, Cell, Lazy
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|states|drive|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|states|drive|item|cells)$"
 )
 
 # They register what is captured, and how.
-assert control and instructions and library and python_builtins and random_methods and tensors and transformed
+assert control and copying and functions and instructions and iterators and library and numbers and python_builtins
+assert random_methods and tensors and transformed
 
 
 @dataclass(frozen=True, slots=True)

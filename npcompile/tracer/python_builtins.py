@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 import functools
-import math
 import operator
 import types
 from collections.abc import Callable
+from collections.abc import Iterator as AbstractIterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from npcompile.tracer import attributes, containers, iteration, objects, operato
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import evaluate, lift, plain
-from npcompile.tracer.raising import raises
+from npcompile.tracer.raising import Raises, raises
 from npcompile.tracer.values import (
     Closure,
     Constant,
@@ -30,6 +30,7 @@ from npcompile.tracer.values import (
     Iterator,
     Mapping,
     Opaque,
+    Partial,
     RangeValue,
     Record,
     Sequence,
@@ -115,7 +116,7 @@ def type_of(value: Any) -> type:
             return value.kind
         case Mapping():
             return dict
-        case Record() | SetValue():
+        case Record() | SetValue() | Partial():
             return value.kind
         case DictView():
             return type(getattr({}, value.kind)())
@@ -164,9 +165,25 @@ BUILTINS |= {kind: functools.partial(call_set_type, kind) for kind in (set, froz
 
 @captures(iter)
 def call_iter(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if len(positional) == 2:
+        return until(frame, *positional)
     if len(positional) != 1:
-        raise Decline("iter() with two arguments")
+        raise Decline("iter() with more than two arguments")
     return iteration.iterator_of(frame.capture, positional[0])
+
+
+def until(frame: Frame, function: Any, last: Any) -> Iterator:
+    """iter(function, last): what calls of the function give, until it is `last`."""
+    capture = frame.capture
+
+    def items() -> AbstractIterator[Any]:
+        while True:
+            item = operators.call_function(capture, function, [])
+            if operators.contains(capture, Sequence(tuple, [item]), capture.realize(last)):
+                return
+            yield item
+
+    return iteration.lazily(capture, Constant(iter), [function, last], items)
 
 
 @captures(next)
@@ -192,11 +209,18 @@ def call_enumerate(frame: Frame, positional: Arguments, keywords: Keywords) -> A
 
 @captures(zip)
 def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    no_keywords("zip", keywords)
+    strict = operators.truth(frame.capture, keywords.get("strict", Constant(False)))
+    if keywords.keys() - {"strict"} or not isinstance(strict, Constant):
+        raise Decline("arguments that zip() does not take")
     parts = [iteration.iterator_of(frame.capture, p) for p in positional]
-    if not parts or not all(isinstance(p, Iterator) for p in parts):
+    if not all(isinstance(p, Iterator) for p in parts):
         raise Decline("zip() over an outside iterator")
-    return Iterator("zip", parts)
+    if (
+        strict.value
+        and len({iteration.remaining(p) for p in parts} - {None}) + any(iteration.remaining(p) is None for p in parts) > 1
+    ):
+        raise Decline("zip() of parts of different lengths")
+    return Iterator("zip", parts) if parts else Iterator("sequence", [Sequence(tuple, [])])
 
 
 @captures(reversed)
@@ -360,13 +384,16 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
 
 
 def found_on(frame: Frame, owner: Any, name: str) -> Any:
-    """An attribute of an object, MISSING if it has none: not where a property or __getattr__ would say so."""
-    found = objects.lookup(frame, owner, name)
-    kind = objects.class_of(owner)
-    assert kind is not None
-    if found is objects.MISSING and objects.on_class(frame.capture, kind, "__getattr__") is not objects.MISSING:
-        raise Decline(f"__getattr__ of an object of type {kind.__qualname__} may raise")
-    return found
+    """An attribute of an object, MISSING if asking for it raises AttributeError."""
+    frame.catches = True
+    try:
+        return attributes.load(frame, owner, name)
+    except Raises as error:
+        if not issubclass(error.value.kind, AttributeError):
+            raise
+        return objects.MISSING
+    finally:
+        frame.catches, frame.capture.frame = False, frame
 
 
 def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:
@@ -449,14 +476,27 @@ def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments,
     return operators.evaluate_pure(frame.capture, function, *positional)
 
 
-BUILTINS |= {f: functools.partial(call_pure, f) for f in (repr, str, round, ord, chr, hash, format)}
+BUILTINS |= {f: functools.partial(call_pure, f) for f in (repr, str, ord, chr, hash, format, hex, bin, oct, ascii)}
 
 
 @captures(divmod)
 def call_divmod(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if any(isinstance(p, (Array, TensorValue)) for p in positional):
         return call_constant(frame, np.divmod, positional, keywords)
+    if any(isinstance(p, (Dim, Number)) for p in positional) and len(positional) == 2:
+        return Sequence(tuple, [operators.binary(frame.capture, symbol, *positional) for symbol in ("//", "%")])
     return call_pure(divmod, frame, positional, keywords)
+
+
+@captures(round)
+def call_round(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    match positional:
+        case [Dim() as n]:
+            return n
+        case [Number(hint=float()) as x, digits] if not operators.is_none(digits):
+            count = operator.index(plain(frame.capture, digits))
+            return Number(x.env, f"round({x.text}, {count})", round(float(x.hint.real), count))
+    return call_pure(round, frame, positional, keywords)
 
 
 @captures(pow)
@@ -464,71 +504,3 @@ def call_pow(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if len(positional) == 2 and any(isinstance(p, (Array, TensorValue)) for p in positional):
         return operators.binary(frame.capture, "**", *positional)
     return call_pure(pow, frame, positional, keywords)
-
-
-# math functions of a traced float: guarded to stay where Python's math raises nothing.
-MATH_DOMAINS: dict[str, str] = {
-    "sqrt": "0.0 <= {x} < 1e308",
-    "exp": "-1e308 < {x} < 700.0",
-    "log": "5e-324 <= {x} < 1e308",
-    "log2": "5e-324 <= {x} < 1e308",
-    "log10": "5e-324 <= {x} < 1e308",
-    "log1p": "-0.999 < {x} < 1e308",
-    "expm1": "-1e308 < {x} < 700.0",
-    "floor": "-2147483647 < {x} < 2147483647",
-    "ceil": "-2147483647 < {x} < 2147483647",
-    "sin": "-1e308 < {x} < 1e308",
-    "cos": "-1e308 < {x} < 1e308",
-    "tan": "-1e308 < {x} < 1e308",
-    "atan": "-1e308 < {x} < 1e308",
-    "tanh": "-1e308 < {x} < 1e308",
-    "asin": "-1.0 <= {x} <= 1.0",
-    "acos": "-1.0 <= {x} <= 1.0",
-    "sinh": "-700.0 < {x} < 700.0",
-    "cosh": "-700.0 < {x} < 700.0",
-    "erf": "-1e308 < {x} < 1e308",
-    "fabs": "-1e308 < {x} < 1e308",
-}
-
-
-def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    function = getattr(math, name)
-    x = positional[0] if len(positional) == 1 else None
-    if not isinstance(x, (Dim, Number)):
-        return evaluate_call(frame, function, positional, keywords)
-    text, value = operators.number_text(x), operators.hint(x)
-    if not in_domain(MATH_DOMAINS[name], value):
-        raise Decline(f"math.{name} out of its domain")
-    frame.capture.guard(MATH_DOMAINS[name].format(x=text))
-    result = function(value)
-    expression = f"{frame.capture.name_constant(function)}({text})"
-    if isinstance(result, int):
-        return traced_integer(frame, expression, result)
-    return Number(frame.capture.builder.env, expression, result)
-
-
-def ask_math(function: Callable[[Any], bool], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    """math.isnan and its like. Sizes are finite numbers."""
-    match positional:
-        case [Dim()]:
-            return Constant(function(0))
-        case [Number() as x] if x.type is float:
-            return Constant(x.ask(f"{frame.capture.name_constant(function)}({x.text})", function(x.hint)))
-    return evaluate_call(frame, function, positional, keywords)
-
-
-BUILTINS |= {f: functools.partial(ask_math, f) for f in (math.isnan, math.isinf, math.isfinite)}
-BUILTINS |= {getattr(math, name): functools.partial(call_math, name) for name in MATH_DOMAINS}
-
-
-def in_domain(domain: str, value: Any) -> bool:
-    """Does the number satisfy the condition, which is a chain of comparisons on {x}?"""
-    return not isinstance(value, complex) and bool(eval(domain.format(x="x"), {}, {"x": value}))
-
-
-def traced_integer(frame: Frame, expression: str, hint: int) -> Any:
-    """A traced integer that is the value of an expression."""
-    env = frame.capture.builder.env
-    name = f"s{len(env.hints)}"
-    frame.capture.guard(f"(({name} := {expression}) is not None)")
-    return env.symbol(name, hint)

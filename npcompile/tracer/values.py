@@ -199,6 +199,16 @@ class Closure:
     annotations: Any = None  # Sequence of names and values in turn, or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
+    attributes: dict[str, Any] = field(default_factory=dict)  # set on it; "__wrapped__" is what functools.wraps was given
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """A functools.partial, or an itemgetter, attrgetter or methodcaller of operator, made inside the captured program."""
+
+    kind: type
+    positional: list[Any]
+    keywords: dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -339,7 +349,9 @@ def children(value: Any) -> AbstractIterator[Any]:
         case Cell():
             yield value.content
         case Closure():
-            yield from (value.defaults, value.kwdefaults, value.annotations, *value.cells)
+            yield from (value.defaults, value.kwdefaults, value.annotations, *value.cells, *value.attributes.values())
+        case Partial():
+            yield from (*value.positional, *value.keywords.values())
         case Method():
             yield from (value.owner, value.function)
         case ArrayMethod() | ArrayFlags() | TensorMethod():

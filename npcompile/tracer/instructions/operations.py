@@ -39,7 +39,7 @@ def compare_op(frame: Frame, i: Instruction) -> None:
 @handles("IS_OP")
 def is_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop(), frame.pop()
-    frame.push(Constant(operators.is_same_object(left, right) != bool(i.arg)))
+    frame.push(Constant(operators.is_same_object(left, right, frame.capture) != bool(i.arg)))
 
 
 @handles("CONTAINS_OP")
