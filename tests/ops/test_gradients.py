@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
 from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import OPS, Builder, Node, ShapeEnv, TensorMeta
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import run
 from npcompile.tensor_core.ops.elementwise import sample
 from npcompile.tensor_core.ops.reduction import DERIVATIVE_OF_REDUCE, DERIVATIVE_OF_SCAN
 from npcompile.tensor_core.transforms.reverse import gradients
-from tests.ops.table import numbers
-from tests.ops.test_elementwise import UFUNC_ROWS
+from tests.ops.table import BFLOAT16, numbers
+from tests.ops.test_elementwise import UFUNC_ROWS, has_loop
 from tests.ops.test_reduction import AXES
 from tests.ops.test_structure import indexing, movement
 
@@ -146,6 +148,10 @@ def complex_of(real: np.dtype) -> np.dtype:
 def ufunc_cases(name: str, real: np.dtype) -> list[Case]:
     """The row's own samples, for each loop of this precision."""
     op, rng, found = OPS[name], np.random.default_rng(21), []
+    if real == BFLOAT16:
+        loop = (real,) * op.numpy.nin
+        samples = zip(*(op.samples(dtype, rng) for dtype in loop)) if has_loop(op.numpy, loop) else ()
+        return [Case(name, [arguments[k] for k, arguments in enumerate(sample)], {}) for sample in samples]
     for text in dict.fromkeys(op.numpy.types):
         dtypes = [np.dtype(c) for c in text.split("->")[0] if c in "?bBhHiIlLqQefdgFDG"]
         if len(dtypes) == op.numpy.nin and dtypes[0] in (real, complex_of(real)):
@@ -302,7 +308,7 @@ def test_compiled_family(family: str) -> None:
     check_compiled(random.Random(0).sample(cases, min(len(cases), 24)))
 
 
-PRECISIONS = [(name, p) for name in RULED_UFUNCS for p in (np.float16, np.float32) if ufunc_cases(name, np.dtype(p))]
+PRECISIONS = [(name, p) for name in RULED_UFUNCS for p in (ml_dtypes.bfloat16, np.float16, np.float32) if ufunc_cases(name, np.dtype(p))]
 
 
 @pytest.mark.parametrize(("name", "precision"), PRECISIONS)
@@ -310,13 +316,13 @@ def test_gradients_have_the_dtype_of_the_operand(name: str, precision: type) -> 
     for case in ufunc_cases(name, np.dtype(precision)):
         d = Derivatives(case)
         precise = {x.dtype: np.result_type(x.dtype, np.float64) for x in (*d.xs, d.out)}
-        wide = [x.astype(precise[x.dtype]) if x.dtype.kind in "fc" else x for x in case.arrays]
+        wide = [x.astype(precise[x.dtype]) if kind_of(x.dtype) in "fc" else x for x in case.arrays]
         e = Derivatives(Case(name, wide, case.params))
         e.values[e.cotangent.params["index"]] = d.value(d.cotangent).astype(e.out.dtype)
-        rtol = 50 * np.finfo(precision).eps
+        rtol = (8 if precision is ml_dtypes.bfloat16 else 50) * float(ml_dtypes.finfo(precision).eps)
         for x, gradient, want in zip(d.floats, d.evaluate(d.first), e.evaluate(e.first)):
             assert gradient.dtype == x.dtype
-            np.testing.assert_allclose(gradient, want, rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(gradient.astype(want.dtype), want, rtol=rtol, atol=rtol)
 
 
 # --- complex steps
