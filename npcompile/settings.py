@@ -28,6 +28,11 @@ class Config:
     """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,
     with one warning that holds the error, to be reported. "raise": the error is raised, as it is with `fullgraph=True`."""
 
+    fallback_random: bool = True
+    """Are random numbers those of NumPy's own streams? False: those that a graph can compute by itself come from a counter-based
+    generator, whose key is one number of the user's generator (docs/random.md). Asked at every call that draws, so that what is
+    compiled already is not used under the other setting."""
+
     def __setattr__(self, name: str, value: Any) -> None:
         names = [f.name for f in fields(self)]
         if name not in names:
@@ -36,6 +41,8 @@ class Config:
             raise ValueError(f"recompile_limit is a number of programs, not {value!r}")
         if name == "internal_errors" and value not in INTERNAL_ERRORS:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
+        if name == "fallback_random" and not isinstance(value, bool):
+            raise ValueError(f"fallback_random is True or False, not {value!r}")
         object.__setattr__(self, name, value)
 
     @contextmanager

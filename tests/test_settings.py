@@ -255,6 +255,8 @@ def test_config() -> None:
         npc.config.limit = 3  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="recompile_limit"):
         npc.config.recompile_limit = -1
+    with pytest.raises(ValueError, match="fallback_random is True or False, not 0"):
+        npc.config.fallback_random = 0  # type: ignore[assignment]
 
 
 CHANGES: list[tuple[Callable[..., Any], list[tuple[Any, ...]], str]] = [

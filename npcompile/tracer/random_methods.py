@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, RandomState
 
-from npcompile import config
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.registry import FUNCTIONS
+from npcompile.settings import config
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import Decline, is_contiguous

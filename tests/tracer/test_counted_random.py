@@ -17,9 +17,8 @@ COUNT = 20_000
 
 @pytest.fixture(autouse=True)
 def counted():
-    npc.config.fallback_random = False
-    yield
-    npc.config.fallback_random = True
+    with npc.config.patch(fallback_random=False):
+        yield
 
 
 def numbers_of(function, *arguments, rng=None, **options):
