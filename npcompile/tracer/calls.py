@@ -169,7 +169,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if isinstance(function, type) and is_named_tuple(function):
         return named_tuple(function, positional, keywords)
     if isinstance(function, type) and is_plain_dataclass(function):
-        return record(function, positional, keywords)
+        return record(frame, function, positional, keywords)
     if isinstance(function, type) and operators.HOOKS["is made"](function):
         return operators.HOOKS["make"](frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
@@ -262,13 +262,20 @@ def is_atomic_default(field: dataclasses.Field[Any]) -> bool:
     return field.default_factory is dataclasses.MISSING and (field.default is dataclasses.MISSING or is_atomic(field.default))
 
 
-def record(kind: Any, positional: Arguments, keywords: Keywords) -> Record:
+def record(frame: Frame, kind: Any, positional: Arguments, keywords: Keywords) -> Record:
     fields = dataclasses.fields(kind)
     names = [f.name for f in fields if not f.kw_only]
     given = dict(zip(names, positional))
     if len(positional) > len(names) or any(k in given or k not in {f.name for f in fields} for k in keywords):
         raise Decline(f"arguments that {kind.__qualname__} does not take")
-    items = {f.name: lift(f.default) for f in fields if f.default is not dataclasses.MISSING} | given | keywords
+    frame.capture.guard_class(kind, "__init__")
+    frame.capture.guard(f"not hasattr({frame.capture.name_constant(kind)}, '__post_init__')")
+    init = frame.capture.name_constant(kind.__init__)
+    for part in ("__code__", "__defaults__", "__kwdefaults__"):
+        frame.capture.guard(f"{init}.{part} is {frame.capture.name_constant(getattr(kind.__init__, part))}")
+    names = kind.__init__.__code__.co_varnames[: kind.__init__.__code__.co_argcount]
+    defaults = dict(zip(reversed(names), reversed(kind.__init__.__defaults__ or ()))) | (kind.__init__.__kwdefaults__ or {})
+    items = {name: lift(default) for name, default in defaults.items()} | given | keywords
     if len(items) < len(fields):
         raise Decline(f"{kind.__qualname__}() misses arguments")
     return Record(kind, {f.name: items[f.name] for f in fields})
@@ -467,7 +474,12 @@ def import_module(frame: Frame, name: str, names: Any, level: Any) -> Any:
         found = f"{package}.{name}" if name else package
     if found not in sys.modules or depth and not (wanted and is_library_code(frame.globals)):
         raise Decline(f"import {name}")
-    return Constant(sys.modules[found] if wanted else sys.modules[found.split(".")[0]])
+    module = sys.modules[found] if wanted else sys.modules[found.split(".")[0]]
+    if is_library_code(frame.globals):
+        return Constant(module)
+    for each in dict.fromkeys((found, module.__name__)):
+        frame.capture.guard_name(sys.modules, each)
+    return Constant(module, frame.capture.name_constant(module))
 
 
 # --- transformed functions: what each transform does is in transformed.py
