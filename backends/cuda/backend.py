@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npcompile.backends.cuda.loops import LoopKernels, loop_graph
-from npcompile.backends.cuda.partition import is_listable, is_native_graph, run_in_pieces
+from npcompile.backends.cuda.native import is_listable, is_native_graph
 from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
@@ -24,6 +23,9 @@ from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind
 from npcompile.tensor_core.meta import TensorMeta
+
+if TYPE_CHECKING:
+    from npcompile.backends.cuda.partition import LoopKernel
 
 WORTH_WAITING = 1 << 28  # products: fewer are made sooner than a guard is back from the device
 
@@ -74,7 +76,9 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         part = replace(part, accuracy=graph.accuracy)
         return compile_for(part, device, mode=mode if mode == "max-autotune" else "default")
 
-    def compile_loop(node: Node) -> LoopKernels | None:
+    def compile_loop(node: Node) -> LoopKernel | None:
+        from npcompile.backends.cuda.loops import LoopKernels, loop_graph
+
         made = LoopKernels(loop_graph(node, graph), is_tuned=mode == "max-autotune")
         try:
             made.prepare()
@@ -83,12 +87,20 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         kernels.append(made)
         return made
 
-    is_native = is_native_graph(graph)
-    run = compile_piece(graph) if is_native else run_in_pieces(graph, compile_piece, compile_inside, compile_loop)
-    if not is_native and is_listable(graph):
-        run = ListedProgram(run).run
+    program: Any = None
+    if is_native_graph(graph):
+        run = compile_piece(graph)
+        program = kernels[0] if kernels else None
+    else:
+        from npcompile.backends.cuda.partition import run_in_pieces  # here: a first call is to be short too
+
+        run = run_in_pieces(graph, compile_piece, compile_inside, compile_loop)
+        if is_listable(graph):
+            program = ListedProgram(run)
+            run = program.run
     if mode == "reduce-overhead" and not asks_the_host(graph):
-        run = Replayed(frozenset(written), run).run
+        program = Replayed(frozenset(written), run)
+        run = program.run
 
     count = len(graph.inputs)
 
@@ -129,7 +141,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
     seconds = {"schedule": time.perf_counter() - started}
     source = "\n".join(p.text for k in kernels for plan in k.prepare().plans for p in plan.programs)
     names = tuple(plan.kernel.name for k in kernels for plan in k.prepare().plans)
-    return CompiledGraph(call, source, names, seconds)
+    return CompiledGraph(call if program is None else device.shortened(graph, program, call), source, names, seconds)
 
 
 def copying(call: Callable[..., tuple[Any, ...]], graph: Graph, device: Device) -> Callable[..., tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.partition import is_native_graph
+from npcompile.backends.cuda.native import is_native_graph
 from npcompile.backends.cuda.programs.plan import flat_tile
 from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
 from npcompile.backends.cuda.programs.program import Launch, NotPrintable, Plan, Program, Values, number_of

@@ -210,6 +210,9 @@ class InterpretedDevice:
 
         return result, launch
 
+    def shortened(self, graph: Any, program: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        return call
+
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         self.requests += requests
         return [self.launcher(request) for request in requests]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npcompile.backends.cuda.partition import is_native_node
+from npcompile.backends.cuda.native import is_native_node
 from npcompile.backends.cuda.programs.complex_primitives import COMPLEX_PRIMITIVES
 from npcompile.backends.cuda.programs.primitives import is_native
 from npcompile.backends.cuda.runtime.device import current_device

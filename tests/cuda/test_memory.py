@@ -126,7 +126,6 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=Runtime, Device=FakeContext, get_current_stream=None))
     monkeypatch.setattr(cuda_device, "import_cupy", lambda: cupy)
     monkeypatch.setattr(cuda_device.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(cuda_device, "start_ahead", lambda: None)
     monkeypatch.setattr(cuda_device.launch, "prepare", lambda: None)
     monkeypatch.setattr(cuda_device, "_devices", {})
 

@@ -140,9 +140,7 @@ def test_a_warm_start_starts_nothing(tmp_path: Path) -> None:
 def test_one_started_ahead_is_used() -> None:
     compiler.stop_workers()
     compiler._workers.clear()
-    compiler.start_ahead()
-    while not workers().idle:
-        time.sleep(0.01)
+    workers().start()
     (ahead,) = workers().all
     compile_all([request(9)], 90)
     assert workers().all == [ahead]

@@ -265,9 +265,3 @@ def forget_workers() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_workers)
-
-
-def start_ahead() -> None:
-    """Start a worker beside what this thread does, so that it has Triton when the first kernel is to be compiled."""
-    triton_version()
-    threading.Thread(target=workers().start, daemon=True).start()

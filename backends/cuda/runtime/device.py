@@ -9,15 +9,17 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda.runtime import blas, launch, memory, staging
-from npcompile.backends.cuda.runtime.compiler import Request, compile_all, start_ahead
+from npcompile.backends.cuda.runtime import blas, launch, memory, quick, staging
+from npcompile.backends.cuda.runtime.compiler import Request, compile_all
 from npcompile.backends.cuda.runtime.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.runtime.tuning import time_with_cupy
+from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import contiguous_strides
 
 T = TypeVar("T")
@@ -34,6 +36,25 @@ FORKED = (
 
 class NoDevice(RuntimeError):
     """There is no CUDA device, or nothing that could use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes empty arrays on a device, in C order where `strides` is None."""
+
+    device: CupyDevice
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...] | None
+    size: int  # bytes, at least one
+
+    def __call__(self) -> Any:
+        library = self.device.library
+        try:
+            room = library.cuda.alloc(self.size)
+        except MemoryError:
+            room = self.device.attempt(lambda: library.cuda.alloc(self.size))
+        return library.ndarray(self.shape, self.dtype, room, self.strides)
 
 
 HERE = nullcontext()  # the device that is wanted is current
@@ -55,7 +76,6 @@ class CupyDevice:
         self.number = number
         self.current_stream = self.library.cuda.get_current_stream
         self.staging = staging.Staging(staging.CupyTransport(self.library))
-        start_ahead()
         launch.prepare()
         self.architecture = int(self.library.cuda.Device(number).compute_capability)
 
@@ -107,18 +127,8 @@ class CupyDevice:
     def maker(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> Callable[[], Any]:
         """What makes arrays as `empty` does, with nothing left to compute."""
         shape, strides = tuple(shape), tuple(strides)
-        size = max(math.prod(shape) * dtype.itemsize, 1)
-        more = () if strides == contiguous_strides(shape, dtype.itemsize) else (strides,)  # C order is made faster
-        alloc, make = self.library.cuda.alloc, self.library.ndarray
-
-        def new() -> Any:
-            try:
-                room = alloc(size)
-            except MemoryError:
-                room = self.attempt(lambda: alloc(size))
-            return make(shape, dtype, room, *more)
-
-        return new
+        is_c_order = strides == contiguous_strides(shape, dtype.itemsize)  # made faster
+        return Maker(self, shape, dtype, None if is_c_order else strides, max(math.prod(shape) * dtype.itemsize, 1))
 
     def zeros(self, size: int, dtype: np.dtype) -> Any:
         return self.attempt(lambda: self.library.zeros(size, dtype))
@@ -179,6 +189,9 @@ class CupyDevice:
     def times(self, runs: Sequence[Callable[[], None]]) -> list[float]:
         return time_with_cupy(self.library, runs)
 
+    def shortened(self, graph: Graph, program: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        return quick.Quick(self, graph, program, call).call()
+
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]:
         binaries = compile_all(requests, self.architecture)
         with self.use():
@@ -212,6 +225,7 @@ def forget_after_fork() -> None:
     _lock = threading.Lock()
     for device in _devices.values():
         device.__class__ = ForkedDevice
+    quick.forget()
 
 
 if hasattr(os, "register_at_fork"):

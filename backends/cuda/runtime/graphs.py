@@ -166,6 +166,8 @@ class Replayed:
 
     def release(self) -> None:
         """Memory is short: recordings go, and the memory that they have."""
+        for known in self.known.values():  # others may know of it
+            known.free.clear()
         self.known.clear()
 
     def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[Any]) -> list[Any]:
@@ -176,7 +178,7 @@ class Replayed:
         known = self.known.get(key)
         if known is None:
             if len(self.known) >= MOST_KEYS:
-                self.known.clear()
+                self.release()
             known = self.known[key] = Known()
         elif (results := self.again(device, known, addresses)) is not None:
             return results

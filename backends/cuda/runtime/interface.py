@@ -39,6 +39,7 @@ class Device(Protocol):
     def wait(self) -> None: ...  # for all that this stream was given
     def capture(self, run: Callable[[], T]) -> tuple[T, Callable[[], None]]: ...  # see graphs.py
     def times(self, runs: Sequence[Callable[[], None]]) -> list[float]: ...  # of each, to be compared
+    def shortened(self, graph: Any, program: Any, call: Callable[..., Any]) -> Callable[..., Any]: ...  # see quick.py
     def load(self, requests: Sequence[Request]) -> list[Callable[..., None]]: ...  # each: (grid, *arguments) -> None
 
 

@@ -161,11 +161,16 @@ class Batch:
         stream = self.current_stream().ptr
         for plan in self.addresses:
             error = self.launch(plan, stream, *values)
-            if error == NO_CONTEXT:  # nothing was launched
-                self.library.cuda.runtime.free(0)  # any call that needs the context makes it this thread's
-                error = self.launch(plan, stream, *values)
             if error:
-                raise self.failure(error)
+                self.again(error, plan, stream, values)
+
+    def again(self, error: int, plan: int, stream: int, values: Sequence[Any]) -> None:
+        """After an error. Raises it, unless it was that this thread has not used the device yet."""
+        if error == NO_CONTEXT:  # nothing was launched
+            self.library.cuda.runtime.free(0)  # any call that needs the context makes it this thread's
+            error = self.launch(plan, stream, *values)
+        if error:
+            raise self.failure(error)
 
     def failure(self, error: int) -> Exception:
         """What launch.c said, as an exception."""

@@ -1,0 +1,139 @@
+"""Calls that come as before take a shorter way, which sees what has changed."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.cuda.test_launch import on_a_device
+from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
+
+X = np.random.default_rng(0).standard_normal((12, 16))
+MODES = ("default", "reduce-overhead")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_layouts_sizes_and_places_in_turn(there: There, mode: str) -> None:  # noqa: F811
+    f = npc.compile(lambda x, y: (x * 2 + y, (x - y).sum(axis=0)), mode=mode)
+    wide = there.put(np.pad(X, ((0, 0), (0, 9))))
+    for _ in range(3):
+        for x in (X, np.asfortranarray(X), X[:5], X[:, ::-1], X[::3]):
+            for _ in range(3):
+                same(there.get(f(there.put(x), there.put(x + 1))), (x * 2 + (x + 1), (x - (x + 1)).sum(axis=0)))
+        for first in (0, 1, 2, 3):  # addresses that are multiples of 16 bytes, and some that are not
+            y = wide[:, first : first + 16]
+            h = np.pad(X, ((0, 0), (0, 9)))[:, first : first + 16]
+            for _ in range(2):
+                same(there.get(f(y, y)), (h * 2 + h, (h - h).sum(axis=0)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_are_arrays_of_their_own(there: There, mode: str) -> None:  # noqa: F811
+    f = npc.compile(lambda x: x + 1, mode=mode)
+    held = [(k, f(there.put(X * k))) for k in range(12)]
+    for k, y in held:
+        same(there.get(y), X * k + 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("numbers", [(1.5, -0.0, 2.5, float("nan"), 1e300), (1, 2, -3, 4, 5), (1j, 2 + 3j, -0.5j, 1j, 2j)])
+def test_numbers(numbers: Any, mode: str, there: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x, a: x * a + a, mode=mode)
+    x = there.put(X)
+    with np.errstate(all="ignore"):
+        for a in [n for n in numbers for _ in range(2)]:
+            same(there.get(f(x, a)), X * a + a)
+        for a in numbers:
+            scalar = np.asarray(a)[()]
+            same(there.get(f(x, scalar)), X * scalar + scalar)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arrays_that_are_written_to(there: There, mode: str) -> None:  # noqa: F811
+    def step(x: Any, y: Any) -> Any:
+        x += y * 2
+        return x.sum()
+
+    f = npc.compile(step, mode=mode)
+    x, expected = there.put(X), X.copy()
+    for k in range(6):
+        y = X + k
+        same(there.get(f(x, there.put(y))), step(expected, y))
+        same(there.get(x), expected)
+
+
+def test_hosts_and_devices_in_turn(there: There) -> None:  # noqa: F811
+    f = npc.compile(lambda x, y: np.exp(-x) * y)
+    for _ in range(3):
+        same(there.get(f(there.put(X), there.put(X))), np.exp(-X) * X)
+        same(there.get(f(X, X)), np.exp(-X) * X)
+        same(there.get(f(there.put(X), there.put(X))), np.exp(-X) * X)
+
+
+@on_a_device
+def test_errors_are_numpys_after_quick_calls() -> None:
+    cupy = pytest.importorskip("cupy")
+    f = npc.compile(lambda x: 1 / x)
+    x = cupy.arange(5.0)
+    for _ in range(4):
+        f(x)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        f(x)
+
+
+@on_a_device
+@pytest.mark.parametrize("mode", MODES)
+def test_streams_and_threads(mode: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    f = npc.compile(lambda x: np.sqrt(x) + x, mode=mode)
+    failed: list[int] = []
+
+    def work(k: int) -> None:
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for j in range(50):
+                x = cupy.full(1000, float(k * 50 + j))
+                y = f(x)
+                stream.synchronize()
+                if not (y.get() == np.sqrt(k * 50.0 + j) + (k * 50 + j)).all():
+                    failed.append(j)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+@on_a_device
+def test_quick_calls_are_taken() -> None:
+    cupy = pytest.importorskip("cupy")
+    from npcompile.backends.cuda.runtime import quick
+
+    f = npc.compile(lambda x, a: (x * a).sum(axis=1) + 1)
+    before = set(quick.everywhere)
+    x = cupy.ones((8, 8))
+    for _ in range(4):
+        f(x, 2.5)
+    (made,) = set(quick.everywhere) - before
+    assert len(made.ready) == 1 and made.attempts <= 1
+
+
+@on_a_device
+def test_memory_is_freed_for_quick_calls_too() -> None:
+    cupy = pytest.importorskip("cupy")
+    f = npc.compile(lambda x: x + 1)
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    x = cupy.zeros(free // 5 // 4, dtype=np.float32)
+    for _ in range(3):
+        f(x)
+    cupy.get_default_memory_pool().free_all_blocks()
+    kept = [cupy.cuda.alloc(free // 5) for _ in range(3)]
+    del kept  # in the pool as free blocks of another size class than half of it
+    y = f(x[: x.size // 2])
+    assert float(y[-1]) == 1.0
+    cupy.get_default_memory_pool().free_all_blocks()
