@@ -135,11 +135,31 @@ def test_training_of_tensors(there: There, programs: list[ListedProgram]) -> Non
     assert losses[-1] < losses[0] and lists(programs) >= 1
 
 
-def test_what_is_no_list_runs_as_before(there: There, programs: list[ListedProgram]) -> None:  # noqa: F811
-    f = npc.compile(lambda x, w, i: (x @ w)[i] + 1)  # an index is checked
-    x, w, i = there.put(X), there.put(W), np.arange(5)
+def test_indices_are_checked_before_anything_is_written(there: There, programs: list[ListedProgram]) -> None:  # noqa: F811
+    def step(x: Any, w: Any, i: Any, j: Any) -> Any:
+        y = np.tanh((x @ w)[i])
+        z = (y @ w.T)[j]
+        x += z.sum()
+        return z + 1
+
+    f = npc.compile(step)
+    w, expected = there.put(W), X.copy()
+    x, i, j = there.put(X), np.arange(39) % 7, np.arange(5)
     for _ in range(4):
-        close(there.get(f(x, w, there.put(i))), (X @ W)[i] + 1)
-    with pytest.raises(IndexError):
-        f(x, w, there.put(i + 1000))
+        close(there.get(f(x, w, there.put(i), there.put(j))), step(expected, W, i, j))
+        close(there.get(x), expected)
+    for bad in ((i + 1000, j), (i, j - 1000)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            f(x, w, *map(there.put, bad))
+        close(there.get(x), expected)
+    close(there.get(f(x, w, there.put(i), there.put(j))), step(expected, W, i, j))
+    close(there.get(x), expected)
+    assert lists(programs) == 1
+
+
+def test_what_is_no_list_runs_as_before(there: There, programs: list[ListedProgram]) -> None:  # noqa: F811
+    f = npc.compile(lambda x, w: np.sort(x @ w, axis=0) @ w.T)  # CuPy sorts
+    x, w = there.put(X), there.put(W)
+    for _ in range(4):
+        close(there.get(f(x, w)), np.sort(X @ W, axis=0) @ W.T)
     assert lists(programs) == 0

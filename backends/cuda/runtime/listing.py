@@ -33,7 +33,7 @@ class Unlisted(Exception):
 class Place:
     """A byte of an input, or of a room."""
 
-    kind: str  # "input" or "room"
+    kind: str  # "input", "room" or "flag"
     number: int
     offset: int
 
@@ -75,6 +75,9 @@ class Lister:
     rooms: list[Room] = field(default_factory=list)
     steps: list[tuple[Launcher, int, tuple[Reference, ...]]] = field(default_factory=list)
     refused: bool = False
+    flags: list[int] = field(default_factory=list)  # their addresses: one serves all
+    held: list[Any] = field(default_factory=list)  # the flags themselves, so that their addresses are nobody else's
+    written_from: int | None = None  # the first step that writes to an input
 
     @classmethod
     def of(cls, device: Device, inputs: Sequence[Any]) -> Lister:
@@ -96,6 +99,11 @@ class Lister:
         if sum(r.size for r in self.rooms) > MOST_BYTES:
             self.refuse()
 
+    def flag(self, array: Any) -> None:
+        """An error flag, which is zero when the program starts."""
+        self.held.append(array)
+        self.flags += addresses_of(self.device, [array])
+
     def refuse(self) -> None:
         self.refused = True
         self.rooms.clear()
@@ -112,6 +120,8 @@ class Lister:
 
     def place(self, address: int) -> Place:
         """Whose memory an address is in. Raises Unlisted."""
+        if address in self.flags:
+            return Place("flag", 0, 0)
         for k in reversed(range(len(self.rooms))):
             room = self.rooms[k]
             if room.start <= address < room.start + room.size:
@@ -157,6 +167,8 @@ def refuse_to_list() -> None:
 def note_copy(device: Device, target: Any, source: Any) -> None:
     lister = LISTING.lister
     if lister is not None:
+        if lister.written_from is None:
+            lister.written_from = len(lister.steps)
         lister.add(device.copier(target.nbytes), 0, map(lister.place, addresses_of(device, [target, source])))
 
 
@@ -180,6 +192,8 @@ class Planned:
     outputs: list[Callable[[], Any]]
     arena: Callable[[], Any] | None
     steps: list[Step]
+    written_from: int  # how many steps come before the first that writes to an input
+    is_checked: bool  # is a flag read before that one?
     uses_blas: bool
 
 
@@ -207,17 +221,20 @@ def planned(lister: Lister, outputs: Sequence[Any]) -> Planned:
         match reference:
             case Place("input", number, offset):
                 return Argument(number, offset)
+            case Place("flag"):
+                return Argument(arena + bool(inside))
             case Place(_, number, offset):
                 room = rooms_at[number]
                 return Argument(room.index, room.number + offset)
             case Scalar():
                 return Argument(len(lister.inputs) + scalars.index(reference))
             case Handle():
-                return Argument(arena + bool(inside))
+                return Argument(arena + bool(inside) + bool(lister.flags))
             case number:
                 return Argument(None, number)
 
     steps = [Step(launcher, grid, tuple(map(argument, arguments))) for launcher, grid, arguments in lister.steps]
     makers = [device.maker(x.shape, x.dtype, x.strides) for x in outputs]
     room = device.maker((size,), np.dtype(np.uint8), (1,)) if inside else None
-    return Planned([(s.input, s.part) for s in scalars], makers, room, steps, Handle() in used)
+    before = len(steps) if lister.written_from is None else lister.written_from
+    return Planned([(s.input, s.part) for s in scalars], makers, room, steps, before, bool(lister.flags), Handle() in used)

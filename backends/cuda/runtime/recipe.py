@@ -56,7 +56,7 @@ class Recipe:
             values.append(device.blas_handle())
         lister = LISTING.lister
         if lister is not None:
-            lister.take([*outputs, *held])
+            self.note_memory(lister, outputs, held)
         for number, phase in enumerate(self.phases):
             if number and self.writes:
                 write_last(lambda run=phase.run, held=held: run(values))  # type: ignore[misc]
@@ -68,10 +68,16 @@ class Recipe:
                 check(device, held[-1])
         return outputs
 
+    def note_memory(self, lister: Lister, outputs: Sequence[Any], held: Sequence[Any]) -> None:
+        if self.phases and self.phases[0].is_checked:
+            *held, flag = held
+            lister.flag(flag)
+        if self.writes:  # a piece that writes by itself: not known when
+            lister.refuse()
+        lister.take([*outputs, *held])
+
     def note(self, lister: Lister, phase: Phase, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """What this phase did, in a program that is being listed."""
-        if phase.is_checked:
-            lister.refuse()
         first = len(inputs)
         scalars = range(first, first + len(self.scalars))
 
@@ -101,7 +107,12 @@ def listed(lister: Lister, outputs: Sequence[Any]) -> Recipe | None:
         plan = planned(lister, outputs)
     except Unlisted:
         return None
-    return Recipe(plan.scalars, plan.outputs, plan.arena, [Phase.of(plan.steps)], uses_blas=plan.uses_blas)
+    if plan.is_checked:
+        phases = [Phase.of(plan.steps[: plan.written_from], is_checked=True)]
+        phases += [Phase.of(plan.steps[plan.written_from :])] if plan.written_from < len(plan.steps) else []
+    else:
+        phases = [Phase.of(plan.steps)]
+    return Recipe(plan.scalars, plan.outputs, plan.arena, phases, writes=plan.is_checked, uses_blas=plan.uses_blas)
 
 
 def key_of_call(inputs: Sequence[Any], addresses: Sequence[int | None], symbols: Sequence[int]) -> tuple:
