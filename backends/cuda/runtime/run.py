@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,6 +95,7 @@ class Kernels:
     recipes: dict[tuple, Recipe] = field(default_factory=dict)
     by_numpy: Runner | None = None  # where Triton refused a kernel
     is_tuned: bool = False  # see tuning.py
+    lock: threading.RLock = field(default_factory=threading.RLock)  # a second copy of a kernel would unload the first
 
     def prepare(self, strided: frozenset[int] = frozenset(), scalars: frozenset[int] = frozenset()) -> Prepared:
         """For inputs that are dense but `strided`, and 0-D ones passed by value but `scalars`, which are in memory."""
@@ -139,8 +141,11 @@ class Kernels:
             return results
         addresses = device.addresses(inputs)
         try:
-            prepared = self.prepare(frozenset(strided), frozenset(scalars))
-            recipe = recipe_for(prepared, device, addresses, sizes, self.is_tuned and not strided & written)
+            with self.lock:
+                recipe = self.recipes.get(key)  # another thread may have made it meanwhile
+                if recipe is None:
+                    prepared = self.prepare(frozenset(strided), frozenset(scalars))
+                    recipe = recipe_for(prepared, device, addresses, sizes, self.is_tuned and not strided & written)
         except CompileFailed as error:
             warnings.warn(f"a part of this program runs with NumPy: Triton refused a kernel. {error}", stacklevel=2)
             self.by_numpy = numpy_runner(graph)
