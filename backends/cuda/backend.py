@@ -14,7 +14,6 @@ from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
 from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device, to_host
-from npcompile.backends.cuda.runtime.recipe import ListedProgram
 from npcompile.backends.cuda.runtime.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
@@ -93,10 +92,11 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
         program = kernels[0] if kernels else None
     else:
         from npcompile.backends.cuda.partition import run_in_pieces  # here: a first call is to be short too
+        from npcompile.backends.cuda.runtime import listing
 
         run = run_in_pieces(graph, compile_piece, compile_inside, compile_loop)
         if is_listable(graph):
-            program = ListedProgram(run)
+            program = listing.ListedProgram(run)
             run = program.run
     if mode == "reduce-overhead" and not asks_the_host(graph):
         program = Replayed(frozenset(written), run)

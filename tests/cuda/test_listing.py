@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda import backend as cuda_backend
-from npcompile.backends.cuda.runtime.recipe import ListedProgram
+from npcompile.backends.cuda.runtime import listing
+from npcompile.backends.cuda.runtime.listing import ListedProgram
 from tests.cuda.there import There, there  # noqa: F401  (a fixture)
 
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[ListedProgram]:
         made.append(ListedProgram(*given))
         return made[-1]
 
-    monkeypatch.setattr(cuda_backend, "ListedProgram", make)
+    monkeypatch.setattr(listing, "ListedProgram", make)
     return made
 
 

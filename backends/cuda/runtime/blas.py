@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture
+from npcompile.backends.cuda.runtime.graphs import CAPTURING, LISTING, CannotCapture
 from npcompile.backends.cuda.runtime.interface import Device
 from npcompile.backends.cuda.runtime.launch import PRODUCT, Native, Step, address_of, numbered
-from npcompile.backends.cuda.runtime.listing import note_product
 
 LETTERS = {"f": "S", "d": "D", "F": "C", "D": "Z"}  # of cuBLAS, by NumPy's
 NUMBERS: dict[str, Any] = {c: (ctypes.c_float if c in "fF" else ctypes.c_double) * 2 for c in LETTERS}  # real ones are the first
@@ -142,7 +141,8 @@ def matmul(device: Device, a: Any, b: Any) -> Any:
     shape = (*a.shape[:-1], b.shape[-1])
     out = device.empty(shape, a.dtype, [a.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
     multiply(0, device.blas_handle(), *device.addresses([b, a, out]))
-    note_product(multiply, device, [b, a], out)
+    if LISTING.lister is not None:
+        LISTING.lister.add_product(multiply, [b, a], out)
     return out
 
 

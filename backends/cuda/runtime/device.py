@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from npcompile.backends.cuda.runtime import blas, launch, memory, quick, staging
+from npcompile.backends.cuda.runtime import launch, memory, quick, staging
 from npcompile.backends.cuda.runtime.compiler import Request, compile_all
 from npcompile.backends.cuda.runtime.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.runtime.tuning import time_with_cupy
@@ -164,7 +164,9 @@ class CupyDevice:
     def copier(self, size: int) -> Callable[..., None]:
         return launch.Copy(self.library, size)
 
-    def multiplier(self, geometry: blas.Geometry) -> Callable[..., None] | None:
+    def multiplier(self, geometry: Any) -> Callable[..., None] | None:
+        from npcompile.backends.cuda.runtime import blas  # here: first calls are to be short
+
         try:
             cublas = blas.CUBLAS.opened(self.library)
         except OSError:  # CuPy finds it elsewhere
@@ -172,6 +174,8 @@ class CupyDevice:
         return blas.Gemm(self.library, cublas, geometry)
 
     def blas_handle(self) -> int:
+        from npcompile.backends.cuda.runtime import blas
+
         return blas.CUBLAS.handle(self.library, self.number)
 
     def references(self, arrays: Sequence[Any]) -> list[Any]:

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npcompile.backends.cuda.runtime.interface import Device
-from npcompile.backends.cuda.runtime.listing import note_copy, refuse_to_list
 from npcompile.backends.cuda.runtime.memory import caches
 from npcompile.tensor_core.graph import Graph, subgraphs
 
@@ -41,6 +40,15 @@ class Capturing(threading.local):
 
 
 CAPTURING = Capturing()
+
+
+class Listing(threading.local):
+    """What notes the steps of this thread, if anything does: see listing.py."""
+
+    lister: Any = None
+
+
+LISTING = Listing()
 
 
 def refuse_while_capturing(what: str) -> None:
@@ -286,10 +294,12 @@ def overwrite(device: Device, target: Any, value: Any) -> None:
     """The contents of `value` for those of `target`: a plain copy where both lie alike."""
     if target.strides == value.strides and target.dtype == value.dtype and is_dense(target):
         device.assign(target, value)
-        note_copy(device, target, value)
+        if LISTING.lister is not None:
+            LISTING.lister.add_copy(target, value)
     else:
         target[...] = value
-        refuse_to_list()
+        if LISTING.lister is not None:
+            LISTING.lister.refuse()
 
 
 def copy_of(device: Device, value: Any) -> Any:

@@ -6,20 +6,19 @@ other inputs and in fresh memory. A program that does anything else, or meets me
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cuda.runtime.graphs import CAPTURING, LISTING
+from npcompile.backends.cuda.runtime.interface import Device, Runner
 from npcompile.backends.cuda.runtime.launch import Argument, Step
 from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory
-
-if TYPE_CHECKING:
-    from npcompile.backends.cuda.runtime.interface import Device
+from npcompile.backends.cuda.runtime.recipe import MOST_RECIPES, Phase, Recipe, key_of_call
 
 MOST_BYTES = 1 << 30  # of a program's own memory, which is all kept while its steps are noted
 Launcher = Callable[..., None]
@@ -99,11 +98,6 @@ class Lister:
         if sum(r.size for r in self.rooms) > MOST_BYTES:
             self.refuse()
 
-    def flag(self, array: Any) -> None:
-        """An error flag, which is zero when the program starts."""
-        self.held.append(array)
-        self.flags += addresses_of(self.device, [array])
-
     def refuse(self) -> None:
         self.refused = True
         self.rooms.clear()
@@ -117,6 +111,45 @@ class Lister:
             self.steps.append((launcher, grid, tuple(arguments)))
         except Unlisted:
             self.refuse()
+
+    def add_memory(self, recipe: Recipe, outputs: Sequence[Any], held: Sequence[Any]) -> None:
+        """What a piece takes: results, and what it holds until all is launched."""
+        if recipe.phases and recipe.phases[0].is_checked:
+            *held, flag = held
+            self.held.append(flag)
+            self.flags += addresses_of(self.device, [flag])
+        if recipe.writes:  # by itself: nobody knows when
+            self.refuse()
+        self.take([*outputs, *held])
+
+    def add_phase(self, recipe: Recipe, phase: Phase, inputs: Sequence[Any], values: Sequence[Any]) -> None:
+        """The launches of a piece with these inputs, by the values that its arguments refer to."""
+        first = len(inputs)
+        scalars = range(first, first + len(recipe.scalars))
+
+        def references(step: Step) -> Iterator[Reference]:
+            for a in step.arguments:
+                if a.index is None:
+                    yield a.number
+                elif a.index in scalars:
+                    k, part = recipe.scalars[a.index - first]
+                    yield Scalar(self.source_of(inputs[k]), part)
+                else:
+                    yield self.place(values[a.index] + a.number)
+
+        for step in phase.steps:
+            self.add(step.launcher, step.grid, references(step))
+
+    def add_copy(self, target: Any, source: Any) -> None:
+        """An input gets its new contents."""
+        if self.written_from is None:
+            self.written_from = len(self.steps)
+        self.add(self.device.copier(target.nbytes), 0, map(self.place, addresses_of(self.device, [target, source])))
+
+    def add_product(self, launcher: Launcher, operands: Sequence[Any], result: Any) -> None:
+        self.take([result])
+        places = map(self.place, addresses_of(self.device, [*operands, result]))
+        self.add(launcher, 0, chain((Handle(),), places))
 
     def place(self, address: int) -> Place:
         """Whose memory an address is in. Raises Unlisted."""
@@ -140,15 +173,6 @@ class Lister:
         raise Unlisted
 
 
-class Listing(threading.local):
-    """What notes the steps of this thread, if anything does."""
-
-    lister: Lister | None = None
-
-
-LISTING = Listing()
-
-
 @contextmanager
 def listing(device: Device, inputs: Sequence[Any]) -> Iterator[Lister]:
     LISTING.lister = made = Lister.of(device, inputs)
@@ -158,47 +182,12 @@ def listing(device: Device, inputs: Sequence[Any]) -> Iterator[Lister]:
         LISTING.lister = None
 
 
-def refuse_to_list() -> None:
-    """What this thread does now is no step."""
-    if LISTING.lister is not None:
-        LISTING.lister.refuse()
-
-
-def note_copy(device: Device, target: Any, source: Any) -> None:
-    lister = LISTING.lister
-    if lister is not None:
-        if lister.written_from is None:
-            lister.written_from = len(lister.steps)
-        lister.add(device.copier(target.nbytes), 0, map(lister.place, addresses_of(device, [target, source])))
-
-
-def note_product(launcher: Launcher, device: Device, operands: Sequence[Any], result: Any) -> None:
-    lister = LISTING.lister
-    if lister is not None:
-        lister.take([result])
-        places = map(lister.place, addresses_of(device, [*operands, result]))
-        lister.add(launcher, 0, chain((Handle(),), places))
-
-
 def addresses_of(device: Device, arrays: Sequence[Any]) -> list[int]:
     return [a or 0 for a in device.addresses(arrays)]
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """The list of a program, in the terms of a Recipe: see there."""
-
-    scalars: list[tuple[int, str]]
-    outputs: list[Callable[[], Any]]
-    arena: Callable[[], Any] | None
-    steps: list[Step]
-    written_from: int  # how many steps come before the first that writes to an input
-    is_checked: bool  # is a flag read before that one?
-    uses_blas: bool
-
-
-def planned(lister: Lister, outputs: Sequence[Any]) -> Planned:
-    """Where everything is in another run. Raises Unlisted."""
+def listed(lister: Lister, outputs: Sequence[Any]) -> Recipe:
+    """What gives these results of the run that was noted again. Raises Unlisted."""
     device = lister.device
     if lister.refused:
         raise Unlisted
@@ -236,5 +225,41 @@ def planned(lister: Lister, outputs: Sequence[Any]) -> Planned:
     steps = [Step(launcher, grid, tuple(map(argument, arguments))) for launcher, grid, arguments in lister.steps]
     makers = [device.maker(x.shape, x.dtype, x.strides) for x in outputs]
     room = device.maker((size,), np.dtype(np.uint8), (1,)) if inside else None
-    before = len(steps) if lister.written_from is None else lister.written_from
-    return Planned([(s.input, s.part) for s in scalars], makers, room, steps, before, bool(lister.flags), Handle() in used)
+    phases = [Phase.of(steps)]
+    if lister.flags:
+        written_from = len(steps) if lister.written_from is None else lister.written_from
+        phases = [Phase.of(steps[:written_from], is_checked=True)]
+        phases += [Phase.of(steps[written_from:])] if written_from < len(steps) else []
+    return Recipe(
+        [(s.input, s.part) for s in scalars], makers, room, phases, writes=bool(lister.flags), uses_blas=Handle() in used
+    )
+
+
+@dataclass(slots=True, eq=False)
+class ListedProgram:
+    """A program of several pieces, whose steps are noted at its second run with given sizes: the first one compiles them."""
+
+    runner: Runner
+    recipes: dict[tuple, Recipe | None] = field(default_factory=dict)  # None: not yet
+    refused: bool = False
+
+    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
+        if self.refused or CAPTURING.flags is not None:
+            return self.runner(device, inputs, symbols)
+        addresses = device.addresses(inputs)
+        key = key_of_call(inputs, addresses, symbols)
+        recipe = self.recipes.get(key)
+        if recipe is not None:
+            return recipe.run(device, inputs, addresses)
+        if key not in self.recipes:
+            if len(self.recipes) >= MOST_RECIPES:
+                self.recipes.clear()
+            self.recipes[key] = None
+            return self.runner(device, inputs, symbols)
+        with listing(device, inputs) as lister:
+            results = self.runner(device, inputs, symbols)
+        try:
+            self.recipes[key] = listed(lister, results)
+        except Unlisted:
+            self.refused = True
+        return results

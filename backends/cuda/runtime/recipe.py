@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.runtime.graphs import CAPTURING, check, write_last
-from npcompile.backends.cuda.runtime.interface import Device, Runner
+from npcompile.backends.cuda.runtime.graphs import LISTING, check, write_last
+from npcompile.backends.cuda.runtime.interface import Device
 from npcompile.backends.cuda.runtime.launch import Run, Step, make_run
-from npcompile.backends.cuda.runtime.listing import LISTING, Lister, Reference, Scalar, Unlisted, listing, planned
 
 MOST_RECIPES = 64  # sizes remembered for one program
 
@@ -56,43 +55,17 @@ class Recipe:
             values.append(device.blas_handle())
         lister = LISTING.lister
         if lister is not None:
-            self.note_memory(lister, outputs, held)
+            lister.add_memory(self, outputs, held)
         for number, phase in enumerate(self.phases):
             if number and self.writes:
                 write_last(lambda run=phase.run, held=held: run(values))  # type: ignore[misc]
             else:
                 phase.run(values)
             if lister is not None:
-                self.note(lister, phase, inputs, values)
+                lister.add_phase(self, phase, inputs, values)
             if phase.is_checked:
                 check(device, held[-1])
         return outputs
-
-    def note_memory(self, lister: Lister, outputs: Sequence[Any], held: Sequence[Any]) -> None:
-        if self.phases and self.phases[0].is_checked:
-            *held, flag = held
-            lister.flag(flag)
-        if self.writes:  # a piece that writes by itself: not known when
-            lister.refuse()
-        lister.take([*outputs, *held])
-
-    def note(self, lister: Lister, phase: Phase, inputs: Sequence[Any], values: Sequence[Any]) -> None:
-        """What this phase did, in a program that is being listed."""
-        first = len(inputs)
-        scalars = range(first, first + len(self.scalars))
-
-        def references(step: Step) -> Iterator[Reference]:
-            for a in step.arguments:
-                if a.index is None:
-                    yield a.number
-                elif a.index in scalars:
-                    k, part = self.scalars[a.index - first]
-                    yield Scalar(lister.source_of(inputs[k]), part)
-                else:
-                    yield lister.place(values[a.index] + a.number)
-
-        for step in phase.steps:
-            lister.add(step.launcher, step.grid, references(step))
 
 
 def part_of(value: Any, part: str) -> Any:
@@ -101,48 +74,6 @@ def part_of(value: Any, part: str) -> Any:
     return number.real if part == "r" else number.imag if part == "i" else number
 
 
-def listed(lister: Lister, outputs: Sequence[Any]) -> Recipe | None:
-    """What gives these results of the run that was noted again; None where no list can."""
-    try:
-        plan = planned(lister, outputs)
-    except Unlisted:
-        return None
-    if plan.is_checked:
-        phases = [Phase.of(plan.steps[: plan.written_from], is_checked=True)]
-        phases += [Phase.of(plan.steps[plan.written_from :])] if plan.written_from < len(plan.steps) else []
-    else:
-        phases = [Phase.of(plan.steps)]
-    return Recipe(plan.scalars, plan.outputs, plan.arena, phases, writes=plan.is_checked, uses_blas=plan.uses_blas)
-
-
 def key_of_call(inputs: Sequence[Any], addresses: Sequence[int | None], symbols: Sequence[int]) -> tuple:
     """All that a recipe depends on."""
     return (tuple(symbols), tuple([x.strides for x in inputs]), tuple([a if a is None else not a & 15 for a in addresses]))
-
-
-@dataclass(slots=True, eq=False)
-class ListedProgram:
-    """A program of several pieces, whose steps are noted at its second run with given sizes: the first one compiles them."""
-
-    runner: Runner
-    recipes: dict[tuple, Recipe | None] = field(default_factory=dict)  # None: not yet
-    refused: bool = False
-
-    def run(self, device: Device, inputs: Sequence[Any], symbols: Sequence[int]) -> list[Any]:
-        if self.refused or CAPTURING.flags is not None:
-            return self.runner(device, inputs, symbols)
-        addresses = device.addresses(inputs)
-        key = key_of_call(inputs, addresses, symbols)
-        recipe = self.recipes.get(key)
-        if recipe is not None:
-            return recipe.run(device, inputs, addresses)
-        if key not in self.recipes:
-            if len(self.recipes) >= MOST_RECIPES:
-                self.recipes.clear()
-            self.recipes[key] = None
-            return self.runner(device, inputs, symbols)
-        with listing(device, inputs) as lister:
-            results = self.runner(device, inputs, symbols)
-        self.recipes[key] = listed(lister, results)
-        self.refused = self.recipes[key] is None
-        return results
