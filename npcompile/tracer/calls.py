@@ -412,11 +412,16 @@ def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, 
         inner.parent = asking
         if inner.depth >= INLINE_DEPTH:
             raise Decline("calls are nested too deeply")
-        outcome = inner.run()
+        try:
+            outcome = inner.run()
+        except raising.Raises:
+            made.is_exhausted = True
+            raise
         capture.frame = asking
         return outcome.value if isinstance(outcome, Yielded) else None
 
-    return Iterator("lazy", [function, *positional], start=frame.root.index, advance=advance)
+    made = Iterator("lazy", [function, *positional], start=frame.root.index, advance=advance)
+    return made
 
 
 def has_blocks(code: types.CodeType) -> bool:

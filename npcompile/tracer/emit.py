@@ -57,6 +57,7 @@ from npcompile.tracer.values import (
     Super,
     TensorMethod,
     TensorValue,
+    TracebackValue,
     Transform,
     Truth,
     children,
@@ -284,6 +285,8 @@ class Emitter:
                 return f"{self.name_constant(enable_grad if value.enabled else no_grad)}()"
             case Transform():
                 return self.variable(value, self.transform_text(value))
+            case TracebackValue():
+                return self.text(value.error)  # which was raised: captured again
             case ExceptionValue():
                 self.require_unraised(value)
                 arguments = ", ".join(map(self.text, value.arguments))

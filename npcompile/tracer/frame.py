@@ -110,6 +110,7 @@ class Frame:
     ends_at: int | None = None  # where the arm of a branch ends that this runs, for a node of the graph
     handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
     catches: bool = False  # does what the instruction calls handle exceptions: hasattr, getattr?
+    unwound_at: int = 0  # of the outermost frame: where the latest exception that was caught was raised
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
     # --- the stack
@@ -226,6 +227,7 @@ class Frame:
             self.declined(index, decline, began)
         if value.raised_at is None:
             value.raised_at, value.location = self.root.index, self.root.program.location(self.root.index)
+        self.root.unwound_at = value.raised_at
         del self.stack[handler.depth :]
         self.stack += [Constant(index), value] if handler.push_lasti else [value]
         self.keyword_names = ()
@@ -250,6 +252,9 @@ class Frame:
         """The program may end here only if native code can go on here, else it ends earlier."""
         first = [index for index, _ in self.contexts[:1]]
         first += [error.raised_at for error in self.handled[:1] if error.raised_at is not None]
+        state = analyse(self.program.code).states[self.index]
+        if state is not None and state.handled and not first:  # what is left of an exception is on the stack
+            first = [self.unwound_at]
         if first:
             raise self.give_up(min(first), reason)
 

@@ -15,6 +15,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import operators
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.operators import describe, lift, plain_number
+from npcompile.tracer.raising import Raises
 from npcompile.tracer.values import (
     Constant,
     DictView,
@@ -209,7 +210,10 @@ def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callabl
     def advance() -> Any:
         if capture.bodies != bodies:
             capture.require_no_body("an iterator goes on")
-        return next(given, None)
+        try:
+            return next(given, None)
+        except Raises as raised:  # the iterator that this stands for goes on after an exception, and `given` does not
+            raise Decline(raised.reason) from None
 
     return Iterator("lazy", [function, *arguments], start=capture.frame.root.index, advance=advance)
 

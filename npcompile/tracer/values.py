@@ -312,6 +312,13 @@ class ExceptionValue:
     location: Location | None = None  # of that instruction
 
 
+@dataclass(slots=True, eq=False)
+class TracebackValue:
+    """The traceback of an exception that captured code raised: nothing is known of it."""
+
+    error: ExceptionValue
+
+
 class _Marker:
     def __init__(self, name: str):
         self._name = name
@@ -362,5 +369,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield value.array
         case ExceptionValue():
             yield from value.arguments
+        case TracebackValue():
+            yield value.error
         case Transform():
             yield value.function

@@ -5,12 +5,12 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer.capture import Break
-from tests.tracer import test_breaks, test_functions, test_handled_exceptions
+from tests.tracer import test_breaks, test_functions, test_handled_exceptions, test_with
 from tests.tracer.harness import Sample, clone, run, same_outcome
 
 SAMPLES = {
     f"{module.__name__.rpartition('.')[2]}.{name}": test.sample
-    for module in (test_functions, test_breaks, test_handled_exceptions)
+    for module in (test_functions, test_breaks, test_handled_exceptions, test_with)
     for name, test in vars(module).items()
     if hasattr(test, "sample")
 }

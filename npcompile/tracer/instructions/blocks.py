@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import types
+from typing import Any
+
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, raising
+from npcompile.tracer import calls, objects, raising
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.operators import plain
+from npcompile.tracer.operators import describe, plain
 from npcompile.tracer.values import (
     Constant,
     ContextExit,
     ErrorState,
+    ExceptionValue,
     GradMode,
+    Method,
+    TracebackValue,
 )
 
 
@@ -20,7 +26,8 @@ from npcompile.tracer.values import (
 def before_with(frame: Frame, i: Instruction) -> None:
     manager = frame.pop()
     if not isinstance(manager, (ErrorState, GradMode)):
-        raise Decline("`with` of an object that is not captured")
+        enter_object(frame, manager)
+        return
     frame.contexts.append((i.index, manager))
     frame.stack += [ContextExit(manager), Constant(None)]
     if isinstance(manager, GradMode):
@@ -33,6 +40,15 @@ def before_with(frame: Frame, i: Instruction) -> None:
         frame.capture.builder.ignored -= categories
         if setting == "ignore":
             frame.capture.builder.ignored |= categories
+
+
+def enter_object(frame: Frame, manager: Any) -> None:
+    """`with` of an object whose methods are written in Python: they are part of the program, and it may break inside."""
+    enter, leave = (objects.function_on_class(frame.capture, manager, name) for name in ("__enter__", "__exit__"))
+    if not isinstance(enter, types.FunctionType) or not isinstance(leave, types.FunctionType):
+        raise Decline(f"`with` of {describe(manager)}")
+    frame.push(Method(manager, Constant(leave), "__exit__"))
+    frame.push(calls.call(frame, Constant(enter), [manager], {}))
 
 
 @handles("LOAD_ASSERTION_ERROR")
@@ -80,7 +96,7 @@ def check_exc_match(frame: Frame, i: Instruction) -> None:
 
 @handles("WITH_EXCEPT_START")
 def with_except_start(frame: Frame, i: Instruction) -> None:
-    leave = frame.capture.realize(frame.stack[-4])
-    if not isinstance(leave, ContextExit):
+    leave, error = (frame.capture.realize(frame.stack[-k]) for k in (4, 1))
+    if not isinstance(leave, (ContextExit, Method)) or not isinstance(error, ExceptionValue):
         raise Decline("`with` is left by an exception")
-    frame.push(calls.call(frame, leave, [Constant(None)] * 3, {}))
+    frame.push(calls.call(frame, leave, [Constant(error.kind), error, TracebackValue(error)], {}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, iteration, operators
+from npcompile.tracer import calls, iteration, objects, operators
 from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
@@ -72,6 +72,8 @@ def is_python(callee: Any) -> bool:
             return callee.function is not None and is_python(callee.function)
         case Opaque():
             return isinstance(callee.example, types.FunctionType) and not is_captured(callee.example)
+        case Constant(type()):
+            return objects.is_made_plainly(callee.value)
         case Constant():
             return isinstance(callee.value, types.FunctionType) and not is_captured(callee.value)
         case _:

@@ -11,6 +11,7 @@ from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.values import (
     NULL,
     Constant,
+    Sequence,
     SliceValue,
     Truth,
 )
@@ -23,7 +24,9 @@ def binary_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop(), frame.pop()
     symbol = i.argrepr
     if symbol.endswith("="):
+        frame.calls_python = not isinstance(left, Sequence)  # what a list has taken of an iterator that raises stays in it
         frame.push(operators.inplace(frame.capture, symbol, left, right))
+        frame.calls_python = True
     else:
         frame.push(operators.binary(frame.capture, symbol, left, right))
 
