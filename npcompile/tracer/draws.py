@@ -20,7 +20,7 @@ from npcompile.tensor_core.number import Number
 from npcompile.tracer.calls import Arguments, Keywords
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import describe, lower
-from npcompile.tracer.random_state import BIT_GENERATOR
+from npcompile.tracer.random_state import BIT_GENERATOR, saving_text
 from npcompile.tracer.values import Constant, Opaque, Sequence
 
 BIT_GENERATORS = tuple(getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))
@@ -145,7 +145,7 @@ def generator_of(frame: Frame, owner: Any) -> tuple[str, type]:
     if bits not in BIT_GENERATORS:
         raise Decline(f"random numbers of a {bits.__qualname__}")
     capture.guard(f"type({source}.{where}) is {capture.name_constant(bits)}")
-    capture.draws.generators[source] = None
+    capture.draws.generators[source] = saving_text(source, found, capture.name_constant)
     return source, kind
 
 

@@ -30,7 +30,7 @@ from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.lost import message_of, remember_lost
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.operators import plain_number
-from npcompile.tracer.random_state import States
+from npcompile.tracer.random_state import Repetition, restore
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,
@@ -175,15 +175,16 @@ class Emitter:
     def draw(self, native: str, may_fail: bool = False) -> list[str]:
         """Draw the program's random numbers. What is done before `native` draws them again, when what follows has failed."""
         draws = self.capture.draws
-        if draws.generators and (may_fail or draws.may_raise):
-            self.lines.append(f"states = {self.name_constant(States)}({', '.join(draws.generators)})")
+        saved = ", ".join(f"({source}, state_{k})" for k, source in enumerate(draws.generators))
+        if may_fail or draws.may_raise:
+            self.lines += [f"state_{k} = {text}" for k, text in enumerate(draws.generators.values())]
         if draws.may_raise:
-            restore = ["    states.restore()"] if draws.generators else []
-            self.lines += ["try:", *(f"    {line}" for line in draws.lines), "except Exception:", *restore, "    holds = False"]
+            again = [f"    {self.name_constant(restore)}({saved})"] if saved else []
+            self.lines += ["try:", *(f"    {line}" for line in draws.lines), "except Exception:", *again, "    holds = False"]
             self.lines += ["if not holds:", f"    return {native}"]
         else:
             self.lines += draws.lines
-        return ["    with states:", *(f"        {line}" for line in draws.lines)] if draws.generators else []
+        return [f"    with {self.name_constant(Repetition)}({saved}):", *(f"        {t}" for t in draws.lines)] if saved else []
 
     def place_results(self, is_end: bool) -> None:
         """What a device computed: scalars are known for scalars, and at the end what is NumPy's goes to the host."""

@@ -51,7 +51,7 @@ from npcompile.tracer.values import NULL, Cell, Lazy
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|states|drive|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
 )
 
 # They register what is captured, and how.

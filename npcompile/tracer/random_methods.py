@@ -88,6 +88,8 @@ def permutation(frame: Frame, function: Any, positional: Arguments, keywords: Ke
         n = named["x"]
         if isinstance(n, Dim) and axis == 0:
             return drawn_permutation(frame, owner, n)
+        if isinstance(n, Array):
+            raise Decline("a permutation whose length data decides")
         return draw(frame, function, owner, rest, keywords)
     if not isinstance(axis, int) or not -x.ndim <= axis < x.ndim:
         raise Decline("an axis out of bounds")
@@ -136,20 +138,20 @@ def choice(frame: Frame, function: Any, positional: Arguments, keywords: Keyword
 def with_out(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     """`out` is written when the graph runs."""
     owner, *rest = positional
-    out = frame.capture.realize(keywords.get("out", Constant(None)))
+    named = bound(function, rest, keywords)
+    target = named.pop("out", Constant(None))
+    out = frame.capture.realize(target)
     if isinstance(out, Constant) and out.value is None:
         return draw(frame, function, owner, rest, keywords)
     if not isinstance(out, Array) or not is_contiguous(out.meta):
         raise Decline("random numbers are written to something else than a contiguous array")
-    others = {k: v for k, v in keywords.items() if k != "out"}
-    if function.__name__ != "permuted":
-        named = bound(function, rest, others)
-        if "size" not in named:
-            others["size"] = Sequence(tuple, [n if isinstance(n, Dim) else Constant(n) for n in out.shape])
-    value = draw(frame, function, owner, rest, others)
+    size = frame.capture.realize(named.get("size", Constant(None)))
+    if function.__name__ != "permuted" and isinstance(size, Constant) and size.value is None:
+        named["size"] = Sequence(tuple, [n if isinstance(n, Dim) else Constant(n) for n in out.shape])
+    value = draw(frame, function, owner, [], named)
     if not isinstance(value, Array) or value.shape != out.shape:
         raise Decline("random numbers of another shape than `out`")
-    return write(frame, keywords["out"], value)
+    return write(frame, target, value)
 
 
 # --- generators

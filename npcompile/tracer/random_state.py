@@ -31,41 +31,43 @@ class Draws:
     """
 
     lines: list[str] = field(default_factory=list)  # statements of the generated program
-    generators: dict[str, None] = field(default_factory=dict)  # expressions of those from outside
+    generators: dict[str, str] = field(default_factory=dict)  # those from outside, and what saves their states: expressions
     storages: list[Storage] = field(default_factory=list)  # of the arrays that were drawn
     keys: dict[str, tuple[Node, int]] = field(default_factory=dict)  # of counted.py, by generator; how often each was used
     batches: list[Any] = field(default_factory=list)  # the calls of vmap that the function being captured is in
     may_raise: bool = False  # arguments that are not constants may be refused
 
 
-class States:
-    """The states of generators before a program draws from them.
+Saved = tuple[Any, Any]  # a generator, and its state before the program's draws: a dict, or the `Memory` that it is in
 
-    As a context, around a repetition of all draws: after it the states are those again, unless another thread has drawn in
-    the meantime, whose numbers must not be drawn again.
+
+def restore(*saved: Saved) -> None:
+    for generator, state in saved:
+        set_state(generator, state)
+
+
+class Repetition:
+    """A context around a repetition of all draws of a program, after which the generators have the states `saved` before them.
+
+    Unless another thread has drawn from them in the meantime: its numbers must not be drawn again.
     """
 
-    __slots__ = ("generators", "before", "now")
+    __slots__ = ("saved", "now")
 
-    def __init__(self, *generators: Generator | RandomState):
-        self.generators = generators
-        self.before = [saved_state(g) for g in generators]
-
-    def restore(self) -> None:
-        for generator, state in zip(self.generators, self.before):
-            set_state(generator, state())
+    def __init__(self, *saved: Saved):
+        self.saved = saved
 
     def __enter__(self) -> None:
-        for generator in self.generators:
+        for generator, _ in self.saved:
             lock_of(generator).__enter__()
-        self.now = [state_of(g) for g in self.generators]
-        self.restore()
+        self.now = [state_of(generator) for generator, _ in self.saved]
+        restore(*self.saved)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        is_alone = all(is_same_state(state_of(g), now) for g, now in zip(self.generators, self.now))
-        for generator, before, now in zip(self.generators, self.before, self.now):
-            set_state(generator, before() if is_alone else now)
-        for generator in reversed(self.generators):
+        is_alone = all(is_same_state(state_of(generator), now) for (generator, _), now in zip(self.saved, self.now))
+        for (generator, before), now in zip(self.saved, self.now):
+            set_state(generator, before if is_alone else now)
+        for generator, _ in reversed(self.saved):
             lock_of(generator).__exit__(None, None, None)
 
 
@@ -73,18 +75,32 @@ def state_of(generator: Generator | RandomState) -> Any:
     return generator.bit_generator.state if isinstance(generator, Generator) else generator.get_state(legacy=False)
 
 
-def saved_state(generator: Generator | RandomState) -> Callable[[], Any]:
-    """What gives the state of now, as `state_of` does, when it is asked for.
+def saving_text(source: str, generator: Generator | RandomState, name_constant: Callable[[Any], str]) -> str:
+    """The expression that saves the state of the generator `source`, as fast as one with its bit generator allows."""
+    if type(getattr(generator, BIT_GENERATOR[type(generator)])) is MT19937 and place_of_normal() is not None:
+        return f"{name_constant(Memory)}({source})"
+    return f"{source}.bit_generator.state" if isinstance(generator, Generator) else f"{source}.get_state(legacy=False)"
 
-    NumPy makes the state of MT19937 number by number, which takes longer than most draws: here its bytes are copied.
-    """
-    bits = getattr(generator, BIT_GENERATOR[type(generator)])
-    if type(bits) is not MT19937 or (place := place_of_normal()) is None:
-        state = state_of(generator)
-        return lambda: state
-    normal = string_at(id(generator) + place, NORMAL_BYTES) if isinstance(generator, RandomState) else b""
-    memory = string_at(bits.ctypes.state_address, MT19937_BYTES)
-    return lambda: state_of_bytes(memory, normal)
+
+class Memory:
+    """A copy of the bytes of MT19937. NumPy makes its state number by number, which takes longer than most draws."""
+
+    __slots__ = ("bits", "normal")
+
+    def __init__(self, generator: Generator | RandomState):
+        if isinstance(generator, RandomState):
+            self.normal = string_at(id(generator) + place_of_normal(), NORMAL_BYTES)  # type: ignore[operator]
+            self.bits = string_at(generator._bit_generator.ctypes.state_address, MT19937_BYTES)
+        else:
+            self.normal = b""
+            self.bits = string_at(generator.bit_generator.ctypes.state_address, MT19937_BYTES)
+
+    def state(self) -> dict[str, Any]:
+        words = np.frombuffer(self.bits, np.uint32)
+        state: dict[str, Any] = {"bit_generator": "MT19937", "state": {"key": words[:-1], "pos": int(words[-1])}}
+        if self.normal:
+            state["has_gauss"], state["gauss"] = struct.unpack("i4xd", self.normal)
+        return state
 
 
 MT19937_BYTES = 624 * 4 + 4  # words, and the position among them
@@ -100,25 +116,18 @@ def place_of_normal() -> int | None:
     place = string_at(id(generator), RandomState.__basicsize__).find(struct.pack("d", known["gauss"])) - 8
     if place < 0:
         return None
-    memory = string_at(generator._bit_generator.ctypes.state_address, MT19937_BYTES)
+    memory = object.__new__(Memory)
+    memory.bits = string_at(generator._bit_generator.ctypes.state_address, MT19937_BYTES)
     for has_gauss in (1, 0):
         generator.set_state(known | {"has_gauss": has_gauss})
-        found = state_of_bytes(memory, string_at(id(generator) + place, NORMAL_BYTES))
-        if not is_same_state(found, state_of(generator)):
+        memory.normal = string_at(id(generator) + place, NORMAL_BYTES)
+        if not is_same_state(memory.state(), state_of(generator)):
             return None
     return place
 
 
-def state_of_bytes(memory: bytes, normal: bytes) -> dict[str, Any]:
-    words = np.frombuffer(memory, np.uint32)
-    state: dict[str, Any] = {"bit_generator": "MT19937", "state": {"key": words[:-1], "pos": int(words[-1])}}
-    if normal:
-        has_gauss, gauss = struct.unpack("i4xd", normal)
-        state |= {"has_gauss": has_gauss, "gauss": gauss}
-    return state
-
-
 def set_state(generator: Generator | RandomState, state: Any) -> None:
+    state = state.state() if isinstance(state, Memory) else state
     if isinstance(generator, Generator):
         generator.bit_generator.state = state
     else:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.random_state import States, is_same_state, state_of
+from npcompile.tracer.random_state import Memory, Repetition, is_same_state, place_of_normal, state_of
 from tests.tracer.harness import compare_any
 
 BIT_GENERATORS = [np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64]
@@ -253,6 +253,7 @@ def test_out_is_written():
         result = rng.random(out=out)
         y = out * 2
         again = rng.standard_normal(out=view)
+        rng.random(None, np.float64, view)
         return result is out, y, again.shape, rng.permuted(out, out=out)[2]
 
     same(fill, np.random.default_rng(1), np.random.default_rng(1), np.zeros((4, 3)), rounds=3)
@@ -321,6 +322,34 @@ def test_what_was_drawn_decides():
     same(decide, np.random.default_rng(5), np.random.default_rng(5), V, rounds=6)
 
 
+@pytest.mark.parametrize("n", [np.int64(5), np.int32(3), np.array(4), True, 0, 2.5, [], [3], (1, 2), np.arange(3.0)])
+def test_sizes_and_lengths_of_any_kind(n):
+    for draw in (
+        lambda rng, n: rng.random(n),
+        lambda rng, n: rng.normal(size=n),
+        lambda rng, n: rng.permutation(n),
+        lambda rng, n: rng.choice(n, 2),
+        lambda rng, n: rng.choice(4, n),
+        lambda rng, n: rng.poisson(n),
+    ):
+        compiled, ours, theirs = npc.compile(draw), np.random.default_rng(5), np.random.default_rng(5)
+        for value in (n, n, type(n)(2) if isinstance(n, np.generic) else n):
+            found, wanted = ([*map(str, (outcome(lambda: f(rng, value)),))] for f, rng in ((compiled, ours), (draw, theirs)))
+            assert found == wanted
+            assert is_same_state(state_of(ours), state_of(theirs))
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray, lambda x: x[:, ::-1], lambda x: x[::2]])
+def test_parameters_in_any_layout(layout):
+    def draw(rng, mean, scale):
+        x, y = rng.normal(mean, scale), rng.permuted(mean, axis=0)
+        z, w = rng.permutation(mean), rng.choice(mean, 3)
+        rng.shuffle(mean)
+        return x, y, z, w, rng.poisson(mean[1:]), x.strides, y.strides, z.strides, w.strides, mean
+
+    same(draw, np.random.default_rng(5), np.random.default_rng(5), layout(np.arange(1, 13.0).reshape(4, 3)), 2.0, rounds=3)
+
+
 def test_hierarchies_of_draws():
     def draw(rng, n):
         rate = rng.gamma(2.0, 1.0, n)
@@ -360,13 +389,14 @@ def test_an_index_out_of_bounds_draws_once():
         assert is_same_state(state_of(ours), state_of(theirs))
 
 
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
-def test_floating_point_errors_draw_once(make):
+@pytest.mark.parametrize("kind", BIT_GENERATORS)
+@pytest.mark.parametrize("owner", [np.random.Generator, np.random.RandomState])
+def test_floating_point_errors_draw_once(owner, kind):
     def divide(rng, x):
         return rng.standard_normal(3) / x
 
     compiled = npc.compile(divide)
-    ours, theirs = make(5), make(5)
+    ours, theirs = owner(kind(5)), owner(kind(5))
     for x in (V, V * 0, V, V - 0.5):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
@@ -390,18 +420,26 @@ def test_arguments_that_are_refused_draw_nothing():
 
 def test_what_another_thread_drew_is_not_drawn_again():
     rng, theirs = np.random.default_rng(5), np.random.default_rng(5)
-    states = States(rng)
+    before = state_of(rng)
     rng.random(3)
     rng.random()  # by another thread
-    with states:
+    with Repetition((rng, before)):
         rng.random(3)
     theirs.random(4)
     assert is_same_state(state_of(rng), state_of(theirs))
-    states = States(rng)
+    before = state_of(rng)
     rng.random(3)
-    with states:
+    with Repetition((rng, before)):
         rng.random(3)
     assert is_same_state(state_of(rng), state_of(theirs))
+
+
+def test_the_memory_of_a_state_is_the_state():
+    assert place_of_normal() is not None
+    for generator in (np.random.RandomState(5), np.random.Generator(np.random.MT19937(5))):
+        for _ in range(3):
+            generator.standard_normal(3)
+            assert is_same_state(Memory(generator).state(), state_of(generator))
 
 
 def test_threads_share_a_generator():
