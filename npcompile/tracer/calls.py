@@ -222,7 +222,7 @@ def call_function(
     if function.__code__ in CALLED_BY_CODE:
         return CALLED_BY_CODE[function.__code__](frame, function, positional, keywords)
     if hasattr(function, "__npcompile_original__"):
-        return inline(frame, function.__npcompile_original__, positional, keywords)
+        return inline(frame, function.__npcompile_original__, positional, keywords, entry=function)
     return inline(frame, function, positional, keywords, source)
 
 
@@ -301,9 +301,17 @@ def evaluate_call(frame: Frame, function: Any, positional: Arguments, keywords: 
 
 
 def inline(
-    frame: Frame, function: types.FunctionType, positional: Arguments, keywords: Keywords, source: str | None = None
+    frame: Frame,
+    function: types.FunctionType,
+    positional: Arguments,
+    keywords: Keywords,
+    source: str | None = None,
+    entry: types.FunctionType | None = None,
 ) -> Any:
-    """Run a Python function's instructions as part of the captured program. `source` gives it, when it is no constant."""
+    """Run a Python function's instructions as part of the captured program. `source` gives it, when it is no constant.
+
+    What is called instead of a compiled function, its `entry`, has defaults of its own.
+    """
     capture = frame.capture
     is_constant, source = source is None, source or capture.name_constant(function)
     code = function.__code__
@@ -314,17 +322,18 @@ def inline(
         globals_source = None
     else:
         globals_source = capture.name_constant(function.__globals__)
-    defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(f"{source}.__defaults__[{k}]", d)
-                for k, d in enumerate(function.__defaults__ or ())]  # fmt: skip
+    owner, owner_source = (function, source) if entry is None else (entry, capture.name_constant(entry))
+    defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(f"{owner_source}.__defaults__[{k}]", d)
+                for k, d in enumerate(owner.__defaults__ or ())]  # fmt: skip
     named = {
-        k: lift(d) if is_constant and is_atomic(d) else Lazy(f"{source}.__kwdefaults__[{k!r}]", d)
-        for k, d in (function.__kwdefaults__ or {}).items()
+        k: lift(d) if is_constant and is_atomic(d) else Lazy(f"{owner_source}.__kwdefaults__[{k!r}]", d)
+        for k, d in (owner.__kwdefaults__ or {}).items()
     }
     variables = bind_arguments(code, defaults, named, positional, keywords)
     if not is_library_code(function.__globals__):
         if is_constant:  # the code of other functions is guarded where they are met
             capture.guard_code(source, function)
-        guard_defaults(capture, source, function, defaults, named, [*variables.values()])
+        guard_defaults(capture, owner_source, owner, defaults, named, [*variables.values()])
     cells = [capture.cell(f"{source}.__closure__[{k}]", cell) for k, cell in enumerate(function.__closure__ or ())]
     callee = Lazy(source, function)
     given = positional, keywords

@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--no-shrink", action="store_true")
     given = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # a drawn size may be anything
     start, different = time.perf_counter(), 0
     for k in range(given.programs):
         program = drawn_program(given.seed, given.first + k)

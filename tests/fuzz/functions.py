@@ -298,6 +298,109 @@ def $f():
 $f()
 $v = MADE
 
+async def $f($p):
+    return $p * 2
+try:
+    $f($x).send(None)
+except StopIteration as $e:
+    $v = $e.value
+
+def $f():
+    $p = yield $x
+    while True:
+        $p = yield $p * 2
+$v = $f()
+$v_a = next($v), $v.send($y)
+$v.close()
+
+def $f():
+    try:
+        yield $x
+    except ValueError as $e:
+        yield str($e), $y
+$v = $f()
+$v_a = next($v), $v.throw(ValueError('thrown'))
+
+def $f():
+    $v = yield from ($x, $y)
+    return $n
+$v = []
+$c = $f()
+try:
+    while True:
+        $v.append(next($c))
+except StopIteration as $e:
+    $v.append($e.value)
+
+@contextlib.contextmanager
+def $f($p):
+    LOG.append('in')
+    try:
+        yield $p * 2
+    finally:
+        LOG.append('out')
+with $f($x) as $v:
+    $v_a = $v + 1
+
+def $f($p, $q=None, *, key=lambda r: r.ndim):
+    $q = [] if $q is None else $q
+    $q.append(key($p))
+    return $q
+$v = $f($y, $f($x))
+
+def $f($p):
+    $p = $p + 1
+    del $p
+    return $x
+$v = $f($x)
+
+def $f():
+    return $v
+$v = $x * 2
+$v_a = $f()
+$v = $y
+$v_b = $f()
+
+def $f($p):
+    $f.calls = getattr($f, 'calls', 0) + 1
+    return $p * $f.calls
+$v = $f($x), $f($x), $f.calls
+
+def $f($p):
+    try:
+        return $p * 2
+    finally:
+        LOG.append($n)
+$v = $f($x)
+
+def $f($p):
+    for q in range(5):
+        if q == $p.ndim:
+            return q, $p * q
+        LOG.append(q)
+$v = $f($x), $f($y)
+
+def $f($p):
+    def g():
+        nonlocal $p
+        $p = $p * 2
+    g()
+    g()
+    return $p
+$v = $f($x)
+
+$v = compiled_helper($x), compiled_helper($y, $n)
+
+$v = np.vectorize(lambda p: p * 2, otypes=[float])($r)
+
+$v = np.fromfunction(lambda i, j: i * $n + j, (2, 3))
+
+$v = np.apply_along_axis(lambda r: r * $n, 0, $m)
+
+$v = [f($x) for f in (helper, breaking_helper, opaque)]
+
+$v = list(map(helper, [$x, $y], (1, 2)))
+
 $v = sorted([$x, $y], key=lambda p: p.ndim)
 
 $v = sorted(($x.ndim, $y.ndim, 2), reverse=True), max([$x, $y], key=np.ndim)

@@ -18,6 +18,7 @@ SIMPLE: tuple[Statement, ...] = (
     statements.leave_graph,
     *[containers.container, containers.used, containers.stateful, containers.objects],
     *[language.python_code] * 3,
+    language.random_numbers,
 )
 COMPOUND: tuple[Statement, ...] = (
     *[control_flow.element_loops] * 2,
@@ -38,6 +39,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *[language.python_code] * 6,
     *[containers.used, containers.stateful] * 3,
     *[containers.objects] * 4,
+    *[language.random_numbers, language.other_arrays] * 2,
     *COMPOUND * 2,
 )
 INSIDE = (*SIMPLE * 2, *COMPOUND)  # of blocks
@@ -48,6 +50,7 @@ ABOUT_ARRAYS: tuple[Statement, ...] = (
 )
 
 VIEWS_OF_ANOTHER = ("{0}", "{0}[1:]", "{0}[::-1]", "{0}.T", "{0}[...]", "{0}.reshape(-1)", "{0}.copy()")
+NO_LONGER_ARRAYS = ("[1.0, 2.0]", "2.5", "None", "[[1, 2], [3, 4]]", "np.float32(2)", "np.ones(2, 'f2')", "np.array(['a'])")
 PLAIN = (
     "2 + round",
     "3",
@@ -79,7 +82,10 @@ NOT_ARRAYS = (
     *["[x, [x, 1]]", "{'k': {'a': x}}", "{1, 2}", "range(3)", "Color.RED", "np.sin", "helper", "np.dtype('f4')", "b'ab'", "[]"],
     *["x.tolist()", "[1, 2, 3]", "(1, (2, 3))", "OrderedDict(a=x)", "[Box(x), x]", "{'a': 1, 'b': 2.5}", "SHARED", "LOG", "..."],
     *["Box(x) if round != 1 else Meter(x)", "[x] * (round + 1)", "{'abc'[round % 3]: x}", "'ab' if round < 2 else 'c'"],
-    *["(x, x)[: 1 + round % 2]", "Box([x, 1])", "lambda p: p * 2", "np.newaxis", "float('inf')", "10 ** 12", "-0.0"],
+    *["(x, x)[: 1 + round % 2]", "Box([x, 1])", "lambda p: p * 2", "np.newaxis", "float('inf')", "-0.0"],
+    *["np.random.default_rng(round)"] * 3,
+    *["np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0])", "np.array(['ab', 'c'])", "np.array([1, None])", "np.matrix('1 2; 3 4')"],
+    *["np.array(['2020-01', '2021-02'], 'M8[D]')", "np.zeros(2, [('f', float), ('i', int)])", "np.arange(3).view(np.recarray)"],
 )
 
 
@@ -90,7 +96,9 @@ def add_arguments(w: Writer, arrays_only: bool) -> None:
         if w.chance(8):
             dtype = f"{dtype} if round != 2 else {w.pick(DTYPES)!r}"
         text = f"laid_out({w.pick(SHAPES)}, {dtype}, {w.integer(0, 5)} + round, {w.pick(LAYOUTS)!r})"
-        if w.chance(10):
+        if w.chance(20) and not arrays_only:
+            text += f" if round != {w.integer(1, 3)} else {w.pick(NO_LONGER_ARRAYS)}"
+        elif w.chance(10):
             text += f" if round != 2 else laid_out({w.pick(SHAPES)}, {dtype}, 1, {w.pick(LAYOUTS)!r})"
         if position and w.chance(4):
             text = w.pick(VIEWS_OF_ANOTHER).format(w.pick(w.parameters))

@@ -156,4 +156,46 @@ $m[0], $m[-1] = $m[-1], $m[0]
 $m[:] = $m[::-1]
 $v = $x; $v += 1; $v = $v + 1; $v_b = $x
 """)
+RANDOM = one_per_line("""
+$v = $g.random(3)
+$v = $g.random($x.shape)
+$v = $g.integers(0, 5, $x.shape)
+$v = $g.integers(9)
+$v = $g.normal(size=$n)
+$v = $g.standard_normal()
+$v = $g.uniform(0, $n, (2, 2))
+$v = $g.permutation($n + 2)
+$v = $g.choice(4)
+$g.shuffle($m)
+$v = $g.random() > 0.5
+$v = [$g.integers(5) for p in range(3)]
+$v = $g.random(2) + $g.random(2)
+$v = $g
+if $t: $v = $g.random(2)
+if $g.random() < 0.5: LOG.append($x)
+$v = np.random.default_rng($n).random($x.shape)
+""")
+OTHER_ARRAYS = one_per_line("""
+$v = $w + 1
+$v = $w * $x
+$v = $w[0]
+$v = $w[::-1]
+$v = $w.T
+$v = $w == $w
+$v = $w.sum()
+$v = $w.copy(); $v[0] = $w[1]
+$w[0] = $w[-1]
+$v = np.sort($w)
+$v = len($w), $w.dtype, $w.shape
+$v = [p for p in $w]
+$v = np.concatenate([$w, $w])
+$v = np.asarray($w)
+$v = type($w).__name__
+$v = helper($w)
+$v = np.where(True, $w, $w)
+$v = $w.astype(str)
+$v = $w.reshape(-1)
+""")
+other_arrays = statement(*OTHER_ARRAYS)
 python_code = statement(*LINES)
+random_numbers = statement(*RANDOM)

@@ -48,25 +48,25 @@ def check_program(program: Program, backend: str) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 theirs_arguments, ours_arguments = (make(*sizes, round) for _ in range(2))
-        except (IndexError, ValueError):
+        except (AttributeError, IndexError, TypeError, ValueError):  # in this round the view does not exist
             continue
         try:
             with time_limit(5):
-                theirs = run(user, user, theirs_arguments, program.warns)
+                theirs = run(user, user, theirs_arguments, program.warns, round)
         except TooLong:  # sizes that make it endless
             return
         with time_limit(60):
-            ours = run(compiled, user, ours_arguments, program.warns)
+            ours = run(compiled, user, ours_arguments, program.warns, round)
         same_outcome(ours, theirs, program.is_exact, not any(product in program.source for product in PRODUCTS))
         raised |= theirs.error is not None
         if not raised:
             raises_nothing_while_capturing(compiled, program)
 
 
-def run(function: Any, user: Any, arguments: list[Any], warns: bool = False) -> Outcome:
-    user_code.reset()
+def run(function: Any, user: Any, arguments: list[Any], warns: bool = False, round: int = 0) -> Outcome:
+    user_code.reset(round)
     module = user.__globals__
-    module.update(TABLE=np.arange(3.0), COUNT=0)
+    module.update(TABLE=np.arange(3.0), COUNT=round // 2, SCALE=3 if round < 3 else 2.5, NAMES=("a", "b", "c")[: 2 + round // 3])
     module.pop("MADE", None)
     filename, stdout = user.__code__.co_filename, sys.stdout
     value, error, frames = None, None, []
@@ -158,6 +158,8 @@ class Comparison:
                 self.same_all(*([cell_contents(c) for c in f.__closure__ or ()] for f in (ours, theirs)))
             case types.GeneratorType():
                 self.same(list(ours), list(theirs))
+            case np.random.Generator():
+                self.same(ours.bit_generator.state, theirs.bit_generator.state)
             case slice() | range() | np.dtype() | type():
                 assert str(ours) == str(theirs), f"{ours!r} instead of {theirs!r}"
             case types.MethodType():
@@ -182,6 +184,8 @@ class Comparison:
         return [error.__cause__, None if error.__suppress_context__ else error.__context__, names]
 
     def same_value(self, ours: Any, theirs: Any) -> None:
+        if isinstance(theirs, str) and (theirs == "UnboundLocalError" or "cannot access" in theirs):
+            return  # a closure's variable without a value: see the known differences in docs/architecture.md
         if self.is_exact or not isinstance(theirs, (np.ndarray, np.generic)) or theirs.dtype.kind not in "fc":
             compare(ours, theirs, 2, self.signs)
             return

@@ -12,7 +12,7 @@ import numpy as np
 from tests.fuzz.blocks import require
 from tests.fuzz.expressions import condition, expression, scalar
 from tests.fuzz.user_code import Box, Meter, Model, Settings, Vector
-from tests.fuzz.writer import Writer, is_dyadic, kind
+from tests.fuzz.writer import Writer, is_dyadic, is_numeric, kind
 
 
 def size(w: Writer) -> str:
@@ -49,6 +49,8 @@ HOLES: dict[str, Callable[[Writer], str]] = {
     "l": growing_list,
     "d": variable_of(dict),
     "u": variable_of(tuple),
+    "g": variable_of(np.random.Generator),
+    "w": lambda w: w.pick([n for n, v in w.env.items() if isinstance(v, np.ndarray) and not is_numeric(v)]),
 }
 
 

@@ -63,7 +63,7 @@ class Writer:
         return f"v{self.names}"
 
     def arrays(self, test: Callable[[Any], bool] = lambda x: True) -> list[str]:
-        return [n for n, v in self.env.items() if isinstance(v, (np.ndarray, np.generic)) and test(v)]
+        return [n for n, v in self.env.items() if is_numeric(v) and test(v)]
 
     def array(self, test: Callable[[Any], bool] = lambda x: True) -> str:
         found = self.arrays(test)
@@ -113,6 +113,11 @@ class Writer:
         return True
 
 
+def is_numeric(value: Any) -> bool:
+    """A plain array or scalar of numbers."""
+    return (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufc"
+
+
 def opened(value: Any) -> Any:
     """A copy that an expression under trial may change."""
     if isinstance(value, np.ndarray):
@@ -128,7 +133,7 @@ def is_fair(value: Any, before: Any) -> bool:
     if isinstance(value, dict):
         return len(value) < 20 and all(is_fair(v, None) for v in value.values())
     if isinstance(value, np.ndarray):
-        return value.size <= ELEMENTS_LIMIT and value.ndim <= 5 and value.dtype.kind in "biufc" and value.dtype.char not in "gG"
+        return value.size <= ELEMENTS_LIMIT and value.ndim <= 5 and value.dtype.char not in "gG"
     if isinstance(value, (int, float)):
         return abs(value) < 1e6
     return True

@@ -291,3 +291,16 @@ def test_object_that_is_its_own_iterator(x):
             return self.n * x
 
     return list(Countdown(3))
+
+
+def test_defaults_of_a_compiled_function_are_its_own():
+    def scaled(x, k=2, *, b=0):
+        return x * k + b
+
+    compiled = npc.compile(scaled, backend="eager")
+    caller = npc.compile(lambda x: compiled(x), backend="eager")
+    for defaults, named in (((2,), {"b": 0}), ((3,), {"b": 0}), ((3,), {"b": 1.5})):
+        compiled.__defaults__, compiled.__kwdefaults__ = defaults, named
+        expected = VECTOR * defaults[0] + named["b"]
+        np.testing.assert_array_equal(compiled(VECTOR), expected)
+        np.testing.assert_array_equal(caller(VECTOR), expected)
