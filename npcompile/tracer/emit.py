@@ -57,6 +57,7 @@ from npcompile.tracer.values import (
     Super,
     TensorMethod,
     TensorValue,
+    Text,
     TracebackValue,
     Transform,
     Truth,
@@ -254,6 +255,8 @@ class Emitter:
                 return self.variable(value, f"{known}.copy()") if value.kind is set else known
             case DictView():
                 return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
+            case Text():
+                return value.source
             case Partial():
                 given = [*map(self.text, value.positional), *(f"**{{{k!r}: {self.text(v)}}}" for k, v in value.keywords.items())]
                 return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(given)})")
@@ -273,6 +276,10 @@ class Emitter:
                 owner = self.text(value.owner)
                 is_here = self.capture.place is None
                 return self.variable(value, f"{owner}.flags" if is_here else f"{self.name_constant(flags_of)}({owner})")
+            case Method(owner, (Constant(types.FunctionType()) | Opaque(_, types.FunctionType()) | Closure()) as function):
+                return f"{self.name_constant(types.MethodType)}({self.text(function)}, {self.text(owner)})"
+            case Method(owner, Constant(types.WrapperDescriptorType()) as function):
+                return f"{self.text(function)}.__get__({self.text(owner)})"
             case Method():
                 return f"{self.text(value.owner)}.{value.name}"
             case ErrorState():

@@ -26,6 +26,9 @@ def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Bre
     return Break("a loop too long to unroll", "Whole-array operations stay in the graph.", program.location(outcome.index))
 
 
+DICT_ITERATOR: type = type(iter({}))
+
+
 @dataclass(slots=True, eq=False)
 class Ending:
     """How a variant hands over to what comes next."""
@@ -143,9 +146,13 @@ class Ending:
     def next_item(self, index: int, iterator: str) -> None:
         lines = self.emitter.lines
         after = self.function.program.after_loop(index)
-        natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
-        lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
-        lines.append(f"    {natively}")
+        value = self.capture.realize(self.frame.stack[-1])
+        if isinstance(value, Opaque) and type(value.example) is DICT_ITERATOR and self.function.facts.enterable[index]:
+            natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
+            lines += ["try:", f"    item = next({iterator}, UNBOUND)", "except RuntimeError:  # a dict has another size now"]
+            lines.append(f"    {natively}")
+        else:
+            lines.append(f"item = next({iterator}, UNBOUND)")
         exhausted = self.go(after, self.frame.stack[:-1])
         following = self.go(index + 1, self.frame.stack, top="item")
         lines += ["if item is UNBOUND:", f"    {exhausted}", following]

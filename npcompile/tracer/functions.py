@@ -70,10 +70,12 @@ def call_partial_from_outside(frame: Frame, source: str, example: Any, positiona
 def call_held(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     if isinstance(function, functools.partial):
         return call_partial_from_outside(frame, frame.capture.name_constant(function), function, positional, keywords)
-    kind, given, *state = function.__reduce__()
-    if kind is functools.partial or state:  # a methodcaller with keywords
-        raise Decline("a methodcaller with keywords from outside")
-    return call_partial(frame, Partial(kind, [lift(v) for v in given], {}), positional, keywords)
+    kind, given = function.__reduce__()
+    named = {}
+    if isinstance(kind, functools.partial):  # of a methodcaller with keywords
+        kind, given, named = kind.func, kind.args, kind.keywords
+    held = Partial(kind, [lift(v) for v in given], {k: lift(v) for k, v in named.items()})
+    return call_partial(frame, held, positional, keywords)
 
 
 CALLED_BY_TYPE |= dict.fromkeys(KINDS, call_held)

@@ -43,6 +43,7 @@ from npcompile.tracer.values import (
     SetValue,
     SliceValue,
     TensorValue,
+    Text,
     Truth,
     is_named_tuple,
     is_number,
@@ -132,7 +133,18 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         return Sequence(left.plain_kind, left.items * operator.index(plain_number(right)))
     if symbol == "*" and isinstance(right, Sequence) and isinstance(left, (Constant, Dim)):
         return Sequence(right.plain_kind, right.items * operator.index(plain_number(left)))
+    if symbol == "+" and any(isinstance(v, Text) for v in (left, right)):
+        return joined(capture, left, right)
     return evaluate_pure(capture, BINARY[symbol], left, right)
+
+
+def joined(capture: Capture, left: Any, right: Any) -> Text:
+    """`left + right` of strings."""
+    texts = [v.source if isinstance(v, Text) else repr(plain(capture, v)) for v in (left, right)]
+    hints = [v.hint if isinstance(v, Text) else plain(capture, v) for v in (left, right)]
+    if not all(isinstance(h, str) for h in hints):
+        raise Decline("a string and something else are added")
+    return Text(f"({texts[0]} + {texts[1]})", "".join(hints))
 
 
 def is_python_number(value: Any) -> bool:
@@ -293,7 +305,7 @@ def require(capture: Capture, value: Any, condition: str, holds: bool, reason: s
 
 
 def hint(value: Any) -> Any:
-    return value.hint if isinstance(value, (Dim, Number)) else value
+    return value.hint if isinstance(value, (Dim, Number, Text)) else value
 
 
 def number_text(value: Any) -> str:

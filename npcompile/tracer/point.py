@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import linecache
 import re
 import threading
@@ -329,7 +330,7 @@ class CompiledFunction:
         """Make the entry: the user's signature, and nothing compiled yet."""
         layout = Layout(self.facts.start, 0, (), self.argument_names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
-        self.is_forwarded = any(_OURS.match(n) for n in self.argument_names) or "G" in self.argument_names
+        self.is_forwarded = any(_OURS.match(n) or n == "G" or hasattr(builtins, n) for n in self.argument_names)
         body = self.hiding_frames([f"    return point_start({', '.join(self.argument_names)})"])
         forwarder = self.execute("\n".join([f"def entry({self.signature}):", *body, ""]), "entry")
         if self.entry is None:

@@ -37,6 +37,7 @@ from npcompile.tracer.values import (
     SetValue,
     SliceValue,
     TensorValue,
+    Text,
     Truth,
 )
 
@@ -132,6 +133,8 @@ def type_of(value: Any) -> type:
             return type(value.example)
         case Closure():
             return types.FunctionType
+        case Text():
+            return str
         case Truth():
             return bool
         case _:
@@ -476,7 +479,20 @@ def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments,
     return operators.evaluate_pure(frame.capture, function, *positional)
 
 
-BUILTINS |= {f: functools.partial(call_pure, f) for f in (repr, str, ord, chr, hash, format, hex, bin, oct, ascii)}
+BUILTINS |= {f: functools.partial(call_pure, f) for f in (ord, chr, hash, format, hex, bin, oct, ascii)}
+
+
+def call_text(kind: Callable[[Any], str], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """str() and repr(), of numbers from outside without fixing them."""
+    match positional:
+        case [(Dim() | Number()) as x] if not keywords:
+            return Text(f"{kind.__name__}({operators.number_text(x)})", kind(operators.hint(x)))
+        case [Text() as text] if kind is str and not keywords:
+            return text
+    return call_pure(kind, frame, positional, keywords)
+
+
+BUILTINS |= {f: functools.partial(call_text, f) for f in (str, repr)}
 
 
 @captures(divmod)

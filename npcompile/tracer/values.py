@@ -142,6 +142,14 @@ class Super:
 
 
 @dataclass(slots=True, eq=False)
+class Text:
+    """A string that an expression of the generated program gives: what is only passed on is not fixed."""
+
+    source: str
+    hint: str  # what it is in this call
+
+
+@dataclass(slots=True, eq=False)
 class SliceValue:
     start: Any
     stop: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import inspect
 import traceback
 import types
@@ -140,6 +141,18 @@ def compare_any(ours: Any, theirs: Any, ulp: int) -> None:
         compare(ours, theirs, ulp)
     else:
         assert type(ours) is type(theirs), (ours, theirs)
+        if isinstance(theirs, (set, frozenset, bytes, range, slice, enum.Enum)):
+            assert ours == theirs
+        elif type(theirs).__module__.startswith("tests."):
+            assert state_of(ours).keys() == state_of(theirs).keys()
+            for name, value in state_of(theirs).items():
+                compare_any(state_of(ours)[name], value, ulp)
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object, those in slots too."""
+    slots = [n for c in type(value).__mro__ for n in vars(c).get("__slots__", ()) if hasattr(value, n)]
+    return {**getattr(value, "__dict__", {}), **{n: getattr(value, n) for n in slots}}
 
 
 def describe(known: Any) -> str:

@@ -1,4 +1,13 @@
-"""A graph break at every instruction of every sample function in turn changes nothing."""
+"""A graph break at every instruction of every sample function in turn changes nothing.
+
+Here a few instructions of each function are chosen, others for each function; NPCOMPILE_FORCED_BREAKS=all takes all of them.
+"""
+
+import functools
+import os
+import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -6,30 +15,36 @@ import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer.capture import Break
 from tests.tracer import test_breaks, test_functions, test_handled_exceptions, test_with
-from tests.tracer.harness import Sample, clone, run, same_outcome
+from tests.tracer.constructs import all_constructs
+from tests.tracer.harness import clone, run, same_outcome
 
-SAMPLES = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": test.sample
+CHOSEN = os.environ.get("NPCOMPILE_FORCED_BREAKS", "5")  # instructions of each function
+SAMPLES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {  # function, and what makes its arguments
+    f"{module.__name__.rpartition('.')[2]}.{name}": (sample.function, functools.partial(clone, sample.arguments(0)))
     for module in (test_functions, test_breaks, test_handled_exceptions, test_with)
     for name, test in vars(module).items()
-    if hasattr(test, "sample")
+    if (sample := getattr(test, "sample", None)) is not None
 }
+SAMPLES |= {name: (c.sample.function, functools.partial(c.arguments, 0)) for name, c in all_constructs().items()}
 
 
 @pytest.mark.filterwarnings("ignore:.*was compiled 8 times:RuntimeWarning", "ignore:The 'generic' unit:DeprecationWarning")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_break_at_every_instruction(name):
-    sample: Sample = SAMPLES[name]
-    count = len(compiled_function(npc.compile(sample.function, backend="eager")).program.instructions)
-    given = sample.arguments(0)
-    theirs = run(sample.function, sample.function, clone(given))
-    for index in range(count):
-        compiled = npc.compile(sample.function, backend="eager")
+    function, arguments = SAMPLES[name]
+    whole = compiled_function(npc.compile(function, backend="eager"))
+    count = len(whole.program.instructions) if whole is not None else 0
+    theirs = run(function, function, arguments())
+    indices = range(count)
+    if CHOSEN != "all" and count > int(CHOSEN):
+        indices = sorted(random.Random(name).sample(indices, int(CHOSEN)))
+    for index in indices:
+        compiled = npc.compile(function, backend="eager")
         known = compiled_function(compiled)
         known.stops[index] = Break("forced", "", known.program.location(index))
         for _ in range(2):
             try:
-                same_outcome(run(compiled, sample.function, clone(given)), theirs, ulp=64)
+                same_outcome(run(compiled, function, arguments()), theirs, ulp=64)
             except BaseException as error:
                 instruction = known.program.instructions[index]
                 error.add_note(f"with a break at instruction {index}, {instruction.opname}, line {instruction.line}")

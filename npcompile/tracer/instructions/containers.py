@@ -17,6 +17,7 @@ from npcompile.tracer.values import (
     Mapping,
     Sequence,
     SliceValue,
+    Text,
 )
 
 
@@ -101,39 +102,57 @@ def unpack_ex(frame: Frame, i: Instruction) -> None:
 CONVERSIONS: dict[int, Callable[[Any], str]] = {1: str, 2: repr, 3: ascii}
 
 
-def formatted(frame: Frame) -> Any:
-    """The constant to make a string of. What comes from outside is not fixed for that: its text is made natively."""
+def formatted(frame: Frame, convert: int, spec: str) -> Any:
+    """format(convert(value), spec) of the top value. Numbers and strings from outside are not fixed for that."""
     value = frame.pop_raw()
-    if isinstance(value, (Lazy, Dim, Number)):
+    if isinstance(value, Lazy) and type(value.example) is str and value.source not in frame.capture.realized:
+        frame.capture.guard(f"type({value.source}) is str")
+        value = Text(value.source, value.example)
+    elif isinstance(value, Lazy) and type(value.example) in (int, float, complex):
+        value = frame.capture.realize(value)
+    elif isinstance(value, Lazy):
         raise Decline("the text of a value that is not constant")
-    return calls.plain(frame.capture, value)
+    function = CONVERSIONS.get(convert)
+
+    def text_of(x: Any) -> str:
+        return format(function(x) if function else x, spec)
+
+    if not isinstance(value, (Dim, Number, Text)):
+        known = calls.plain(frame.capture, value)
+        return calls.evaluate(lambda: text_of(known))
+    hint = calls.evaluate(lambda: text_of(operators.hint(value))).value
+    given = value.source if isinstance(value, Text) else operators.number_text(value)
+    converted = f"{function.__name__}({given})" if function else given
+    return Text(f"format({converted}, {spec!r})", hint)
+
+
+def spec_of(frame: Frame, value: Any) -> str:
+    spec = calls.plain(frame.capture, value)
+    if not isinstance(spec, str):
+        raise Decline("a format that is no string")
+    return spec
 
 
 @handles("FORMAT_VALUE")
 def format_value(frame: Frame, i: Instruction) -> None:
-    spec = calls.plain(frame.capture, frame.pop()) if i.arg & 4 else ""
-    value = formatted(frame)
-    convert = CONVERSIONS.get(i.arg & 3)
-    frame.push(calls.evaluate(lambda: format(convert(value) if convert else value, spec)))
+    spec = spec_of(frame, frame.pop()) if i.arg & 4 else ""
+    frame.push(formatted(frame, i.arg & 3, spec))
 
 
 @handles("CONVERT_VALUE")
 def convert_value(frame: Frame, i: Instruction) -> None:
-    value = formatted(frame)
-    frame.push(calls.evaluate(lambda: CONVERSIONS[i.arg](value)))
+    frame.push(formatted(frame, i.arg, ""))
 
 
 @handles("FORMAT_SIMPLE")
 def format_simple(frame: Frame, i: Instruction) -> None:
-    value = formatted(frame)
-    frame.push(calls.evaluate(lambda: format(value, "")))
+    frame.push(formatted(frame, 0, ""))
 
 
 @handles("FORMAT_WITH_SPEC")
 def format_with_spec(frame: Frame, i: Instruction) -> None:
-    spec = calls.plain(frame.capture, frame.pop())
-    value = formatted(frame)
-    frame.push(calls.evaluate(lambda: format(value, spec)))
+    spec = spec_of(frame, frame.pop())
+    frame.push(formatted(frame, 0, spec))
 
 
 @handles("BUILD_STRING")
@@ -141,5 +160,10 @@ def build_string(frame: Frame, i: Instruction) -> None:
     parts = frame.pop_many(i.arg)
     if any(isinstance(p, Lazy) for p in parts):
         raise Decline("a string made of parts that are not constant")
+    if any(isinstance(p, Text) for p in parts):
+        joined = "".join(p.hint if isinstance(p, Text) else calls.plain(frame.capture, p) for p in parts)
+        texts = [p.source if isinstance(p, Text) else repr(calls.plain(frame.capture, p)) for p in parts]
+        frame.push(Text(f"''.join(({', '.join(texts)}))", joined))
+        return
     parts = [calls.plain(frame.capture, p) for p in parts]
     frame.push(Constant("".join(parts)))
