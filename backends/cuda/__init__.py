@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
+from functools import cache as once
 from typing import Any
 
 from npcompile.backends.registry import CompiledGraph, register_backend
@@ -10,15 +12,29 @@ from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.tensors import devices
 
 
+@once
+def prepare() -> None:
+    """Import all of this backend, without the searches for garbage that so many new objects would start."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        from npcompile.backends.cuda import backend, tensors  # noqa: F401  (here: most programs never need them)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def compile_cuda(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the current CUDA device: see `backend.compile_cuda`. Raises NoDevice."""
-    from npcompile.backends.cuda import backend  # here: most programs never need it
+    prepare()
+    from npcompile.backends.cuda import backend
 
     return backend.compile_cuda(graph, example_inputs, mode)
 
 
 def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for arrays on the CUDA device of this number: see `backend.compile_on`. Raises NoDevice."""
+    prepare()
     from npcompile.backends.cuda import backend
 
     open_arrays()  # the program may give Tensors
@@ -27,6 +43,7 @@ def compile_on(graph: Graph, number: int, mode: str = "default") -> CompiledGrap
 
 def compile_named(graph: Graph, name: str, mode: str = "default") -> CompiledGraph:
     """Compile `graph` for the device "cuda", the current one, or "cuda:1". Raises NoDevice."""
+    prepare()
     from npcompile.backends.cuda import backend
     from npcompile.backends.cuda.runtime import device
 
@@ -54,6 +71,7 @@ def require_device(name: str = "cuda") -> None:
 
 def open_arrays() -> devices.DeviceArrays:
     """What Tensors need of CUDA devices. Raises NoDevice."""
+    prepare()
     from npcompile.backends.cuda import tensors
 
     return tensors.open_arrays()
