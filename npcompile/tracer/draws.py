@@ -211,7 +211,7 @@ def drawn(frame: Frame, text: str, example: Any, shape: tuple[Size, ...] | None 
     elif isinstance(example, np.generic):
         meta = TensorMeta((), example.dtype, boxed=False, writeable=False)
         result = Array(Storage(capture.builder.root, capture.builder.input(meta, name), meta, name), (), meta)
-    elif type(example) in MADE:
+    elif type(example) in (*MADE, int, bytes):  # of numbers that could grow beyond int64 nothing is computed
         result = Opaque(name, example)
     elif example is None:
         result = Constant(None)

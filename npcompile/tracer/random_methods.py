@@ -26,8 +26,8 @@ from npcompile.tracer.values import Constant, Opaque, Sequence
 
 GLOBAL: Any = np.random.random_sample.__self__  # type: ignore[attr-defined]  # what np.random's own functions draw from
 
-# Methods that give no numbers, change what is no state, or warn on the line that they are called from.
-NOT_DRAWN = {"bytes", "spawn", "get_state", "set_state", "random_integers", "multivariate_normal"}
+# Methods that give generators, change what is no state, or warn on the line that they are called from.
+NOT_DRAWN = {"spawn", "get_state", "set_state", "random_integers", "multivariate_normal"}
 DRAWN |= {
     kind: {n: f for n, f in vars(kind).items() if n[0] != "_" and callable(f) and n not in NOT_DRAWN} for kind in BIT_GENERATOR
 }

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import scipy.stats
 
+import npcompile as npc
 from npcompile.backends.registry import find_backend
+from npcompile.compiler import compiled_function
 from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, Bits
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.transforms.value import Value
 from tests.cuda.corpus import requests_of
 from tests.cuda.interpreted import make_device
+from tests.cuda.there import There, calls, same, there  # noqa: F401  (fixtures)
 from tests.ops.test_random import BLOCKS, COUNTERS, KEYS
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
@@ -79,3 +82,41 @@ def test_compiled_for_a_device(architecture: int) -> None:
 
     made = compile_all(requests_of(graph_of(make, (512, 64))), architecture)
     assert made and all(b.cubin[:4] == b"\x7fELF" for b in made)
+
+
+# --- functions called with arrays of a device
+
+
+def walk(rng: np.random.Generator, x, n: int):  # type: ignore[no-untyped-def]
+    noise = rng.normal(0, 2, x.shape)
+    order = rng.permutation(x)
+    row = rng.random(n)
+    row[0] = 5
+    rng.shuffle(x)
+    return x + noise, order, row, rng.random() * x, rng.integers(0, 9, n), x[rng.choice(len(x), 3)]
+
+
+def test_calls_on_a_device(there: There) -> None:  # noqa: F811
+    compiled = npc.compile(walk)
+    ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+    x = np.arange(12.0).reshape(6, 2)
+    for n in (4, 5, 6):
+        there_x, here_x = there.put(x), x.copy()
+        found = compiled(ours, there_x, n)
+        assert all(type(v) is there.array_type for v in found)
+        same(there.get([*found, there_x]), [*walk(theirs, here_x, n), here_x])
+        assert ours.bit_generator.state == theirs.bit_generator.state
+    assert not compiled_function(compiled).breaks
+
+
+def test_numbers_computed_on_a_device_are_those_of_the_cpu(there: There) -> None:  # noqa: F811
+    def noisy(rng, x):  # type: ignore[no-untyped-def]
+        return x + rng.random(x.shape), rng.integers(0, 1000, 50), rng.permutation(20), rng.normal(size=9) + 0 * x[0, 0]
+
+    x = np.zeros((30, 4))
+    with npc.config.patch(fallback_random=False):
+        found = there.get(list(npc.compile(noisy)(np.random.default_rng(5), there.put(x))))
+        wanted = npc.compile(noisy)(np.random.default_rng(5), x)
+    for a, b in zip(found[:3], wanted):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-12)

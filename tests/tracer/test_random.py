@@ -350,6 +350,15 @@ def test_parameters_in_any_layout(layout):
     same(draw, np.random.default_rng(5), np.random.default_rng(5), layout(np.arange(1, 13.0).reshape(4, 3)), 2.0, rounds=3)
 
 
+def test_integers_of_python():
+    def draw(rng, x):
+        i, j = rng.poisson(2.0), rng.binomial(5, 0.5)
+        y = x + rng.random(3)
+        return i, y[min(i, 2)], i + j * 2**62, i is j, f"{j}", [x for _ in range(j)], (i > 2, bool(j)), rng.bytes(3), {i: 1}
+
+    same(draw, np.random.default_rng(5), np.random.default_rng(5), V, rounds=5)
+
+
 def test_hierarchies_of_draws():
     def draw(rng, n):
         rate = rng.gamma(2.0, 1.0, n)
