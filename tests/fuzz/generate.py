@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.fuzz import containers, control_flow, functions, language, statements
 from tests.fuzz.blocks import Statement, grow
+from tests.fuzz.places import PLACES
 from tests.fuzz.programs import DTYPES, LAYOUTS, SHAPES, SIZES, Program
 from tests.fuzz.writer import Draw, Writer
 
@@ -145,4 +148,6 @@ def draw_program(draw: Draw, arrays_only: bool = False) -> Program:
         raising = ["[77]", " + np.ones(23)", ".sum(axis=5)", ".reshape(-7, 3)", ".nothing", "[(0,) * 9]"]
         last = f"return {w.pick(w.arrays() or names)}{w.pick(raising)}"
     dynamic = w.pick([None, None, None, True, False])
-    return Program(tuple(w.parameters), (*w.body, last), tuple(w.arguments), w.sizes, w.is_exact, dynamic, w.chance(4))
+    program = Program(tuple(w.parameters), (*w.body, last), tuple(w.arguments), w.sizes, w.is_exact, dynamic, w.chance(4))
+    moved = replace(program, place="position" if arrays_only else w.pick(PLACES))
+    return moved if moved.is_valid else program

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
+from tests.fuzz.places import source_of
 from tests.fuzz.user_code import TOOLS
 
 SIZES = ((3, 2, 4), (5, 3, 2), (2, 6, 3), (4, 4, 4), (3, 4, 2), (1, 3, 2), (3, 0, 2), (6, 1, 5))  # what n, m, k are in a round
@@ -130,10 +131,23 @@ class Program:
     is_exact: bool
     dynamic: bool | None
     warns: bool = False  # NumPy's floating-point errors are warnings, as by default
+    place: str = "position"  # of the last parameter: see places.py
 
     @property
     def source(self) -> str:
-        return function_text("program", self.parameters, self.body)
+        return source_of(self.place, self.parameters, self.body) + "\n"
+
+    def mentions(self, words: Sequence[str]) -> bool:
+        return any(word in self.source for word in words)
+
+    @property
+    def is_valid(self) -> bool:
+        """Is it Python? What is global here may be nonlocal in a function inside."""
+        try:
+            compiled_text(self.source, "<valid>")
+        except SyntaxError:
+            return False
+        return True
 
     @property
     def arguments_source(self) -> str:
@@ -141,7 +155,7 @@ class Program:
         return function_text("arguments", ("n", "m", "k", "round"), lines)
 
     def __repr__(self) -> str:
-        options = f"dynamic={self.dynamic} is_exact={self.is_exact} warns={self.warns}"
+        options = f"dynamic={self.dynamic} is_exact={self.is_exact} warns={self.warns} place={self.place}"
         return f"\n{self.arguments_source}\n{self.source}\nsizes={self.sizes} {options}\n"
 
 

@@ -21,18 +21,10 @@ def smallest(program: Program, backend: str) -> Program:
         for simpler in simpler_programs(program):
             if time.perf_counter() > end:
                 return program
-            if is_program(simpler) and difference(simpler, backend) is not None:
+            if simpler.is_valid and difference(simpler, backend) is not None:
                 program, found = simpler, True
                 break
     return program
-
-
-def is_program(program: Program) -> bool:
-    try:
-        compile(program.source, "<simpler>", "exec")
-    except SyntaxError:
-        return False
-    return True
 
 
 def simpler_programs(program: Program) -> Iterator[Program]:
@@ -64,7 +56,11 @@ def simpler_programs(program: Program) -> Iterator[Program]:
         if len(program.parameters) > 1 and not any(name in other for other in used):
             parameters = tuple(p for p in program.parameters if p != name)
             yield replace(program, arguments=(*program.arguments[:k], *program.arguments[k + 1 :]), parameters=parameters)
-    for simpler in (replace(program, warns=False), replace(program, dynamic=None), replace(program, is_exact=True)):
+    for simpler in (
+        replace(program, warns=False),
+        replace(program, dynamic=None),
+        replace(program, place="position"),
+    ):
         if simpler != program:
             yield simpler
 
