@@ -466,7 +466,7 @@ def asarray(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
 def from_dlpack(x: Any) -> Tensor:
     """A Tensor of the memory of an array of another library that exports DLPack, on the CPU or a device of ours.
 
-    RuntimeError when the device, or what computes on it, is missing; ImportError for bfloat16 without the package ml_dtypes.
+    RuntimeError when the device, or what computes on it, is missing; BufferError for bfloat16 before ml_dtypes is imported.
     """
     name = devices.DLPACK_NAMES.get(x.__dlpack_device__()[0])
     take = np.from_dlpack if name is None else devices.open_kind(name).from_dlpack

@@ -141,7 +141,9 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
 def sliced_columns(kernel: Kernel) -> Columns | None:
     """The Columns of a kernel that has too few columns to keep the threads busy with."""
     made = kernel.body[-1] if kernel.body else None
-    if not isinstance(made, Columns) or not made.loops or kernel.can_fail or any(map(is_position, made.accumulators)):
+    if not isinstance(made, Columns) or not made.loops or kernel.can_fail:
+        return None
+    if any(is_position(a) or a.is_ordered for a in made.accumulators):
         return None
     elements = hint_of(product_of([made.size, *(n for _, n in made.loops)]))
     return made if hint_of(made.size) <= FEW_COLUMNS and elements >= 4 * LEAST_SLICE else None

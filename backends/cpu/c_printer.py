@@ -177,6 +177,11 @@ class Printer:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
         if self.is_simd:
             return self.simd_loop(s, first, end)
+        if self.lanes == 1:
+            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
+            self.statements(s.body)
+            self.flush_sometimes()
+            return self.close()
         self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
         self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
         self.line("#pragma GCC ivdep")
@@ -265,7 +270,7 @@ class Printer:
 
     def lanes_for(self, s: Reduce) -> int:
         widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 512 // widest
+        lanes = 1 if any(a.is_ordered for a in s.accumulators) else 512 // widest
         while isinstance(s.count, int) and lanes > 1 and lanes // 2 >= s.count:
             lanes //= 2
         return lanes

@@ -11,9 +11,10 @@ from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, stages_of
 from npcompile.backends.registry import CompiledGraph
-from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.reduction import is_ordered
 
 
 def is_native_node(node: Node) -> bool:
@@ -23,8 +24,8 @@ def is_native_node(node: Node) -> bool:
     if OPS[node.op].kind == "elementwise":
         return is_native(node)
     match node.op:
-        case "reduce" if is_bfloat16(node.dtype) and node.params["reducer"] in ("add", "multiply"):
-            return False  # NumPy rounds after each step, one after the other
+        case "reduce" if is_ordered(node) and len(node.params["axes"]) > 1:
+            return False
         case "reduce" | "scan":
             return combines(node.params["reducer"], node.dtype)
         case "arg_reduce":

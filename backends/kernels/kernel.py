@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.dtypes import short
+from npcompile.tensor_core.dtypes import is_bfloat16, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,17 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """The combination of all values that the body accumulates, in any order; afterwards a value called `result`."""
+    """The combination of all values that the body accumulates, in any order if not `is_ordered`; then a value, `result`."""
 
     name: str
     reducer: str  # of ops.reduction.REDUCERS, or arg_max, arg_min
     dtype: np.dtype  # of what is accumulated
     result: Value
+
+    @property
+    def is_ordered(self) -> bool:
+        """Is it rounded after each step, so that only one order, from the first to the last, is right?"""
+        return self.reducer in ("add", "multiply") and is_bfloat16(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

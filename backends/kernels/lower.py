@@ -192,8 +192,8 @@ def reducer_of(node: Node) -> str:
 def accumulator(lowering: Lowering, node: Node) -> Accumulator:
     made = lowering.fresh(node.dtype)
     dtype = node.inputs[0].dtype
-    if is_bfloat16(dtype) or (dtype == np.float16 and reducer_of(node) in ("add", "multiply")):
-        dtype = np.dtype(np.float32)  # rounded once, at the end
+    if dtype == np.float16 if reducer_of(node) in ("add", "multiply") else is_bfloat16(dtype):
+        dtype = np.dtype(np.float32)  # rounded once, at the end; sums of bfloat16 are rounded after each step
     return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made)
 
 
@@ -288,7 +288,9 @@ def lower_whole(lowering: Lowering, group: Group, tiled: int | None = None) -> K
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
     inner = [(f"v{a}", space[a]) for a in outermost(tiled, inner_order(lowering, group))]
     reduce_pass(lowering, group.members, inner, own, kept, product(space))
-    return Kernel(lowering.name, [], lowering.scopes[0].statements, is_whole=True)
+    statements = lowering.scopes[0].statements
+    is_ordered = any(a.is_ordered for s in walk(statements) if isinstance(s, Reduce) for a in s.accumulators)
+    return Kernel(lowering.name, [], statements, is_whole=not is_ordered)
 
 
 def lower_columns(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:

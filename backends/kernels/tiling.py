@@ -16,6 +16,7 @@ from npcompile.backends.kernels.schedule import REDUCTIONS, Group, Result, Tilin
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.ops.reduction import is_ordered
 
 WORTH = 1 << 20  # bytes not read again from behind a processor's own cache: fewer may still be there
 MOST_IN_ROW = 1 << 16  # bytes of an array for one index of the axis: a few rows have to fit in the cache
@@ -55,6 +56,8 @@ def may_be_tiled(group: Group, written: set[Node], grouping: Grouping) -> bool:
     if group.mode not in ("map", "rows", "whole", "columns") or any(m.op == "input" for m in group.members):
         return False
     if group.mode == "map" and written & set(group.members):
+        return False
+    if any(m.op == "reduce" and is_ordered(m) for m in group.members):
         return False
     return not any(can_fail(m, grouping.anchors) or m.op == "arg_reduce" for m in group.members)
 

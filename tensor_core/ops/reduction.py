@@ -7,6 +7,7 @@ import numpy as np
 from npcompile.tensor_core.array import full
 from npcompile.tensor_core.control import make_for_loop
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.op import Parts, Value, row
@@ -182,15 +183,27 @@ DERIVATIVE_OF_SCAN = {
 }
 
 
+def is_ordered(node: Node) -> bool:
+    """A reduction that is rounded after each step, so that its order shows: that of the axes, first to last."""
+    return node.params["reducer"] in ("add", "multiply") and is_bfloat16(node.dtype)
+
+
+def eager_reduce(x, *, reducer, axes):
+    if is_bfloat16(x.dtype):
+        x = np.asarray(x, order="C")  # NumPy goes through it as it lies in memory
+    return np.asarray(REDUCERS[reducer].reduce(x, axis=axes, dtype=x.dtype))
+
+
 @row(
     "reduction",
-    eager=lambda x, *, reducer, axes: np.asarray(REDUCERS[reducer].reduce(x, axis=axes, dtype=x.dtype)),
+    eager=eager_reduce,
     vjp=lambda g, out, x, *, reducer, axes: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
 )
 def reduce(x: TensorMeta, *, reducer, axes):
     """Combine over `axes` (sorted, non-negative), which disappear. The dtype stays: casts come before.
 
-    Sums are at least as accurate as NumPy's pairwise ones. maximum and minimum keep NaN (NumPy), fmax and fmin skip it.
+    Sums are at least as accurate as NumPy's pairwise ones; in bfloat16 they are rounded after each step, in the order of axes.
+    maximum and minimum keep NaN (NumPy), fmax and fmin skip it.
     """
     assert list(axes) == sorted(set(axes)) and all(0 <= a < x.ndim for a in axes), axes
     return TensorMeta(tuple(n for a, n in enumerate(x.shape) if a not in axes), x.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -52,8 +51,13 @@ class Incoming:
 def from_dlpack(x: Any, take: Callable[[Any], Any]) -> Any:
     """The array that `take`, a from_dlpack of NumPy or a device's library, gives for what exports DLPack.
 
-    ImportError: it holds bfloat16, and the package ml_dtypes, which defines that for NumPy, is missing.
+    BufferError: it holds bfloat16, which NumPy does not know before the package ml_dtypes is imported.
     """
     incoming = Incoming(x)
     taken = take(incoming)
-    return taken.view(np.dtype(importlib.import_module("ml_dtypes").bfloat16)) if incoming.is_bfloat16 else taken
+    if not incoming.is_bfloat16:
+        return taken
+    try:
+        return taken.view(np.dtype("bfloat16"))
+    except TypeError as error:
+        raise BufferError("bfloat16 is a dtype of the package ml_dtypes: import it before arrays of it are taken.") from error

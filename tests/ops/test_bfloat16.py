@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -182,6 +184,24 @@ def test_dlpack() -> None:
     compare(y.numpy(), X, ulp=0)
     y[0, 0] = 7
     assert x[0, 0] == 7 and x.__dlpack_device__() == (1, 0)
+
+
+def test_bfloat16_is_taken_when_its_package_is_there() -> None:
+    program = """
+import numpy as np, npcompile as npc
+from npcompile.tensor_core.tensors.exchange import to_dlpack
+class Exporter:
+    def __dlpack_device__(self): return 1, 0
+    def __dlpack__(self, **keywords): return to_dlpack(np.array([0x3f80, 0x4000], np.uint16), **keywords)
+try:
+    npc.from_dlpack(Exporter())
+except BufferError as error:
+    print("ml_dtypes" in str(error))
+import ml_dtypes
+print(npc.from_dlpack(Exporter()).tolist())
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stdout.split("\n")[:2] == ["True", "[1.0, 2.0]"], ran.stderr
 
 
 def test_dlpack_with_torch() -> None:

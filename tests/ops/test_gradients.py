@@ -308,7 +308,9 @@ def test_compiled_family(family: str) -> None:
     check_compiled(random.Random(0).sample(cases, min(len(cases), 24)))
 
 
-PRECISIONS = [(name, p) for name in RULED_UFUNCS for p in (ml_dtypes.bfloat16, np.float16, np.float32) if ufunc_cases(name, np.dtype(p))]
+PRECISIONS = [
+    (name, p) for name in RULED_UFUNCS for p in (ml_dtypes.bfloat16, np.float16, np.float32) if ufunc_cases(name, np.dtype(p))
+]
 
 
 @pytest.mark.parametrize(("name", "precision"), PRECISIONS)
