@@ -104,15 +104,23 @@ def delete_item(capture: Capture, owner: Any, key: Any) -> Any:
     return None
 
 
+ADDED_TO_LISTS = (Sequence, Mapping, SetValue, DictView, RangeValue, Iterator, Constant)
+
+
 def change_in_place(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """`left += right` of a list, `|=` of a dict, and the like of a set."""
     match left:
         case Sequence() if left.kind is list and symbol == "+=":
+            right = capture.realize(right)
+            if not isinstance(right, ADDED_TO_LISTS):  # an array, or an object of the user's, is asked for __radd__ first
+                return NotImplemented
             extend(capture, left, right)
         case Sequence() if left.kind is list and symbol == "*=":
-            items = operators.binary(capture, "*", left, right).items
-            change(capture, left, "{0}[:] = {1}", Sequence(tuple, items))
-            left.items[:] = items
+            made = operators.binary(capture, "*", left, right)
+            if not isinstance(made, Sequence):  # by an array
+                return made
+            change(capture, left, "{0}[:] = {1}", Sequence(tuple, made.items))
+            left.items[:] = made.items
         case Mapping() if symbol == "|=" and isinstance(right, Mapping):
             update(capture, left, right)
         case SetValue() if left.kind is set and isinstance(right, SetValue) and symbol in SET_CHANGES:
@@ -466,7 +474,7 @@ calls.CALLED_BY_TYPE[type(str.__len__)] = of_its_type
 def taken(capture: Capture, value: Any) -> Any:
     """An argument of a method of str and the like, which takes all items of an iterator."""
     value = capture.realize(value)
-    return Sequence(list, iteration.iterate(capture, value)) if isinstance(value, (Iterator, Mapping, DictView)) else value
+    return Sequence(list, iteration.iterate(capture, value)) if isinstance(value, (Iterator, DictView)) else value
 
 
 HOOKS |= {

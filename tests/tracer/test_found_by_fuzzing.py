@@ -304,3 +304,13 @@ def test_defaults_of_a_compiled_function_are_its_own():
         expected = VECTOR * defaults[0] + named["b"]
         np.testing.assert_array_equal(compiled(VECTOR), expected)
         np.testing.assert_array_equal(caller(VECTOR), expected)
+
+
+@check([3.0, 4.0], np.array([1.0, 2.0]))
+def test_list_and_array_in_place_make_an_array(x, y):
+    kept, z, w = x, [1, 2], [1, 2]
+    x += y
+    z += y
+    w *= y
+    kept += [5.0]
+    return x, kept, z, w
