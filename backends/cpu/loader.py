@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -42,11 +44,30 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A shared library in this process. It is never unloaded: functions and arrays point into it."""
+    """A shared library in this process. That of the runtime is never unloaded: arrays point into it."""
 
     handle: ctypes.PyDLL
     path: Path
     was_cached: bool
+
+
+class MethodDef(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """What the function of a unit points to: its library is unloaded after the function is gone."""
+
+    library: Library
+    definition: MethodDef
+    seconds: float = 0.0
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _ctypes.dlclose(self.library.handle._handle)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,31 +78,38 @@ class Loader:
     compiler: Compiler
     table: int = 0  # address of the runtime's struct npc_runtime once it has started
     compiled: int = 0  # units that were not in the cache
-    _loaded: dict[str, Loaded] = field(default_factory=dict)
-    _locks: dict[str, threading.Lock] = field(default_factory=dict)  # one per unit
+    _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
+    _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # of the locks
     _compiling: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(usable_processors() + 1))
 
     def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
-        """The unit of PRELUDE and `source`, loaded once per process. Raises NoCompiler."""
+        """The unit of PRELUDE and `source`, loaded once while its function is in use. Raises NoCompiler."""
         text = PRELUDE + source
         key = self.key(text, *(dtype.str for dtype in dtypes))  # `npc_dtypes` is a static of the library
         with self.lock(key):
-            if key not in self._loaded:
+            function = self._functions.get(key)
+            if function is None:
                 began = time.perf_counter()
                 runtime = None if self.table else InBackground(self.start_runtime)
                 try:
                     library = self.library(text, key, "npc_run")
                 finally:
                     self.table = runtime.result() if runtime else self.table
-                function = bind(library, self.table, dtypes)
-                self._loaded[key] = Loaded(function, time.perf_counter() - began, library.path, library.was_cached)
-            return self._loaded[key]
+                function = self._functions[key] = bind(library, self.table, dtypes)
+                unit_of(function).seconds = time.perf_counter() - began
+            unit = unit_of(function)
+            return Loaded(function, unit.seconds, unit.library.path, unit.library.was_cached)
 
     def key(self, *parts: str) -> str:
         return key_of(self.compiler.identity, *self.compiler.flags, *self.compiler.libraries, *parts)
 
     def lock(self, name: str) -> threading.Lock:
-        return self._locks.setdefault(name, threading.Lock())
+        with self._lock:
+            lock = self._locks.get(name)
+            if lock is None:
+                lock = self._locks[name] = threading.Lock()
+            return lock
 
     def start_runtime(self) -> int:
         """The address of the runtime's table."""
@@ -157,30 +185,40 @@ class InBackground(threading.Thread):
         return self.outcome
 
 
-class MethodDef(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+KEPT: list[Any] = []  # what functions of libraries point to that are never unloaded
+DTYPES: dict[tuple[np.dtype, ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
 
 
-KEPT: list[Any] = []  # what libraries and functions point to, which are never unloaded
+def unit_of(function: Any) -> Unit:
+    unit = function.__self__
+    assert isinstance(unit, Unit)
+    return unit
 
 
 def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
     """The Python function of a unit: CPython calls `npc_run` directly."""
-    objects = (ctypes.py_object * max(1, len(dtypes)))(*dtypes)
+    objects = DTYPES.setdefault(tuple(dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
     library.handle.npc_bind(ctypes.c_void_p(table), objects)
-    KEPT.append(objects)
-    return python_function(library, "npc_run")
+    definition = definition_of(library, "npc_run")
+    return function_of(definition, Unit(library, definition))
+
+
+def definition_of(library: Library, name: str) -> MethodDef:
+    """Of a function of the library that takes what METH_FASTCALL passes."""
+    entry = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
+    return MethodDef(name.encode(), entry, METH_FASTCALL, None)
 
 
 def python_function(library: Library, name: str) -> Callable[..., Any]:
-    """A function of the library that takes what METH_FASTCALL passes."""
-    entry = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value
-    definition = MethodDef(name.encode(), entry, METH_FASTCALL, None)
-    KEPT.append(definition)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    made: Callable[..., Any] = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), None, None)
+    """A function of a library that is never unloaded."""
+    KEPT.append(definition := definition_of(library, name))
+    return function_of(definition, None)
+
+
+def function_of(definition: MethodDef, owner: Any) -> Callable[..., Any]:
+    """CPython drops `owner`, the function's __self__, after it has read the definition for the last time."""
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    made: Callable[..., Any] = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(definition), owner, None)
     return made
 
 
@@ -258,7 +296,7 @@ def forget_locks() -> None:
     PROCESS.lock = threading.Lock()
     if PROCESS.loader is not None:
         fresh = Loader(PROCESS.loader.cache.in_child(), PROCESS.loader.compiler, PROCESS.loader.table, PROCESS.loader.compiled)
-        fresh._loaded = PROCESS.loader._loaded
+        fresh._functions = PROCESS.loader._functions
         PROCESS.loader = fresh
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -248,3 +249,23 @@ def test_signals_are_as_before(loader):
     before = signal.getsignal(signal.SIGINT)
     loader.load(constant(10), [INT64])
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_unit_is_unloaded_when_its_function_is_gone(loader):
+    make_loader(loader.cache.folder).load(constant(77), [INT64])  # now it is in the cache
+    unit = loader.load(constant(77), [INT64])
+    call, path, seconds = unit.call, unit.path, unit.seconds
+    again = loader.load(constant(77), [INT64])
+    assert again.call is call and again.seconds == seconds
+    assert is_mapped(path)
+    del unit, again
+    gc.collect()
+    assert call() == (77,)
+    del call
+    gc.collect()
+    assert not is_mapped(path)
+    assert loader.load(constant(77), [INT64]).call() == (77,)
+
+
+def is_mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
