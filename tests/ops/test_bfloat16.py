@@ -95,6 +95,27 @@ def test_reductions_round_where_numpy_does(backend: str, function: Any) -> None:
         compare(given(x), [function(x, axis=axis) for axis in axes], ulp=0)
 
 
+@pytest.mark.parametrize("shape", [(300_000,), (200_000, 3), (3, 200_000), (700, 400)])
+def test_long_sums_are_not_cut(shape: tuple[int, ...]) -> None:
+    """Nor when they share a pass with sums of float32, which are."""
+
+    def sums(x: np.ndarray, y: np.ndarray) -> Any:
+        axes = range(x.ndim)
+        return [x.sum(axis=a) for a in axes], [(x * x).prod(axis=a) for a in axes], [x.max(axis=a) for a in axes], x.sum()
+
+    def both(x: np.ndarray, y: np.ndarray) -> Any:
+        return (x - 1).sum(axis=-1), y.sum(axis=-1), (y * x).sum(axis=0), y.sum()
+
+    rng = np.random.default_rng(1)
+    x, y = (rng.uniform(0.5, 1.5, shape).astype(dtype) for dtype in (BFLOAT16, np.float32))
+    compare(npc.compile(sums)(x, y), sums(x, y), ulp=0)
+    rounded, *others = npc.compile(both)(x, y)
+    compare(rounded, both(x, y)[0], ulp=0)
+    exact = y.sum(axis=-1, dtype=float), (y * x).sum(axis=0, dtype=float), y.sum(dtype=float)
+    for a, b in zip(others, exact, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "arithmetic": lambda x, y: (np.tanh(x * 2 + y) / 3, -x, abs(x), x @ y.T, np.sqrt(abs(x)) ** 2, x // 2, divmod(x, y)),
     "softmax": lambda x, y: np.exp(x - x.max(axis=1, keepdims=True)) / np.exp(x).sum(axis=1, keepdims=True),
