@@ -422,7 +422,8 @@ class Emitter:
     def iterator_text(self, iterator: Iterator) -> str:
         k = iterator.position
         if iterator.is_exhausted:
-            return "iter(())"
+            is_of_list = iterator.kind == "sequence" and iterator.parts[0].kind is list
+            return "iter([])" if is_of_list else "iter(())"
         match iterator.kind:
             case "range":
                 span = iterator.parts[0]

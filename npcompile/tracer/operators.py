@@ -487,6 +487,10 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
     match left, right:
         case Constant(), Constant():
             return is_same_constant(left.value, right.value)
+        case (Array() as x, Array() | Constant(bool() | np.bool_())) | (Constant(bool() | np.bool_()), Array() as x) if (
+            x.dtype.kind == "b" and not x.meta.boxed
+        ):
+            raise Decline("`is` of booleans made of array data: there are two of each type")
         case (Constant(known), other) | (other, Constant(known)) if isinstance(known, SINGLETON_TYPES):
             return isinstance(other, Opaque) and other.example is known
         case Array(), Array() if left.meta.boxed and right.meta.boxed:

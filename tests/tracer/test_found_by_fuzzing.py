@@ -314,3 +314,19 @@ def test_list_and_array_in_place_make_an_array(x, y):
     w *= y
     kept += [5.0]
     return x, kept, z, w
+
+
+@check(np.array([True, False, True]))
+def test_booleans_of_numpy_are_two_objects(x):
+    seen = []
+    for first, second in zip(x, np.atleast_1d(x)):
+        seen.append((first is second, first is x[0], (first is np.True_), x.any() is np.True_, x.any().item() is True))
+    return seen
+
+
+@check()
+def test_exhausted_iterator_is_still_one_of_a_list(x):
+    items = iter([x, 1])
+    for _ in items:
+        pass
+    return type(opaque(items)).__name__
