@@ -22,6 +22,7 @@ SIMPLE: tuple[Statement, ...] = (
     *[containers.container, containers.used, containers.stateful, containers.objects],
     *[language.python_code] * 3,
     language.random_numbers,
+    *[language.anything] * 2,
 )
 COMPOUND: tuple[Statement, ...] = (
     *[control_flow.element_loops] * 2,
@@ -43,6 +44,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *[containers.used, containers.stateful] * 3,
     *[containers.objects] * 4,
     *[language.random_numbers, language.other_arrays] * 2,
+    *[language.anything] * 8,
     *COMPOUND * 2,
 )
 INSIDE = (*SIMPLE * 2, *COMPOUND)  # of blocks
@@ -99,7 +101,7 @@ def add_arguments(w: Writer, arrays_only: bool) -> None:
         if w.chance(8):
             dtype = f"{dtype} if round != 2 else {w.pick(DTYPES)!r}"
         text = f"laid_out({w.pick(SHAPES)}, {dtype}, {w.integer(0, 5)} + round, {w.pick(LAYOUTS)!r})"
-        if w.chance(20) and not arrays_only:
+        if w.chance(10) and not arrays_only:
             text += f" if round != {w.integer(1, 3)} else {w.pick(NO_LONGER_ARRAYS)}"
         elif w.chance(10):
             text += f" if round != 2 else laid_out({w.pick(SHAPES)}, {dtype}, 1, {w.pick(LAYOUTS)!r})"

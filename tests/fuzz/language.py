@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.fuzz.blocks import indented, require
 from tests.fuzz.containers import one_per_line
-from tests.fuzz.templates import statement
+from tests.fuzz.templates import filled, statement
+from tests.fuzz.writer import Writer
 
 LINES = one_per_line("""
 $v = $x if $t else $y
@@ -196,6 +198,101 @@ $v = np.where(True, $w, $w)
 $v = $w.astype(str)
 $v = $w.reshape(-1)
 """)
+ANYTHING = one_per_line("""
+$v = $a + $A
+$v = $a - $A
+$v = $a * $A
+$v = $a / $A
+$v = $a // $A
+$v = $a % $A
+$v = $a ** $A
+$v = $a @ $A
+$v = $a | $A
+$v = $a & $A
+$v = $a << $A
+$a += $A
+$a *= $A
+$a -= $A
+$a |= $A
+$v = $a == $A
+$v = $a != $A
+$v = $a < $A
+$v = $a >= $A
+$v = $a is $A
+$v = $A in $a
+$v = $a and $A
+$v = $a or $A
+$v = $a[$A]
+$v = $a[0]
+$v = $a[1:]
+$v = $a[::-1]
+$a[0] = $A
+$a[$A] = $s
+del $a[0]
+$v = $a if $A else 0
+$v = not $a
+$v = -$a
+$v = ~$a
+$v = abs($a)
+$v = len($a)
+$v = [p for p in $a]
+for $v in $a: LOG.append($v)
+$v, *$v_r = $a
+$v, $v_b = $a
+$v = [*$a]
+$v = ($A, *$a)
+$v = {**$a}
+$v = helper(*$a)
+$v = helper($a, $A)
+$v = $a($A)
+$v = $a.shape
+$v = $a.T
+$v = $a.data
+$v = $a.real
+$v = $a.copy()
+$a.append($A)
+$v = list($a)
+$v = tuple($a)
+$v = bool($a)
+$v = float($a)
+$v = int($a)
+$v = max($a)
+$v = sorted($a)
+$v = set($a)
+$v = dict($a)
+$v = enumerate($a); $v = list($v)
+$v = list(zip($a, $A))
+$v = list(map(helper, $a))
+$v = isinstance($a, (int, list, np.ndarray)), type($a).__name__, callable($a)
+$v = getattr($a, 'shape', 2), hasattr($a, '__len__')
+$v = np.asarray($a)
+$v = np.shape($a), np.ndim($a)
+$v = np.add($a, $A)
+$v = np.maximum($a, $A)
+$v = np.stack([$a, $A])
+$v = np.array([$a, $A])
+$v = np.where($a, $A, 0)
+$v = np.isfinite($a)
+$v = np.zeros($a)
+$v = np.full(2, $a)
+$v = np.broadcast_to($a, (2, 2))
+$v = np.reshape($a, -1)
+$v = copy.copy($a)
+$v = copy.deepcopy($a)
+$v = range($a)
+$v = slice($a, $A)
+""")
+
+
+def anything(w: Writer) -> None:
+    """An operation on whatever is there; when it raises, what it raises is often kept."""
+    lines = filled(w, w.pick(ANYTHING))
+    if not w.chance(3):
+        handler = filled(w, "except Exception as $e:\n    $v = type($e).__name__, str($e)")
+        lines = ["try:", *indented(lines), *handler]
+    require(w.add(lines))
+
+
 other_arrays = statement(*OTHER_ARRAYS)
 python_code = statement(*LINES)
 random_numbers = statement(*RANDOM)

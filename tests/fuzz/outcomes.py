@@ -59,7 +59,7 @@ def check_program(program: Program, backend: str) -> None:
                 theirs = run(user, user, theirs_arguments, program, round)
         except TooLong:  # sizes that make it endless
             return
-        with time_limit(60):
+        with time_limit(60), npc.config.patch(internal_errors="raise"):
             ours = run(compiled, user, ours_arguments, program, round)
         same_outcome(ours, theirs, program)
         raised |= theirs.error is not None
@@ -152,7 +152,10 @@ class Comparison:
             case np.ndarray():
                 self.arrays[0].append(ours)
                 self.arrays[1].append(theirs)
-                self.same_value(ours, theirs)
+                if theirs.dtype == object:
+                    self.same(ours.tolist(), theirs.tolist())
+                else:
+                    self.same_value(ours, theirs)
             case dict():
                 assert list(ours) == list(theirs), f"keys {list(ours)}, not {list(theirs)}"
                 self.same_all(ours.values(), theirs.values())
@@ -171,7 +174,9 @@ class Comparison:
                 self.same(list(ours), list(theirs))
             case np.random.Generator():
                 self.same(ours.bit_generator.state, theirs.bit_generator.state)
-            case slice() | range() | np.dtype() | type():
+            case slice():
+                self.same_all((ours.start, ours.stop, ours.step), (theirs.start, theirs.stop, theirs.step))
+            case range() | np.dtype() | type():
                 assert str(ours) == str(theirs), f"{ours!r} instead of {theirs!r}"
             case types.MethodType():
                 self.same(ours.__func__, theirs.__func__)

@@ -36,7 +36,7 @@ def growing_list(w: Writer) -> str:
 HOLES: dict[str, Callable[[Writer], str]] = {
     **dict.fromkeys("vpqfceij", Writer.name),
     **dict.fromkeys("xyz", Writer.array),
-    "a": lambda w: w.pick(list(w.env)),  # anything
+    **dict.fromkeys("aA", lambda w: w.pick(list(w.env)[::-1])),  # anything
     "m": lambda w: w.array(lambda x: np.ndim(x) > 0 and len(x)),  # has a first row
     "r": lambda w: w.array(lambda x: is_plain(w, x) and np.size(x)),  # plain numbers, at least one
     "b": lambda w: variable_of(Box, Meter)(w),
