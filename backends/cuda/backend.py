@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npcompile.backends.cuda.native import is_listable, is_native_graph
+from npcompile.backends.cuda.ordered import as_loops
 from npcompile.backends.cuda.programs.program import NotPrintable
 from npcompile.backends.cuda.runtime.device import current_device, numbered_device
 from npcompile.backends.cuda.runtime.graphs import BadIndex, Replayed, asks_the_host
@@ -57,6 +58,7 @@ def compile_program(graph: Graph, device: Device, stays: bool = False, mode: str
     kernels: list[Kernels] = []
     written = {index for index, _ in graph.writes}
     on_host = compile_eager(graph, ())
+    graph = as_loops(graph)
     uses = [first_use(graph, n) for n in graph.inputs]
 
     def by_numpy(remains: bool) -> Callable[..., tuple[Any, ...]]:

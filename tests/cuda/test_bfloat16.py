@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cuda import ordered
 from npcompile.backends.cuda.runtime.compiler import compile_all
+from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.op import OPS
@@ -70,6 +72,22 @@ def test_arrays_of_the_device(name: str, there: There) -> None:  # noqa: F811
     arrays = [there.put(X.copy()), there.put(Y.copy())]
     given = npc.compile(PROGRAMS[name])(*arrays)
     same(there.get([given, *arrays]), run(PROGRAMS[name]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_many_sums_are_one_loop(axis: int, there: There, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Each rounded after each step, as NumPy does: the device adds the same numbers in the same order."""
+
+    def f(x: np.ndarray) -> Any:
+        return (x * 2).sum(axis=axis) + 1, (x + 1).prod(axis=axis)
+
+    monkeypatch.setattr(ordered, "FEWEST", 8)
+    x = RNG.uniform(0.5, 1.5, (13, 8) if axis == 0 else (8, 13)).astype(BFLOAT16)
+    compiled = npc.compile(f)
+    for given in (x, np.asfortranarray(x), x[:, ::-1] if axis == 0 else x[::-1]):
+        same(there.get(compiled(there.put(given))), f(given))
+    kernels = [kernel for _, made in compiled_function(compiled).graphs for kernel in made.kernels]
+    assert any("loop" in str(kernel) for kernel in kernels), kernels
 
 
 def test_every_number_is_rounded_as_numpy_does(there: There) -> None:  # noqa: F811
