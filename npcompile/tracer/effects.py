@@ -6,6 +6,7 @@ that the native run, which reports the error, does everything once.
 
 from __future__ import annotations
 
+import keyword
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +46,15 @@ def set_attribute(capture: Capture, owner: Opaque, name: str, value: Any) -> Non
     if earlier is not None and owner.written.get(name, UNASSIGNED) is not UNASSIGNED:
         earlier.values[1] = value
     else:
-        capture.effects.append(Effect(f"{{0}}.{name} = {{1}}", [owner, value], target))
+        is_plain = type(owner.example).__setattr__ is object.__setattr__  # else the class's own has been run already
+        put = capture.name_constant(object.__setattr__)
+        text = f"{{0}}.{name} = {{1}}" if is_plain else f"{put}({{0}}, {name!r}, {{1}})"
+        capture.effects.append(Effect(text, [owner, value], target))
     owner.written[name] = value
+
+
+def is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def delete_attribute(capture: Capture, owner: Opaque, name: str) -> None:

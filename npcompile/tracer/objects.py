@@ -140,6 +140,7 @@ def lookup(frame: Frame, owner: Instance, name: str) -> Any:
         if name == "__class__":
             return Constant(kind)
         raise Decline(f"attribute {name!r} of an object")
+    on_class(capture, kind, "__getattribute__")
     found = find(kind, name)
     is_slot = isinstance(found, types.MemberDescriptorType)
     is_data = found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
@@ -169,6 +170,8 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
         value = owner.written[name]
         return MISSING if value is UNASSIGNED else value
     held = getattr(owner.example, "__dict__", {})
+    if not effects.is_name(name):
+        raise Decline(f"an attribute that is called {name!r}")
     if name in held:
         return Lazy(f"{owner.source}.{name}", held[name])
     slot = next((vars(c)[name] for c in type(owner.example).__mro__ if name in vars(c)), None)
