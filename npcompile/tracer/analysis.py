@@ -509,6 +509,21 @@ def physical_successors(instruction: Instruction) -> tuple[int, ...]:
     return following + ((jump_target(instruction),) if instruction.target is not None else ())
 
 
+def leaves_with(instructions: tuple[Instruction, ...], index: int) -> bool:
+    """Is this part of what calls __exit__ at the end of a `with` block: three times None, and the call?
+
+    The block's handler does not cover it, and CPython lets nothing interrupt it before the call.
+    """
+    for start in range(max(0, index - 4), index + 1):
+        found = instructions[start : start + 4]
+        is_exit = (
+            [i.name for i in found[:3]] == ["LOAD_CONST"] * 3 and found[-1].name in ("PRECALL", "CALL") and found[-1].arg == 2
+        )
+        if is_exit and index <= start + 3 + (found[-1].name == "PRECALL"):
+            return True
+    return False
+
+
 def is_enterable(instructions: tuple[Instruction, ...], state: State | None, index: int, start: int) -> bool:
     """Not: unreachable code, the making of cells, the middle of a call, and code that runs while an exception is handled.
 

@@ -208,7 +208,8 @@ class Frame:
                     raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
                 if isinstance(result, Return) or is_root:
                     if is_root and not isinstance(result, Return):
-                        self.require_enterable(self.why(index, Decline("data decides inside `with` or `except`")))
+                        what = "a long loop" if isinstance(result, (Jump, NextItem)) else "a branch on array data"
+                        self.require_enterable(self.why(index, Decline(f"{what} inside `with` or `except`")))
                     return result
                 self.stack = saved
                 self.declined(index, Decline(*describe(result)), began)

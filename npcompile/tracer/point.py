@@ -36,7 +36,7 @@ from npcompile.tracer import (
     tensors,
     transformed,
 )
-from npcompile.tracer.analysis import CodeFacts, analyse
+from npcompile.tracer.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
 from npcompile.tracer.decode import Program, decode
@@ -46,7 +46,7 @@ from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.recompiles import why_not
 from npcompile.tracer.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, uncounted, warn_user
+from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, is_raised_in, uncounted, warn_user
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
@@ -214,6 +214,16 @@ class Point:
             return function.run_user(state)
         return function.segment(self.layout, self.place)(*state)
 
+    @property
+    def is_protected(self) -> bool:
+        """Is there a handler of the user's for what is raised here?"""
+        return self.function.facts.protected[self.layout.index]
+
+    @uncounted
+    def throw(self, error: BaseException, *state: Any) -> Any:
+        """The user's own code from here, with an exception raised here."""
+        return self.function.segment(self.layout, self.place, throws=True)(error, *state)
+
     def on(self, place: Place) -> Point:
         """The Point at the same instruction whose programs run on a device."""
         return self if self.place == place else self.function.point_at(self.layout.index, self.layout.null_slots, place)
@@ -235,9 +245,15 @@ def simplified(graph: Graph) -> Graph:
 def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
-    while point is not None:
-        point, state = point.enter(*state)
-    return state
+    try:
+        while point is not None:
+            point, state = point.enter(*state)
+        return state
+    except BaseException as error:
+        if point is None or not point.is_protected or is_raised_in(point.function.code, error):
+            raise
+        raised = error  # an interrupt, for one, while a block of the user's was captured: its handler has not seen it
+    return drive(point.throw(raised, *state))
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -406,7 +422,7 @@ class CompiledFunction:
 
     def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool:
         facts = self.facts
-        return facts.enterable[index] and not facts.protected[index] and nulls[index] is not None
+        return facts.enterable[index] and nulls[index] is not None and not leaves_with(facts.instructions, index)
 
     @property
     def call_entries(self) -> dict[int, int]:
@@ -438,11 +454,13 @@ class CompiledFunction:
                 pending += [*self.facts.successors[k], *([handler.target] if handler else [])]
         return found, visited - found.keys()
 
-    def segment(self, layout: Layout, place: Place | None, is_on_device: bool = False) -> Callable[..., Any]:
+    def segment(
+        self, layout: Layout, place: Place | None, is_on_device: bool = False, throws: bool = False
+    ) -> Callable[..., Any]:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
         exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None)
-        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits)
-        touched = Touched.by(self.program, self.facts, run, layout)
+        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws)
+        touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
 
     @uncounted

@@ -39,6 +39,7 @@ from npcompile.tracer.assembler import (
     NOP,
     POP_TOP,
     PUSH_NULL,
+    RAISE_VARARGS,
     RESUME,
     RETURN_VALUE,
     STORE_FAST,
@@ -106,15 +107,18 @@ def make_segment(
     null_slots: tuple[int, ...],
     local_names: tuple[str, ...],
     exits: Mapping[int, Any],
+    throws: bool = False,
 ) -> Callable[..., tuple[Any, Any]]:
     """A function that runs `user`'s code from instruction `entry` on.
 
     It is called with the stack values that are not NULL, then `local_names` (UNBOUND where one has no value); with a
     tuple of the cells first when the code has cells. It returns `(exits[k], state)` when control reaches an exit `k`,
-    where `state` is what the Point there is entered with, and `(None, value)` when the code returns.
+    where `state` is what the Point there is entered with, and `(None, value)` when the code returns. An exit in an exception
+    region leaves the region without running its handler. One that `throws` takes an exception before the stack values, and
+    raises it where the instruction stands.
     """
     code = user.__code__
-    segment = assemble(code, entry, null_slots, local_names, exits)
+    segment = assemble(code, entry, null_slots, local_names, exits, protected=True, throws=throws)
     if not (code.co_cellvars or code.co_freevars):
         return segment.bind(user)
 
@@ -148,6 +152,7 @@ def assemble(
     exits: Mapping[int, Any],
     *,
     protected: bool = False,
+    throws: bool = False,
 ) -> Segment:
     """The segment of `code` from `entry` to `exits`. ValueError says why an instruction cannot be one of these.
 
@@ -160,7 +165,7 @@ def assemble(
     layout = Layout(entry, depth, null_slots, local_names)
     states = flow(facts, entry, state_at_entry(facts, layout), exits)
     layouts = {index: layout_at(code, facts, index, states[index], protected) for index in exits if index in states}
-    return Writer(code, facts, layout, states, layouts, exits).write()
+    return Writer(code, facts, layout, states, layouts, exits, throws).write()
 
 
 def check_entry(
@@ -204,6 +209,7 @@ DONE_BY_PROLOGUE: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RESUME"}
 
 # A label is the index of one of the user's instructions, or negative for a place of ours.
 ENTRY: Final = -1
+THROWN: Final = ".thrown"  # the variable of the exception that is raised at the entry
 
 
 @dataclass
@@ -216,6 +222,7 @@ class Writer:
     states: dict[int, State]  # at each reachable instruction
     layouts: dict[int, Layout]  # at each reachable exit
     exits: Mapping[int, Any]
+    throws: bool = False  # raise an exception at the entry instead of running the instruction there
     items: list[Item] = field(default_factory=list)
     labels: dict[int, int] = field(default_factory=dict)  # positions among the items
     cold: list[tuple[int, int, Positions]] = field(default_factory=list)  # handlers of loads that may find nothing
@@ -228,7 +235,7 @@ class Writer:
         self.consts = list(code.co_consts)
         self.fresh_label = ENTRY
         self.stack_names = [f".stack{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
-        parameters = [*self.stack_names, *self.layout.local_names]
+        parameters = [*[THROWN] * self.throws, *self.stack_names, *self.layout.local_names]
         self.self_name = code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
         if self.self_name is not None:
             stand_in = ".self" if self.self_name in self.cells else self.self_name
@@ -290,7 +297,12 @@ class Writer:
                 continue
             for opcode in MOVE_FAST:
                 self.add(opcode, self.slot_of[f".stack{slot}"])
-        if entry != min({entry, *self.states}) or entry in self.layouts:
+        if self.throws:
+            self.handler = self.facts.instructions[entry].handler
+            self.add(LOAD_FAST, self.slot_of[THROWN])
+            self.add(RAISE_VARARGS, 1)
+            self.handler = None
+        elif entry != min({entry, *self.states}) or entry in self.layouts:
             self.add(JUMP_FORWARD, label=ENTRY)
 
     def unbind(self, slot: int) -> None:

@@ -61,3 +61,15 @@ def hide_frames() -> None:
         trace = trace.tb_next
     if trace is not None:
         error.__traceback__ = trace
+
+
+def is_raised_in(code: CodeType, error: BaseException) -> bool:
+    """Did the exception come out of the user's function, so that its handlers have seen it?"""
+    trace = error.__traceback__
+    while trace is not None and is_ours(trace.tb_frame.f_code):
+        trace = trace.tb_next
+    found = None if trace is None else trace.tb_frame.f_code
+    return found is not None and all(getattr(found, name) == getattr(code, name) for name in NAMES_OF_CODE)
+
+
+NAMES_OF_CODE: Final = ("co_filename", "co_qualname", "co_firstlineno")  # a segment has them from the function

@@ -140,8 +140,18 @@ class Suppress:
 def test_with_around_uncapturable_code(x):
     y = x * 2
     with Suppress():
+        record(1)
         record(1 // 0)
     return y + 1
+
+
+@check(graphs=2)
+def test_exception_inside_what_breaks(x):
+    y = x * 2
+    with Suppress():
+        record(y.shape, 1 // 0)
+        y = y * 100
+    return y + len(str(record))
 
 
 @check(breaks=1)

@@ -7,6 +7,7 @@ import io
 import threading
 
 import numpy as np
+import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
@@ -67,6 +68,11 @@ def refuse(x):
     if x.ndim == 2:
         raise Refused("a matrix")
     return x
+
+
+@npc.disable
+def breaks():
+    pass
 
 
 OUTSIDE = Scope([])
@@ -162,13 +168,68 @@ def test_continue_and_break(log, x):
     return x
 
 
-@check([], graphs=2, breaks=1)
+@check([])
 def test_break_in_the_body(log, x):
     with Scope(log) as scope:
         y = np.sin(x)
         text = str(y.shape[0] + float(y[0, 0]))
         y = y + len(text)
     return scope.scaled(y)
+
+
+@check(graphs=3)
+def test_captured_before_and_behind_a_break_in_the_body(x):
+    with np.errstate(all="ignore"):
+        y = np.log(x - 1)
+        breaks()
+        y = np.log(y)
+    return y * 2
+
+
+@check(graphs=2)
+def test_captured_behind_a_break_in_a_try_block(x):
+    try:
+        y = np.sin(x)
+        breaks()
+        y = y * 2 + 1
+    except ValueError:
+        y = x
+    finally:
+        x = x + 1
+    return y + x
+
+
+@check(graphs=1)
+def test_rounds_of_a_long_loop_under_errstate(x):
+    with np.errstate(all="ignore"):
+        for k in range(40):
+            x = np.sqrt(x) - k
+    return x
+
+
+@check(graphs=1)
+def test_rounds_of_a_long_loop_in_a_try_block(x):
+    try:
+        for k in range(40):
+            x = np.sqrt(np.abs(x)) - k
+    except ValueError:
+        x = x * 0
+    return x
+
+
+@check([])
+def test_exception_in_a_late_round(log, x):
+    try:
+        with Scope(log), np.errstate(invalid="raise"):
+            for k in range(40):
+                x = x - 0.1
+                log.append(k)
+                x = np.sqrt(x)
+    except FloatingPointError:
+        log.append("caught")
+    finally:
+        log.append("finally")
+    return x
 
 
 @check([])
@@ -351,3 +412,54 @@ def test_methods_of_the_class_are_guarded():
         Scope.__exit__ = original
     assert log[-2:] == ["enter", "other"]
     assert len(compiled_function(compiled).points) == 1
+
+
+def interrupted(log, x, rounds):
+    try:
+        log.append("try")
+        with Scope(log):
+            breaks()
+            y = np.sin(x) + 1
+            log.append(y)
+            breaks()
+            for _ in range(rounds):
+                y = np.cos(y)
+    except KeyboardInterrupt:
+        log.append("interrupted")
+        raise
+    finally:
+        log.append("finally")
+    return y
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
+def test_what_interrupts_captured_parts_comes_to_the_handlers(kind, monkeypatch):
+    """The exception is raised in the code that goes from Point to Point, as that of a signal may be, at each of them in turn."""
+    x = np.ones(3)
+    compiled = npc.compile(interrupted, backend="eager")
+    for _ in range(2):
+        compiled([], x, 20)
+    raised = []
+    for point in list(compiled_function(compiled).points.values()):
+        enter = point.enter
+
+        def interrupt(*state, enter=enter, point=point):
+            point.enter = enter
+            raised.append(point)
+            raise kind
+
+        if point.is_start:
+            continue
+        point.enter, count, log = interrupt, len(raised), []
+        with contextlib.suppress(kind):
+            compiled(log, x, 20)
+        point.enter = enter
+        names = [entry for entry in log if not isinstance(entry, np.ndarray)]
+        if len(raised) == count:  # control did not come to this Point
+            assert names == ["try", "enter", "exit", "finally"]
+        elif point.is_protected:
+            noted = ["interrupted"] * (kind is KeyboardInterrupt)
+            assert [n for n in names if isinstance(n, str)][-len(noted) - 1 :] == [*noted, "finally"]
+            assert names.count("finally") == 1
+            assert names.count("enter") == sum(n == "exit" or n == ("exit", kind.__name__) for n in names)
+    assert sum(point.is_protected for point in raised) >= 3
