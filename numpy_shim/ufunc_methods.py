@@ -256,6 +256,8 @@ def accumulate(builder: Builder, ufunc: np.ufunc, array: Any, axis: Any = 0, dty
     axis = normalize_axis(read_axis(axis), array.ndim)
     out = read_out(out)
     loop = reduction_loop(ufunc, array, dtype, out)
+    if ufunc in SUMS_OF_EXPONENTIALS:
+        raise Decline(f"running totals with {ufunc.__name__} run as NumPy")
     value = builder.apply("scan", cast_quietly(builder, array.node, loop[0]), reducer=ufunc.__name__, axis=axis)
     if isinstance(out, Array):
         if out.ndim != array.ndim or not all(same(n, m) or n == m for n, m in zip(array.shape, out.shape)):

@@ -367,6 +367,11 @@ def test_accumulate(ufunc: np.ufunc) -> None:
     assert captured > 50, captured
 
 
+@pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2], ids=lambda u: u.__name__)
+def test_accumulate_of_logarithms_runs_as_numpy(ufunc: np.ufunc) -> None:
+    assert not check_method(ufunc, "accumulate", np.arange(3.0), must_capture=False)
+
+
 @pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.less, np.arctan2, np.power], ids=lambda u: u.__name__)
 def test_outer(ufunc: np.ufunc) -> None:
     draw, rng = random.Random(9), np.random.default_rng(9)
