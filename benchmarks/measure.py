@@ -50,15 +50,25 @@ class Row:
         return asdict(self)
 
 
-def batch_seconds(call: Callable[[], Any], count: int) -> float:
-    began = time.perf_counter()
+def batch_seconds(call: Callable[[], Any], count: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    began = clock()
     for _ in range(count):
         call()
-    return (time.perf_counter() - began) / count
+    return (clock() - began) / count
 
 
-def interleave(calls: Mapping[str, Callable[[], Any]], repetitions: int, seed: int = 0) -> dict[str, Timing]:
-    """Time each call once a round, in an order that changes: a machine that drifts drifts for all of them."""
+def interleave(
+    calls: Mapping[str, Callable[[], Any]],
+    repetitions: int,
+    seed: int = 0,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    settle: float = SETTLE,
+) -> dict[str, Timing]:
+    """Time each call once a round, in an order that changes: a machine that drifts drifts for all of them.
+
+    `clock` is time.thread_time for what one thread does alone: a machine that does other things too does not show in it.
+    """
     counts = {name: max(1, int(SHORTEST_SAMPLE / max(batch_seconds(call, 3), 1e-9))) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order, shuffle = list(calls), random.Random(seed).shuffle
@@ -68,9 +78,9 @@ def interleave(calls: Mapping[str, Callable[[], Any]], repetitions: int, seed: i
         for _ in range(repetitions):
             shuffle(order)
             for name in order:
-                time.sleep(SETTLE)
+                time.sleep(settle)
                 calls[name]()  # untimed: wakes this side's threads
-                samples[name].append(batch_seconds(calls[name], counts[name]))
+                samples[name].append(batch_seconds(calls[name], counts[name], clock))
     finally:
         if was_enabled:
             gc.enable()

@@ -22,6 +22,7 @@ from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
+from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import FloatingPointSignal
 
@@ -233,6 +234,7 @@ def start(library: Library) -> int:
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
     table = begin(numpy_api, np.generic, report_float_errors, thread_limit(), most_kept(), blas, limit)
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
+    LIKENESS.are_like = python_function(library, "npc_are_like")
     return table
 
 

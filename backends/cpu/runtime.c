@@ -617,6 +617,22 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
   return PyBool_FromLong(is_disjoint);
 }
 
+/* are_like(facts, *arrays) of backends/likeness.py: what it is called with may be anything. */
+PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
+  const int64_t kind = *fact++;
+  for (int64_t i = 1; i < nargs; i++) {
+    const npc_array* x = (npc_array*)args[i];
+    if ((int64_t)(uintptr_t)x->ob_type != kind) return PyBool_FromLong(0);
+    if ((int64_t)(uintptr_t)x->descr != fact[0] || (x->flags & fact[1]) != fact[2] || x->nd != fact[3]) return PyBool_FromLong(0);
+    const int64_t sizes = fact[4];
+    fact += 5;
+    for (int64_t d = 0; d < sizes; d++)
+      if (x->dimensions[d] != *fact++) return PyBool_FromLong(0);
+  }
+  return PyBool_FromLong(1);
+}
+
 /* ---- start ---- */
 
 static struct npc_runtime runtime = {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
+from npcompile.backends.likeness import Facts
 from npcompile.backends.overlap import OVERLAP
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
@@ -25,6 +26,7 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
+from npcompile.tracer.conditions import ArrayGuards
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.random_state import Draws
@@ -131,6 +133,7 @@ class Capture:
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
     disjoint: tuple[str, list[str]] = ("", [])  # the guard that written arrays overlap no other, and which it is about
+    array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
@@ -384,14 +387,20 @@ class Capture:
             return known[1]
         dtype = self.name_constant(x.dtype)
         same_dtype = "is" if x.dtype is np.dtype(x.dtype.type) else "=="
-        self.guard(f"type({source}) is {kind} and {source}.dtype {same_dtype} {dtype}")
+        self.guard(text := f"type({source}) is {kind} and {source}.dtype {same_dtype} {dtype}")
         if device is None:
-            self.guard(f"{source}.flags.num & {ARRAY_FLAGS} == {x.flags.num & ARRAY_FLAGS}")
+            flags = x.flags.num & ARRAY_FLAGS
+            self.guard(flags_text := f"{source}.flags.num & {ARRAY_FLAGS} == {flags}")
             boxed, writeable = True, x.flags.writeable
         else:
             boxed = self._guard_device(source, x, device, owner)
             writeable = boxed and not is_repeated(x)
         shape, strides = self._sizes(source, x)
+        if device is None and same_dtype == "is":
+            is_fixed = f"{source}.shape == {x.shape}" in self.builder.env.guards
+            sizes_text = f"{source}.shape == {x.shape}" if is_fixed else f"{source}.ndim == {x.ndim}"
+            facts = Facts(x.dtype, ARRAY_FLAGS, flags, x.ndim, x.shape if is_fixed else None)
+            self.array_guards.append(ArrayGuards(source, (text, flags_text, sizes_text), facts))
         meta = TensorMeta(shape, x.dtype, strides, boxed=boxed, writeable=writeable)
         storage = Storage(self.builder.root, self.builder.input(meta, source), meta, source)
         array = Array(storage, (), meta)

@@ -39,6 +39,7 @@ from npcompile.tracer import (
 from npcompile.tracer.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
+from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
@@ -81,6 +82,7 @@ class Variant:
     """What was compiled for a Point under one set of guards. Holds no arrays."""
 
     guards: tuple[str, ...]
+    conditions: tuple[str, ...]  # the same as the generated program asks them
     body: tuple[str, ...]  # lines of the generated program
     graph: Graph | None
     compiled: CompiledGraph | None
@@ -129,7 +131,7 @@ class Point:
         lines = [f"def {name}({function.signature if has_signature else ', '.join(self.parameters)}):"]
         for k, variant in enumerate(self.variants):
             lines.append(f"    # variant {k}")
-            condition = "\n            and ".join(variant.guards) or "True"
+            condition = "\n            and ".join(variant.conditions) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
             lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):  # an attribute or item is gone"]
             lines += ["        holds = False", "    if holds:"]
@@ -564,7 +566,8 @@ class CompiledFunction:
         point.fixed |= capture.fixed_now()
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
-        return Variant(guards, tuple(emitter.lines), graph, compiled, reason, timings)
+        asked = tuple(conditions(guards, capture.array_guards, self.name_constant))
+        return Variant(guards, asked, tuple(emitter.lines), graph, compiled, reason, timings)
 
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""

@@ -493,7 +493,7 @@ def a_fallback_for_attributes():
     yield f, (X, a)
     A.k = 8.0
     yield f, (X, a)
-    A.__getattribute__ = lambda self, name: 9.0
+    A.__getattribute__ = lambda self, name: {} if name == "__dict__" else 9.0
     yield f, (X, a)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npcompile.backends.likeness import LIKENESS
 from tests.tracer.changes.cases import Cases, X, check
 from tests.tracer.harness import clone
 
@@ -330,4 +331,10 @@ def two_arrays_that_may_overlap():
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_change_is_seen(name: str) -> None:
+    check(CASES[name])
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "arrays" in name])
+def test_the_change_is_seen_without_a_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIKENESS, "are_like", None)
     check(CASES[name])

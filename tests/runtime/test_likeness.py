@@ -1,0 +1,58 @@
+"""The native question whether objects are arrays as a program was compiled for: like the expression in Python."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from npcompile.backends.cpu import loader as module
+from npcompile.backends.likeness import LIKENESS, Facts, as_array
+from npcompile.tracer.capture import ARRAY_FLAGS
+
+A = np.arange(24.0).reshape(2, 3, 4)
+
+
+class Derived(np.ndarray):
+    pass
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+OBJECTS = [
+    A, A.copy(), A[::-1], A.T, A[:, ::2], A[0], A[:0], A[:1], A.reshape(4, 3, 2), A.astype("f4"), A.astype(">f8"), A.astype(int),
+    A.astype("u8"), A.astype(object), read_only(A), A.view(Derived), A[0, 0, 0], np.asarray(5.0), np.float64(5.0), A.tolist(),
+    5, 2**100, None, "text", (), {}, np, np.sin, type, A.flags, np.dtype("f8"),
+]  # fmt: skip
+
+
+def facts_of(x: np.ndarray, is_fixed: bool) -> Facts:
+    return Facts(x.dtype, ARRAY_FLAGS, x.flags.num & ARRAY_FLAGS, x.ndim, x.shape if is_fixed else None)
+
+
+def is_like(x: object, facts: Facts) -> bool:
+    return (
+        type(x) is np.ndarray
+        and x.dtype is facts.dtype
+        and x.flags.num & facts.mask == facts.flags
+        and (x.ndim == facts.ndim if facts.shape is None else x.shape == facts.shape)
+    )
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_one_and_two_objects(is_fixed: bool) -> None:
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    known = [x for x in OBJECTS if type(x) is np.ndarray]
+    for x in known:
+        facts = facts_of(x, is_fixed)
+        for y in OBJECTS:
+            assert ask(as_array([facts]), y) is is_like(y, facts), (x, y)
+    for one, other in itertools.product(known[:6], repeat=2):
+        facts = [facts_of(one, is_fixed), facts_of(other, not is_fixed)]
+        for x, y in itertools.product(OBJECTS[:14], repeat=2):
+            assert ask(as_array(facts), x, y) is (is_like(x, facts[0]) and is_like(y, facts[1]))
