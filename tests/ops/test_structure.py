@@ -10,7 +10,7 @@ import pytest
 from npcompile.tensor_core import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
 from tests.backends import BACKENDS
-from tests.ops.table import DTYPES, LAYOUTS, apply_all, check_meta, numbers
+from tests.ops.table import BFLOAT16, DTYPES, LAYOUTS, apply_all, check_meta, numbers
 from tests.shim.harness import same_values
 
 Case = tuple[str, list[np.ndarray], dict[str, Any], np.ndarray]
@@ -85,8 +85,8 @@ def indexing(x: np.ndarray) -> list[Case]:
 
 
 def dtypes_for(backend: str) -> list[np.dtype]:
-    """Moving numbers looks at their size only: backends that compile each case get one of each size."""
-    return DTYPES if backend == "eager" else [np.dtype(c) for c in "?hfdD"]
+    """Moving numbers looks at their size only: backends that compile each case get one of each size, and bfloat16."""
+    return DTYPES if backend == "eager" else [*(np.dtype(c) for c in "?hfdD"), BFLOAT16]
 
 
 def check_cases(backend: str, cases: list[Case], ulp: int = 0) -> None:
