@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import operator
 import types
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from npcompile.tracer.values import (
     Text,
     Truth,
 )
+from npcompile.tracer.witness import seen_by
 
 
 def no_keywords(name: str, keywords: Keywords) -> None:
@@ -322,15 +324,21 @@ def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional:
 def ask_items(stops_at: bool, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     """any() stops at the first true item, all() at the first false one. Of array data they are a question to it too."""
     asked: list[Truth] = []
-    for item in iteration.iterate(frame.capture, positional[0]):
-        answer = operators.truth(frame.capture, item)
+    known, before = not stops_at, None  # what data may stop from happening
+    iterator = iteration.iterator_of(frame.capture, frame.capture.realize(positional[0]))
+    if not isinstance(iterator, Iterator):
+        raise Decline("any() or all() of an outside iterator")
+    for item in itertools.islice(iteration.items_of(frame.capture, iterator), iteration.LONGEST):
+        answer = operators.truth(frame.capture, frame.capture.realize(item))
         if isinstance(answer, Truth):
+            before = before or seen_by(frame)
             asked.append(answer)
         elif bool(answer.value) == stops_at:
-            return Constant(stops_at)
-    if asked:
-        return operators.either(frame.capture, asked, "logical_or" if stops_at else "logical_and")
-    return Constant(not stops_at)
+            asked, known = [], stops_at
+            break
+    if before is not None and seen_by(frame)[0] != before[0]:
+        raise Decline("any() or all() of array data, where asking has effects")
+    return operators.either(frame.capture, asked, "logical_or" if stops_at else "logical_and") if asked else Constant(known)
 
 
 BUILTINS[any] = functools.partial(ask_items, True)

@@ -112,6 +112,8 @@ def shuffle(frame: Frame, function: Any, positional: Arguments, keywords: Keywor
     x = array_in(frame, bound(function, rest, keywords)["x"])
     if x is None:
         raise Decline("what is shuffled is no array")
+    if any(n == 0 for n in x.shape):  # nothing is drawn, where permutation() does
+        return Constant(None)
     write(frame, x, permutation(frame, type_of_generator(frame, owner).permutation, positional, keywords))
     return Constant(None)
 

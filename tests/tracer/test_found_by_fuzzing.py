@@ -330,3 +330,37 @@ def test_exhausted_iterator_is_still_one_of_a_list(x):
     for _ in items:
         pass
     return type(opaque(items)).__name__
+
+
+@check()
+def test_any_and_all_ask_no_further_than_they_need(x):
+    seen = []
+
+    def items():
+        for k in range(4):
+            seen.append(k)
+            yield k
+
+    asked = items()
+    return any(k == 1 for k in asked), seen[:], all(k != 2 for k in asked), seen, list(asked)
+
+
+@check(lambda round: np.zeros((3, 2 * round)))
+def test_nothing_is_drawn_to_shuffle_nothing(x):
+    generator = opaque(np.random.default_rng(1))
+    generator.shuffle(x)
+    return generator.integers(1000)
+
+
+@check(np.arange(3.0))
+def test_any_of_array_data_asks_no_further_than_it_needs(x):
+    seen = []
+
+    def items():
+        for k in range(3):
+            seen.append(k)
+            yield x[k] > 0
+            x[k] = 7
+
+    rest = iter([x[0], x[1], x[2]])
+    return any(items()), seen, x.copy(), any(rest), list(rest)
