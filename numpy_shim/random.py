@@ -89,6 +89,7 @@ class Distribution:
     formula: Callable[..., Value]  # (bits, dtype, *parameters as Values or numbers)
     parameters: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()  # those that have to be
+    is_ascending: bool = False  # must each be at most the next?
 
 
 def laplace(bits: Bits, dtype: np.dtype, loc: Value, scale: Value) -> Value:
@@ -118,7 +119,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     **dict.fromkeys(("standard_normal", "randn"), NORMAL),
     "standard_exponential": Distribution(lambda bits, dtype: bits.exponential(dtype)),
     "standard_cauchy": Distribution(lambda bits, dtype: ((bits.between(dtype=dtype) - 0.5) * math.pi).tan()),
-    "uniform": Distribution(lambda bits, dtype, a, b: bits.uniform(dtype) * (b - a) + a, ("low", "high")),
+    "uniform": Distribution(lambda bits, dtype, a, b: bits.uniform(dtype) * (b - a) + a, ("low", "high"), is_ascending=True),
     "normal": Distribution(lambda bits, dtype, mean, scale: bits.normal(dtype) * scale + mean, ("loc", "scale"), ("scale",)),
     "lognormal": Distribution(
         lambda bits, dtype, mean, scale: (bits.normal(dtype) * scale + mean).exp(), ("mean", "sigma"), ("sigma",)
@@ -133,5 +134,5 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "weibull": Distribution(lambda bits, dtype, a: bits.exponential(dtype) ** (1 / a), ("a",), ("a",)),
     "pareto": Distribution(lambda bits, dtype, a: (bits.exponential(dtype) / a).expm1(), ("a",), ("a",)),
     "power": Distribution(lambda bits, dtype, a: (bits.exponential(dtype) / -a).exp(), ("a",), ("a",)),
-    "triangular": Distribution(triangular, ("left", "mode", "right")),
+    "triangular": Distribution(triangular, ("left", "mode", "right"), is_ascending=True),
 }

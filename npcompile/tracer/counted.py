@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from npcompile.numpy_shim.indexing import getitem
-from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, LARGEST_RANGE, UINT64, Bits, counter
+from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, LARGEST_RANGE, UINT64, Bits, Distribution, counter
 from npcompile.numpy_shim.registry import FUNCTIONS, as_array
 from npcompile.tensor_core.array import Array, fresh, reshape
-from npcompile.tensor_core.dim import Dim, Size
+from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Node
-from npcompile.tensor_core.meta import Shape
+from npcompile.tensor_core.meta import Shape, broadcast_shapes
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.python_operators import COMPARE
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.calls import Arguments, Keywords
-from npcompile.tracer.draws import argument, bound, drawn, example_of, generator_of, size_of
+from npcompile.tracer.draws import SIZES_ARE_ARGUMENTS, argument, bound, drawn, example_of, generator_of, size_of, tried, twin
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import lower
 from npcompile.tracer.random_state import key_of
@@ -29,20 +31,18 @@ def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keyword
     """Numbers of the same distribution as those of `function(owner, *positional, **keywords)`. None: NumPy has to draw."""
     name = function.__name__
     size = size_of(frame, function, positional, keywords)
-    if size is None or name not in (*DISTRIBUTIONS, "integers", "randint", "choice"):
+    if name in DISTRIBUTIONS:
+        arguments = {} if name in SIZES_ARE_ARGUMENTS else bound(function, positional, keywords)
+        return variates(frame, function, owner, {k: lower(frame.capture, v) for k, v in arguments.items()}, size)
+    if size is None or name not in ("integers", "randint", "choice"):
         return None
     _, kind = generator_of(frame, owner)
     given, named = [argument(frame, v) for v in positional], {k: argument(frame, v) for k, v in keywords.items()}
     example, shape = example_of(function, kind, given, named, size)  # declines what NumPy refuses
     if shape != size:
         return None
-    arguments = {} if name in ("rand", "randn") else bound(function, positional, keywords)
-    values = {k: lower(frame.capture, v) for k, v in arguments.items()}
-    if name in ("integers", "randint"):
-        return integers(frame, owner, values, shape, example.dtype)
-    if name == "choice":
-        return choice(frame, owner, values, shape)
-    return variates(frame, owner, name, values, shape, example.dtype)
+    values = {k: lower(frame.capture, v) for k, v in bound(function, positional, keywords).items()}
+    return choice(frame, owner, values, shape) if name == "choice" else integers(frame, owner, values, shape, example.dtype)
 
 
 def bits(frame: Frame, owner: Any, shape: Shape) -> Bits:
@@ -72,28 +72,67 @@ def result(frame: Frame, value: Value, dtype: np.dtype) -> Array:
     return fresh(frame.capture.builder, value.cast(dtype).node)
 
 
-def variates(frame: Frame, owner: Any, name: str, values: dict[str, Any], shape: Shape, dtype: np.dtype) -> Array | None:
-    distribution, builder = DISTRIBUTIONS[name], frame.capture.builder
-    defaults = {"scale": 1.0, "sigma": 1.0, "high": 1.0}
-    parameters = [values.get(p, defaults.get(p, 0.0)) for p in distribution.parameters]
-    if not all(is_ordinary(frame, x, p in distribution.positive) for p, x in zip(distribution.parameters, parameters)):
+def variates(frame: Frame, function: Any, owner: Any, values: dict[str, Any], size: Shape | None) -> Array | None:
+    distribution, builder = DISTRIBUTIONS[function.__name__], frame.capture.builder
+    parameters = {p: values.get(p, DEFAULTS.get(p, 0.0)) for p in distribution.parameters}
+    arrays = [x for x in parameters.values() if isinstance(x, Array)]
+    shape = size if not arrays else broadcast_shapes(*(x.shape for x in arrays), *([size] if size is not None else []))
+    if not shape or size is not None and shape != size or not is_taken(parameters, distribution):
         return None
+    _, kind = generator_of(frame, owner)
+    examples = {k: example_like(x) for k, x in values.items() if k != "size"}
+    sizes: dict[str, Any] = {} if function.__name__ in SIZES_ARE_ARGUMENTS else {"size": (0,)}
+    example = tried(function, twin(kind), *([] if sizes else [0]), **examples, **sizes)  # declines what NumPy refuses
     ignored = builder.ignored
     builder.ignored |= FLOAT_ERRORS  # NumPy's draws report none
-    given = [Value(builder, as_array(builder, x, FLOAT64).node) for x in parameters]
-    found = distribution.formula(bits(frame, owner, shape), dtype, *given)
+    given = [Value(builder, as_array(builder, x, FLOAT64).node) for x in parameters.values()]
+    given = [x.broadcast_to(shape) if x.ndim else x for x in given]
+    found = distribution.formula(bits(frame, owner, shape), example.dtype, *given)
     builder.ignored = ignored
-    return result(frame, found, dtype)
+    return result(frame, found, example.dtype)
 
 
-def is_ordinary(frame: Frame, x: Any, is_positive: bool) -> bool:
-    """Is a parameter a Python number that NumPy takes, far from the ends of float64? Guarded."""
-    low, high = 0.0 if is_positive else -1e300, 1e300
+DEFAULTS = {"scale": 1.0, "sigma": 1.0, "high": 1.0}
+
+
+def example_like(x: Any) -> Any:
+    return 0.5 if isinstance(x, Array) else x.hint if isinstance(x, Number) else hint_of(x) if isinstance(x, Dim) else x
+
+
+def is_taken(parameters: dict[str, Any], distribution: Distribution) -> bool:
+    """Are these parameters that NumPy takes, far from the ends of float64? Guarded. Of arrays any number has to be one."""
+    for name, x in parameters.items():
+        if isinstance(x, Array):
+            if name in distribution.positive or distribution.is_ascending or x.dtype.kind not in "biuf":
+                return False
+        elif not is_within(x, 0.0 if name in distribution.positive else -1e300, 1e300):
+            return False
+    values = list(parameters.values())
+    if not distribution.is_ascending:
+        return True
+    return all(is_below(a, b) for a, b in pairwise(values)) and is_below(values[0], values[-1], "<")
+
+
+def is_within(x: Any, low: float, high: float) -> bool:
+    """Is a Python number in this range? Guarded."""
     if isinstance(x, Number):
         return isinstance(x.hint, float) and low < x.hint < high and x.ask(f"{low} < {x.text} < {high}", True)
     if isinstance(x, Dim):
-        return not is_positive or x > 0
+        return low < 0 or x > 0
     return isinstance(x, (int, float)) and low < x < high
+
+
+def is_below(a: Any, b: Any, relation: str = "<=") -> bool:
+    answer = bool(COMPARE[relation](example_like(a), example_like(b)))
+    traced = next((x for x in (a, b) if isinstance(x, (Number, Dim))), None)
+    if traced is not None:
+        text = f"{text_of(a)} {relation} {text_of(b)}"
+        traced.env.assume(text if answer else f"not ({text})")
+    return answer
+
+
+def text_of(x: Any) -> str:
+    return x.text if isinstance(x, Number) else repr(x) if isinstance(x, float) else str(x)
 
 
 def integers(frame: Frame, owner: Any, values: dict[str, Any], shape: Shape, dtype: np.dtype) -> Array | None:
@@ -102,8 +141,9 @@ def integers(frame: Frame, owner: Any, values: dict[str, Any], shape: Shape, dty
         low, high = 0, low
     if not all(isinstance(v, Dim) or type(v) is int for v in (low, high)) or dtype.kind not in "iu":
         return None
-    count = high - low + bool(values.get("endpoint"))
-    if not is_range(count):
+    last = high - (not values.get("endpoint", False))
+    count, limits = last - low + 1, np.iinfo(dtype)
+    if not is_range(count) or not limits.min <= low or not last <= limits.max:
         return None
     found = bits(frame, owner, shape).integers(count).cast(dtype)
     return result(frame, found + found.like(low), dtype)

@@ -182,6 +182,18 @@ def test_sizes_are_symbolic_and_all_is_one_kernel():
     assert all(len(made.kernels) == 1 for _, made in known.graphs)
 
 
+def test_arrays_as_locations():
+    def noisy(rng, x):
+        return rng.normal(np.sin(x), 0.5), rng.laplace(x[0], 2.0, size=x.shape), rng.lognormal(x[:, :1] * 0)
+
+    def without(rng):
+        return rng.normal(0.0, 0.5, (3, 4)), rng.laplace(0.0, 2.0, (3, 4)), rng.lognormal(0.0, 1.0, (3, 1))
+
+    x = np.arange(12.0).reshape(3, 4)
+    for found, wanted, location in zip(numbers_of(noisy, x), numbers_of(without), (np.sin(x), x[0], 0)):
+        np.testing.assert_allclose(found, wanted + location, rtol=1e-14, atol=1e-14)
+
+
 def test_generators_of_the_function_itself():
     def make(seed):
         a, b = np.random.default_rng(seed), np.random.default_rng(seed + 1)
@@ -206,7 +218,8 @@ def test_the_setting_is_asked_at_each_call():
 STAY = [
     lambda rng: (rng.gamma(2.0, 1.0, 4), rng.poisson(3.0, 4), rng.beta(1.0, 2.0, 4), rng.binomial(5, 0.3, 4)),
     lambda rng: (rng.random(), rng.normal(), rng.integers(10), rng.choice(5)),
-    lambda rng: (rng.normal(np.zeros(3), 2.0), rng.uniform(0, np.ones(3)), rng.choice(3, 5, p=[0.2, 0.3, 0.5])),
+    lambda rng: (rng.normal(0.0, np.ones(3)), rng.uniform(0, np.ones(3)), rng.choice(3, 5, p=[0.2, 0.3, 0.5])),
+    lambda rng: (rng.normal(1.0, 0.0, 3), rng.uniform(1.0, 1.0, 3), rng.normal(np.float32(2), 1.0), rng.random(())),
     lambda rng: (rng.integers(0, 2**40, 5), rng.multinomial(5, [0.5, 0.5], 3), rng.integers(0, 2, 5, bool)),
 ]
 
@@ -218,17 +231,25 @@ def test_all_else_stays_numpys(function):
         assert type(found) is type(wanted)
 
 
-@pytest.mark.parametrize(("scale", "n"), [(-1.0, 3), (1.0, -2), (np.nan, 3)])
-def test_what_numpy_refuses_is_refused(scale, n):
-    def draw(rng, scale, n):
-        return rng.normal(0.0, scale, n)
+REFUSED = [
+    (lambda rng, scale, n: rng.normal(0.0, scale, n), [(-1.0, 3), (1.0, -2), (np.nan, 3)]),
+    (lambda rng, low, n: rng.uniform(low, 4.0, n), [(5.0, 3), (4.0, 3), (np.nan, 3), (-np.inf, 3)]),
+    (lambda rng, mode, n: rng.triangular(1.0, mode, 4.0, n), [(5.0, 3), (0.5, 3), (np.nan, 3)]),
+    (lambda rng, high, n: rng.integers(-3, high, n, np.int8), [(129, 3), (-3, 2), (2**40, 3)]),
+    (lambda rng, low, n: rng.integers(low, 30, n, np.uint8), [(-1, 3), (30, 2)]),
+    (lambda rng, n, k: rng.choice(n, k, replace=False), [(3, 5), (0, 2), (-2, 1)]),
+    (lambda rng, scale, n: rng.normal(np.zeros(3), scale, n), [(2.0, 4), (-1.0, 3), (2.0, 2)]),
+]
 
+
+@pytest.mark.parametrize(("draw", "scale", "n"), [(draw, *case) for draw, cases in REFUSED for case in cases])
+def test_what_numpy_refuses_is_refused(draw, scale, n):
     compiled = npc.compile(draw)
-    compiled(np.random.default_rng(5), 2.0, 3)
+    compiled(np.random.default_rng(5), type(scale)(2), 3 if draw is not REFUSED[5][0] else 1)
     try:
         wanted = draw(np.random.default_rng(5), scale, n)
-    except ValueError as error:
-        with pytest.raises(ValueError, match=str(error).replace("(", ".").replace(")", ".")):
+    except (ValueError, OverflowError) as error:
+        with pytest.raises(type(error), match=str(error).replace("(", ".").replace(")", ".")):
             compiled(np.random.default_rng(5), scale, n)
     else:
         np.testing.assert_array_equal(compiled(np.random.default_rng(5), scale, n), wanted)
