@@ -120,3 +120,20 @@ def test_numbers_computed_on_a_device_are_those_of_the_cpu(there: There) -> None
     for a, b in zip(found[:3], wanted):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_allclose(found[3], wanted[3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_recorded_graphs_draw_anew(there: There, fallback: bool) -> None:  # noqa: F811
+    def noisy(rng, x):  # type: ignore[no-untyped-def]
+        return x * 2 + rng.random(x.shape)
+
+    x = np.zeros((8, 4))
+    with npc.config.patch(fallback_random=fallback):
+        recorded, plain = npc.compile(noisy, mode="reduce-overhead"), npc.compile(noisy)
+        ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+        seen = set()
+        for _ in range(4):
+            found, wanted = there.get(recorded(ours, there.put(x))).copy(), plain(theirs, x)
+            np.testing.assert_array_equal(found, wanted)
+            seen.add(found[0, 0])
+        assert len(seen) == 4
