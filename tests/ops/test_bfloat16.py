@@ -192,6 +192,32 @@ def test_tensors_and_their_gradients() -> None:
     np.testing.assert_allclose(found.astype(np.float32), np.cos(wide) * wide + np.sin(wide), rtol=0.02, atol=0.02)
 
 
+FUNCTIONS: list[Callable[[Any], Any]] = [
+    lambda x: x / 3 + x,
+    lambda x: np.tanh(x) @ x.T,
+    lambda x: x.mean(0),
+    lambda x: x[:, 1] ** 2,
+    lambda x: np.where(x > 0, x, x * 2.5),
+    lambda x: np.max(x, axis=1),
+    lambda x: np.cumsum(x, 0),
+    lambda x: x.astype("f4"),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gradients_have_the_dtype_of_the_tensor(function: Callable[[Any], Any]) -> None:
+    """The same for eager Tensors and compiled functions, and near those of float32."""
+    wide = npc.tensor(X.astype(np.float32), requires_grad=True)
+    function(wide).sum().backward()
+    for each in (function, npc.compile(npc.wrap_numpy(function))):
+        x = npc.tensor(X, requires_grad=True)
+        result = each(x)
+        compare(result.detach().numpy(), function(X), ulp=4)
+        result.sum().backward()
+        assert x.grad.dtype == BFLOAT16
+        np.testing.assert_allclose(x.grad.numpy().astype(np.float32), wide.grad.numpy(), rtol=0.05, atol=0.05)
+
+
 def test_gradients_of_repeated_arrays_are_summed_in_float32() -> None:
     """In steps of bfloat16 a sum of ones ends at 256."""
     bias = npc.tensor(np.ones(3, BFLOAT16), requires_grad=True)
