@@ -18,6 +18,7 @@ from npcompile.tensor_core.number import Number
 from npcompile.tracer import calls, containers, objects, operators, raising
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import (
+    UNASSIGNED,
     ArrayFlags,
     ArrayMethod,
     Closure,
@@ -163,6 +164,11 @@ def load_from_number(owner: Any, name: str) -> Any:
 def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
     value = owner.value
     if isinstance(value, types.ModuleType):
+        written = frame.capture.globals_written.get((id(vars(value)), name))
+        if written is UNASSIGNED:
+            raise Decline(f"a global {name!r} that the program has deleted")
+        if written is not None:
+            return written
         found = getattr(value, name, _missing)
         if found is _missing:
             raise Decline(f"module {value.__name__!r} has no attribute {name!r}")

@@ -90,12 +90,28 @@ def call_range(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     return RangeValue(start, stop, step)
 
 
-@captures(isinstance, issubclass)
+@captures(isinstance)
 def call_isinstance(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     value, kinds = positional[0], plain(frame.capture, positional[1])
-    if isinstance(value, Constant) and isinstance(value.value, type):
-        return evaluate(lambda: issubclass(value.value, kinds) or isinstance(value.value, kinds) and value.value is None)
+    require_plain_check(kinds, "__instancecheck__")
+    if isinstance(value, Constant):
+        return evaluate(lambda: isinstance(value.value, kinds))
     return evaluate(lambda: issubclass(type_of(value), kinds))
+
+
+@captures(issubclass)
+def call_issubclass(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    kind, kinds = (plain(frame.capture, p) for p in positional)
+    require_plain_check(kinds, "__subclasscheck__")
+    return evaluate(lambda: issubclass(kind, kinds))
+
+
+def require_plain_check(kinds: Any, name: str) -> None:
+    """Do the classes leave the answer to Python, or to abc?"""
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        check = objects.find(type(kind), name)
+        if isinstance(check, types.FunctionType) and check.__module__ != "abc" or getattr(kind, "_is_protocol", False):
+            raise Decline(f"{type(kind).__qualname__}.{name}")
 
 
 @captures(type)

@@ -272,3 +272,28 @@ def test_changes_of_classes_are_seen(use):
     for change in CHANGES.values():
         theirs = outcomes(USES[use], change)
         compare_any(outcomes(npc.compile(USES[use], backend="eager"), change), theirs, 0)
+
+
+# --- kinds of objects
+
+
+class SaysYes(type):
+    def __instancecheck__(cls, obj):
+        return True
+
+
+class Anything(metaclass=SaysYes):
+    pass
+
+
+@check(np.float64, Derived, graphs=1)
+def test_isinstance_of_classes(dtype, kind, x):
+    asked = isinstance(dtype, type), isinstance(int, int), issubclass(bool, int), isinstance(kind, type), issubclass(kind, Base)
+    more = isinstance(None, type(None)), isinstance(3, int | str), isinstance(x, (list, np.ndarray)), isinstance(kind, Base)
+    return asked, more, x * 2
+
+
+@check()
+def test_isinstance_that_a_class_answers(x):
+    y = x * 2
+    return isinstance(3, Anything), isinstance(y, Anything), y
