@@ -13,7 +13,7 @@ from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.known import known_contents
+from npcompile.tensor_core.known import fixed_contents, known_contents
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, like_strides
 from npcompile.tensor_core.number import Number
 
@@ -35,6 +35,7 @@ def integer(value: Any) -> Size:
 def known_integer(x: Array) -> Size:
     """The integer that a 0-D array or scalar is known to hold."""
     contents = known(x)
+    contents = fixed(x) if contents is None else contents
     if contents is None or x.ndim or x.dtype.kind not in "iu":
         raise Decline("a size or position is array data", "compute it with Python integers")
     value = contents[()]
@@ -46,9 +47,17 @@ def known(x: Array) -> np.ndarray | None:
     return known_contents(x.node)
 
 
+def fixed(x: Array) -> np.ndarray | None:
+    """The same, where sizes are fixed for it: what is asked has to be known now."""
+    return fixed_contents(x.node)
+
+
 def known_sequence(x: Array) -> tuple[Size, ...] | None:
     """The integers that a 1-D array is known to hold, or None."""
-    contents = known(x) if x.ndim == 1 and x.dtype.kind in "iu" else None
+    if x.ndim != 1 or x.dtype.kind not in "iu":
+        return None
+    contents = known(x)
+    contents = fixed(x) if contents is None else contents
     return None if contents is None else tuple(v if isinstance(v, Dim) else int(v) for v in contents)
 
 

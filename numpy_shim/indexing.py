@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import (
     Decline,
     Shape,
@@ -213,11 +215,19 @@ def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> A
         return Positions((array,))
     if array.dtype.kind != "b" or array.ndim == 0:
         raise Decline(f"arrays of dtype {array.dtype} and {array.ndim} dimensions as index")
+    if isinstance(array, Array) and (not for_write or is_small(array.shape)):
+        contents = fixed_contents(array.node)
+        array = array if contents is None or contents.dtype == object else contents
     if isinstance(array, Array):
         if not for_write:
             raise Decline("a boolean mask selects as many elements as are True", "use np.where(mask, x, other)")
         return Mask(array)
     return Mask(literal(builder, array)) if keep_masks else Positions(np.nonzero(array), array.shape)
+
+
+def is_small(shape: Shape) -> bool:
+    """So few elements that a mask of them is rather about sizes and axes than about data."""
+    return all(isinstance(n, int) for n in shape) and math.prod(shape) <= 32
 
 
 def constant_index(item: Any) -> np.ndarray:

@@ -17,6 +17,7 @@ from npcompile.numpy_shim.arguments import (
     copy_of,
     dtype_of,
     fit,
+    fixed,
     flag,
     integer,
     known,
@@ -283,7 +284,7 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
 @method("nonzero")
 def nonzero(builder: Builder, a: Array) -> tuple[Array, ...]:
     """The places of elements that are known not to be 0."""
-    contents = known(a)
+    contents = fixed(a)
     if contents is None or not a.ndim or contents.dtype == object:
         raise Decline("as many places as elements are not 0", "np.where(condition, x, y) stays in the graph")
     places = literal(builder, np.argwhere(contents))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, flag, integer, known, known_sequence, unbox
+from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, fixed, flag, integer, known_sequence, unbox
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.methods import method
 from npcompile.numpy_shim.registry import implements, is_traced, literal, result_dtype
@@ -154,7 +154,7 @@ def searchsorted(builder: Builder, a: Array, v: Any, side: Any = "left", sorter:
 @implements(np.unique)
 def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
     """Of elements that are known: sizes and axes are compared so."""
-    contents = known(array_of(builder, ar))
+    contents = fixed(array_of(builder, ar))
     if contents is None or contents.dtype == object or any(map(is_traced, (*args, *keywords.values()))):
         raise Decline("as many elements as there are different ones", "Their number depends on data.")
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import array_of, axis_of, flag, is_sequence, shape_of, sizes_of
 from npcompile.numpy_shim.registry import implements
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, AxisSlice, Step, Strided
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, Strided
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, is_contiguous
@@ -53,10 +53,17 @@ def as_strided(
 def row_of(a: Array) -> tuple[Array, Size]:
     """The whole memory of the array as a row, and where the array begins in it."""
     whole = Array(a.storage, (), a.storage.meta)
-    if whole.ndim == 1 and is_contiguous(whole.meta, "C") and a.meta.boxed:
-        match a.steps:
-            case ():
-                return whole, 0
-            case (Step("index", param),) if len(param.axes) == 1 and isinstance(param.axes[0], AxisSlice):
-                return whole, param.axes[0].start
-    raise Decline("as_strided of what is no part of a contiguous row")
+    start: Size = 0
+    stride = 1
+    is_row = whole.ndim == 1 and is_contiguous(whole.meta, "C") and a.meta.boxed
+    for step in a.steps if is_row else ():
+        match step.param:
+            case BasicIndex((AxisSlice() as part,), ()):
+                start, stride = start + stride * part.start, stride * part.step
+            case (_,) if step.kind == "reshape":
+                pass
+            case _:
+                is_row = False
+    if not is_row:
+        raise Decline("as_strided of what is no part of a contiguous row")
+    return whole, start

@@ -15,7 +15,7 @@ from npcompile.tensor_core.array import Array, cast, expand, fresh, full, permut
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
-from npcompile.tensor_core.known import known_contents
+from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import (
     Decline,
     Shape,
@@ -114,7 +114,7 @@ def read_axis(axis: Any) -> int:
         isinstance(axis, Array)
         and axis.dtype.kind in "iu"
         and not axis.ndim
-        and (contents := known_contents(axis.node)) is not None
+        and (contents := fixed_contents(axis.node)) is not None
     ):
         axis = contents[()]
     if isinstance(axis, (bool, np.bool_, Array)):

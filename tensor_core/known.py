@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.graph import Node, bind, topological
-from npcompile.tensor_core.meta import is_static
+from npcompile.tensor_core.meta import Decline, is_static
 from npcompile.tensor_core.op import OPS
 
 LARGEST = 1024  # elements: sizes, axes and index lists are small
@@ -31,6 +31,20 @@ def known_contents(node: Node) -> np.ndarray | None:
     done: dict[Node, np.ndarray | None] = {}
     for each in topological([node]):
         done[each] = _evaluate(each, done)
+    return done[node]
+
+
+def fixed_contents(node: Node) -> np.ndarray | None:
+    """The same with numbers for sizes: those that it depends on are fixed by guards, where that may be; else None."""
+    contents = known_contents(node)
+    if contents is not None and contents.dtype != object or depends_on_data(node):
+        return contents
+    done: dict[Node, np.ndarray | None] = {}
+    for each in topological([node]):
+        try:
+            done[each] = np.asarray(int(each.params["value"])) if each.op == "size" else _evaluate(each, done)
+        except Decline:  # it changes from call to call
+            return contents
     return done[node]
 
 

@@ -29,6 +29,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     Partial,
+    PythonNumber,
     RangeValue,
     Record,
     Sequence,
@@ -92,8 +93,18 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return raising.load(owner, name)
         case Dim() | Number():
             return load_from_number(owner, name)
+        case Sequence() | Mapping() | PythonNumber() if not hasattr(owner.kind if not isinstance(owner, Mapping) else dict, name):
+            raise missing(owner.kind if not isinstance(owner, Mapping) else dict, name)
         case _:
             raise Decline(f"attribute {name!r} of {operators.describe(owner)}")
+
+
+BUILT_IN = (int, float, complex, str, bytes, range, type(None))
+
+
+def missing(kind: type, name: str) -> raising.Raises:
+    """What Python raises for an attribute that no object of a built-in type has."""
+    return raising.raises(AttributeError, f"'{kind.__name__}' object has no attribute {name!r}")
 
 
 def load_from_array(frame: Frame, x: Array, name: str) -> Any:
@@ -158,6 +169,9 @@ def load_from_number(owner: Any, name: str) -> Any:
             return Constant(0 if isinstance(owner, Dim) else 0.0)
     if isinstance(owner, Dim) and name in ("numerator", "denominator"):
         return owner if name == "numerator" else Constant(1)
+    kind = int if isinstance(owner, Dim) else type(owner.hint)
+    if not hasattr(kind, name):
+        raise missing(kind, name)
     raise Decline(f"attribute {name!r} of a traced number")
 
 
@@ -182,6 +196,8 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         return Constant(getattr(value, name))
     if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)
+        if found is _missing and isinstance(value, BUILT_IN):
+            raise missing(type(value), name)
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
         if isinstance(value, type) and not is_library(value.__module__):

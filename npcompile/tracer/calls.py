@@ -74,6 +74,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call_transform(frame, inner, positional, keywords)
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
+        case ArrayMethod(owner, "item") if not positional and not keywords and capture.known_contents(owner) is None:
+            return operators.HOOKS["item"](capture, owner)
         case ArrayMethod():
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(owner, function, name):

@@ -49,6 +49,7 @@ from npcompile.tracer.values import (
     Method,
     Opaque,
     Partial,
+    PythonNumber,
     RangeValue,
     Record,
     Sequence,
@@ -268,6 +269,8 @@ class Emitter:
                 return f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
             case Iterator():
                 return self.variable(value, self.iterator_text(value))
+            case PythonNumber():
+                return f"{value.kind.__name__}({self.text(value.array)})"
             case Truth():
                 return f"{'not ' if value.negated else ''}bool({self.text(value.array)})"
             case ArrayMethod():

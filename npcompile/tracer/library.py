@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import calls, operators
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords
@@ -20,13 +22,13 @@ from npcompile.tracer.values import Constant, Opaque
 def call_signature(asked: Callable[..., Any], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     """Of a library's function, whose parameters nobody changes."""
     match positional:
-        case [Constant(types.FunctionType() as function)]:
+        case [Constant(function)] if isinstance(function, (types.FunctionType, type(np.sum))):
             pass
         case [Opaque(source, types.FunctionType() as function)]:
             frame.capture.guard(f"{source} is {frame.capture.name_constant(function)}")
         case _:
             raise Decline(f"inspect.{asked.__name__} of what is not a function")
-    if keywords or not calls.is_library_code(function.__globals__):
+    if keywords or not calls.is_library_code(inspect.unwrap(function).__globals__):
         raise Decline("the signature of a function that is not a library's")
     return operators.evaluate(lambda: asked(function))
 

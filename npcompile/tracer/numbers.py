@@ -11,7 +11,7 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import iteration, operators
+from npcompile.tracer import iteration, operators, python_numbers
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
@@ -55,6 +55,8 @@ OF_TWO = ("hypot", "atan2", "copysign")  # which raise for no finite numbers tha
 def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     function = getattr(math, name)
     x = positional[0] if len(positional) == 1 else None
+    if name == "sqrt" and not keywords and (root := python_numbers.square_root(frame.capture, x)) is not None:
+        return root
     if not isinstance(x, (Dim, Number)):
         return evaluate_call(frame, function, positional, keywords)
     text, value = operators.number_text(x), operators.hint(x)

@@ -19,6 +19,7 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Call, Dim
+from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
@@ -67,7 +68,7 @@ def lower(capture: Capture, value: Any) -> Any:
             return value
         case TensorValue():
             return value.array
-        case Constant(enum.Enum() as member):
+        case Constant(enum.Enum() as member) if not isinstance(member, np._CopyMode):
             raise Decline(f"a member of {type(member).__qualname__} as argument of a NumPy function")
         case Constant():
             return value.value
@@ -82,7 +83,10 @@ def lower(capture: Capture, value: Any) -> Any:
         case Opaque():
             raise Decline(f"an argument of type {type(value.example).__qualname__}")
         case _:
-            raise Decline(f"a {type(value).__name__} as argument of a NumPy function")
+            found = ask_class("lower", capture, value)
+            if found is NotImplemented:
+                raise Decline(f"a {type(value).__name__} as argument of a NumPy function")
+            return found
 
 
 def lift(result: Any) -> Any:
@@ -118,7 +122,7 @@ def involves_array(*values: Any) -> bool:
 
 @through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
-    for ask in ("binary", "binary containers"):
+    for ask in ("binary", "binary containers", "binary numbers"):
         found = ask_class(ask, capture, symbol, left, right)
         if found is not NotImplemented:
             return found
@@ -186,9 +190,10 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
     if isinstance(x, Number) and symbol != "~":
         return Number(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
-    found = ask_class("unary", capture, symbol, x)
-    if found is not NotImplemented:
-        return found
+    for ask in ("unary", "unary numbers"):
+        found = ask_class(ask, capture, symbol, x)
+        if found is not NotImplemented:
+            return found
     return evaluate_pure(capture, UNARY[symbol], x)
 
 
@@ -373,9 +378,11 @@ def describe(value: Any) -> str:
 
 @through_tensors
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
-    if symbol in ("==", "!=") and any(is_none(a) and is_scalar(b) for a, b in ((left, right), (right, left))):
+    if symbol in ("==", "!=") and any(
+        is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number))) for a, b in ((left, right), (right, left))
+    ):
         return Constant(symbol == "!=")
-    for ask in ("compare", "compare containers"):
+    for ask in ("compare", "compare containers", "compare numbers"):
         found = ask_class(ask, capture, symbol, left, right)
         if found is not NotImplemented:
             return found
@@ -439,10 +446,12 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case Truth():
             return value
         case Array():
-            contents = capture.known_contents(value)
-            if contents is None or contents.size != 1:
-                return Truth(value)
-            return Constant(bool(contents))
+            contents = fixed_contents(value.node)
+            if contents is not None and contents.size == 1 and contents.dtype != object:
+                return Constant(bool(contents))
+            if any(not isinstance(n, int) or n != 1 for n in value.shape):
+                raise Decline("the truth of an array with more than one element")
+            return Truth(fresh(capture.builder, value.node) if value.meta.boxed else value)  # what it holds now
         case Dim():
             return Constant(bool(value))
         case Number():
@@ -460,10 +469,11 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case DictView():
             return Constant(bool(value.owner.items))
         case _:
-            found = ask_class("truth", capture, value)
-            if found is NotImplemented:
-                raise Decline(f"the truth of {describe(value)}")
-            return found
+            for ask in ("truth of a number", "truth"):
+                found = ask_class(ask, capture, value)
+                if found is not NotImplemented:
+                    return found
+            raise Decline(f"the truth of {describe(value)}")
 
 
 def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
@@ -491,6 +501,8 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
             x.dtype.kind == "b" and not x.meta.boxed
         ):
             raise Decline("`is` of booleans made of array data: there are two of each type")
+        case (Constant(bool()), Truth()) | (Truth(), Constant(bool())):
+            raise Decline("`is` on a bool that array data decides")
         case (Constant(known), other) | (other, Constant(known)) if isinstance(known, SINGLETON_TYPES):
             return isinstance(other, Opaque) and other.example is known
         case Array(), Array() if left.meta.boxed and right.meta.boxed:
@@ -540,7 +552,7 @@ SINGLETON_TYPES = (type(None), type(Ellipsis), bool, type, type(np._NoValue))
 def is_same_constant(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
-    if left is not right and isinstance(left, (int, float, complex, str, bytes, tuple)):
+    if left is not right and isinstance(left, NUMBERS) and not isinstance(left, bool):
         raise Decline("`is` on equal numbers or strings depends on the interpreter")
     return left is right
 

@@ -18,8 +18,9 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer import attributes, containers, iteration, objects, operators
+from npcompile.tracer import attributes, containers, iteration, objects, operators, python_numbers
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
+from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.operators import evaluate, lift, plain
 from npcompile.tracer.raising import Raises, raises
@@ -32,6 +33,7 @@ from npcompile.tracer.values import (
     Mapping,
     Opaque,
     Partial,
+    PythonNumber,
     RangeValue,
     Record,
     Sequence,
@@ -155,6 +157,8 @@ def type_of(value: Any) -> type:
             return str
         case Truth():
             return bool
+        case PythonNumber():
+            return value.kind
         case _:
             raise Decline(f"the type of {operators.describe(value)}")
 
@@ -364,15 +368,19 @@ BUILTINS[all] = functools.partial(ask_items, False)
 @captures(bool)
 def call_bool(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     answer = operators.truth(frame.capture, positional[0]) if positional else Constant(False)
-    if not isinstance(answer, Constant):
-        raise Decline("bool() of array data", "np.where and masks stay in the graph.")
-    return answer
+    return answer if isinstance(answer, Constant) else operators.either(frame.capture, [answer], "logical_or")
 
 
 @captures(int)
 def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    if len(positional) == 1 and isinstance(positional[0], Dim):
-        return positional[0]
+    match positional:
+        case [Dim() as n]:
+            return n
+        case [Number(text=text, hint=float() as value) as x] if x.type is float:
+            if not -SYMBOLIC_INTEGERS.stop < value < SYMBOLIC_INTEGERS.stop:
+                raise Decline("int() of a large number")
+            frame.capture.guard(f"{-SYMBOLIC_INTEGERS.stop} < {text} < {SYMBOLIC_INTEGERS.stop}")
+            return operators.traced_integer(frame.capture, f"int({text})", int(value))
     return conversion(frame, int, positional, keywords)
 
 
@@ -387,8 +395,14 @@ def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 
 
 def conversion(frame: Frame, kind: type, positional: Arguments, keywords: Keywords) -> Any:
-    if any(isinstance(p, Array) and frame.capture.known_contents(p) is None for p in positional):
-        raise Decline(f"{kind.__name__}() of array data", "A NumPy scalar or 0-D array stays in the graph.")
+    match positional:
+        case [PythonNumber() as x] if x.kind is kind:
+            return x
+        case [Array() as x] if frame.capture.known_contents(x) is None:
+            made = python_numbers.made_of(frame.capture, kind, x)
+            if made is None:
+                raise Decline(f"{kind.__name__}() of array data", "A NumPy scalar or 0-D array stays in the graph.")
+            return made
     return evaluate_call(frame, kind, positional, keywords)
 
 

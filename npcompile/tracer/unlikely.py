@@ -22,7 +22,8 @@ def go_on(frame: Frame, i: Instruction, decision: Truth, jump_if: bool) -> int |
     if capture.bodies or is_handled(frame):
         return None
     program, following = frame.program, i.index + 1
-    if raises(program, following) or capture.goes_through_gradients and only_warns(program, following, i.target):
+    may_warn = capture.goes_through_gradients or frame.globals_source is None  # a library warns of data out of the ordinary
+    if raises(program, following) or may_warn and only_warns(program, following, i.target):
         jumps = True
     elif raises(program, i.target):
         jumps = False

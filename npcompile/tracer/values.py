@@ -276,6 +276,14 @@ class Truth:
     negated: bool = False
 
 
+@dataclass(slots=True, eq=False)
+class PythonNumber:
+    """int(x) or float(x) of array data: `array` is a scalar, of int64 or float64, that nothing else changes."""
+
+    array: Array
+    kind: type
+
+
 @dataclass(eq=False)
 class Transform:
     """A function and what is done to it when it is called: `kind` is a row of tracer.transformed.TRANSFORMS."""
@@ -373,7 +381,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield value.owner
         case TensorValue():
             yield value.array
-        case Truth():
+        case Truth() | PythonNumber():
             yield value.array
         case ExceptionValue():
             yield from value.arguments

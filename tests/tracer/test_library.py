@@ -113,3 +113,32 @@ def test_a_number_of_iterations_that_changes(n, x):
 @check(graphs=1, breaks=0)
 def test_types_joined_by_or(x):
     return (x + 1, isinstance(x, np.ndarray | None), isinstance(None, np.ndarray | None), isinstance(3, np.ndarray | float))
+
+
+@check(lambda round: (0, -1, 1)[round], lambda round: np.ones((2 + round, 3)), breaks=0, rounds=2)
+def test_masks_of_sizes_and_axes(axis, x):
+    """As scipy.stats computes the shapes that samples broadcast to."""
+    axes = np.atleast_1d(axis)
+    axes[axes < 0] = x.ndim + axes[axes < 0]
+    shapes = np.delete(np.array([x.shape, x.shape]), np.unique(axes), axis=1)
+    largest = np.max(shapes, axis=0)
+    if np.any(~((shapes == 1) | (shapes == largest))):
+        raise ValueError("do not broadcast")
+    return x.sum(axis=tuple(axes)), np.broadcast_to(x[0, 0], tuple(largest))
+
+
+@check(lambda round: 0.3 + round / 10, breaks=0)
+def test_an_integer_made_of_a_float(share, x):
+    cut = int(share * x.shape[0])
+    return x[cut:], int(-2.5 * share)
+
+
+@check(breaks=0)
+def test_attributes_that_are_missing(x):
+    def kind(v):
+        try:
+            return v.dtype
+        except AttributeError as error:
+            return str(error)
+
+    return kind(x), kind(3), kind([x]), kind("a"), kind(x.shape[0] * 2), kind(x.shape[0] / 2), kind({}), kind(None)

@@ -1,0 +1,135 @@
+"""bool(x), int(x), float(x), x.item() and math.sqrt(x) of array data stay in the graph, and are Python's numbers outside."""
+
+import math
+
+import numpy as np
+
+from tests.tracer.harness import check
+
+
+@check(graphs=1, breaks=0)
+def test_numbers_that_leave(x):
+    k = (x > 1).sum()
+    return float(x.sum()), int(k), bool(k > 3), bool(x[0, 0]), [float(k), {"a": int(k)}], x.max().item(), k.item(), (k > 1).item()
+
+
+@check(lambda round: np.arange(4, dtype=np.float32) + round, graphs=1, breaks=0)
+def test_floats_take_the_dtype_that_they_meet(x):
+    v = float(x.sum())
+    return (
+        x * v,
+        v - x,
+        x**2 / v,
+        np.float64(1) * v,
+        np.sqrt(v),
+        np.maximum(x, v),
+        np.full(2, v),
+        np.array([v, 1]),
+        x > v,
+        np.where(x > 1, v, x),
+    )
+
+
+@check(lambda round: np.arange(4.0) + round, lambda round: np.arange(4) + round, graphs=1, breaks=0)
+def test_integers_meet_arrays(x, n):
+    k = int(n.max())
+    return x * k, n + k, k - n, x[: n.size] > k, n == k, -x + k
+
+
+@check(lambda round: np.arange(4, dtype=np.int8) + np.int8(100 * round), lambda round: np.int64(250))
+def test_an_integer_that_a_small_dtype_does_not_hold(n, big):
+    """OverflowError, as Python integers raise it, and no wrapping."""
+    return n + int(big)
+
+
+@check(graphs=1, breaks=0)
+def test_arithmetic_of_floats(x):
+    a, b = float(x[0, 0]), float(x[1, 1])
+    return a + b, a * b - 2, (a + 1) / 4, -a, a < b, a == 3, (a + b) * x, x.sum() / (a + b)
+
+
+@check(lambda round: np.array([1.0, 0.0]))
+def test_division_by_zero_is_pythons(x):
+    return float(x[0]) / float(x[1])
+
+
+@check(lambda round: np.array([1.0, 1.0 - round]), graphs=1)
+def test_square_root(x):
+    return math.sqrt(x[1]) + 1, x / math.sqrt(x.sum()), math.sqrt(float(x[0]))
+
+
+@check(lambda round: np.array([1.0, -1.0 * round]))
+def test_square_root_of_a_negative_number(x):
+    x += 1
+    y = math.sqrt(x[1] - 1) + 1
+    x += 1
+    return y
+
+
+@check(lambda round: np.array([0.0, 1.0]) + round, graphs=1, breaks=0)
+def test_a_number_is_that_of_its_time(x):
+    a = x[0, ...]
+    t, v, n = not a, float(a), bool(a)
+    x[0] = 9
+    return t, v, n, not a
+
+
+@check(lambda round: np.arange(3.0) + round)
+def test_is_true(x):
+    t = not x[0]
+    return t is True, bool(x[1]) is False, t is None, float(x[0]) is None, t == True  # noqa: E712
+
+
+@check(lambda round: np.arange(3.0) + round)
+def test_truth_of_several_elements_raises_where_it_is_asked(x):
+    y = x + 1
+    x += 1
+    t = not x
+    x += 1
+    return t, y
+
+
+@check(lambda round: np.arange(6.0) + round)
+def test_numbers_where_python_needs_them(x):
+    k = int(x[0])
+    return (
+        list(range(k)),
+        "a" * k,
+        [1, 2, 3][k],
+        f"{float(x[1])}",
+        {float(x[2]): 1},
+        x[k],
+        x[k:],
+        np.zeros(k),
+        round(float(x[1]), 1),
+    )
+
+
+@check(lambda round: np.array([np.nan, np.inf, 2.0**60]))
+def test_numbers_that_are_no_integers(x):
+    try:
+        return int(x[0])
+    except ValueError as error:
+        return str(error), int(x[2])
+
+
+@check(lambda round: np.array([2**63 + 5], np.uint64), lambda round: np.array([1 + 2j]))
+def test_dtypes_whose_numbers_are_not_captured(n, z):
+    return int(n[0]), n[0].item(), z[0].item(), complex(z[0])
+
+
+@check(lambda round: np.arange(3.0) + round)
+def test_types(x):
+    v, t = float(x[0]), bool(x[0])
+    return isinstance(v, float), type(t) is bool, isinstance(t, np.bool_), isinstance(v, np.floating), type(v)
+
+
+@check(lambda round: np.arange(3) - round)
+def test_any_and_all_of_bools(x):
+    return (
+        any(bool(v) for v in x),
+        all(bool(v > 0) for v in x),
+        bool(x[0]) and bool(x[1]),
+        int(bool(x[1])),
+        sum([bool(v) for v in x]),
+    )
