@@ -48,6 +48,10 @@ _missing = object()
 def load(frame: Frame, owner: Any, name: str) -> Any:
     """`owner.name`"""
     match owner:
+        case Opaque(example=(np.random.Generator() | np.random.RandomState()) as known) | Constant(
+            (np.random.Generator() | np.random.RandomState()) as known
+        ) if name in DRAWN.get(type(known), ()):
+            return Method(owner, Constant(DRAWN[type(known)][name]), name)
         case Array():
             return load_from_array(frame, owner, name)
         case ArrayFlags():
@@ -61,8 +65,6 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return load_from_enum(frame, member, name)
         case Constant():
             return load_from_constant(frame, owner, name)
-        case Opaque(example=example) if name in DRAWN.get(type(example), ()):
-            return Method(owner, Constant(DRAWN[type(example)][name]), name)
         case Opaque() | Record() if objects.class_of(owner) is not None:
             return objects.load(frame, owner, name)
         case Opaque():

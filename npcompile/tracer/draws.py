@@ -130,7 +130,7 @@ def generator_of(frame: Frame, owner: Any) -> tuple[str, type]:
     capture = frame.capture
     owner = capture.realize(owner)
     match owner:
-        case Constant(RandomState() as found):
+        case Constant(Generator() | RandomState() as found):
             source, kind = capture.name_constant(found), type(found)
         case Opaque(source, example):
             found, kind = example, type(example)

@@ -189,6 +189,17 @@ def test_functions_of_the_module(global_state):
         assert is_same_state(np.random.get_state(legacy=False), after)
 
 
+def test_the_generator_of_the_module(global_state):
+    def draw():
+        return np.random.mtrand._rand.normal(size=3) * 2, np.random.get_bit_generator() is None
+
+    compiled = npc.compile(draw)
+    np.random.seed(3)
+    found = compiled()
+    np.random.seed(3)
+    compare_any(found, draw(), 0)
+
+
 def test_seeds_given_in_the_function(global_state):
     def make(n, seed):
         a, b = np.random.default_rng(seed), np.random.RandomState(11)
