@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from npcompile.tensor_core.array import Array, ClosedWrite, Storage, reshaped
@@ -54,6 +54,8 @@ def capture_branch(frame: Frame, i: Instruction, branch: Branch, starts: tuple[i
     stacks = branch.if_true[1], branch.if_false[1]
     try:
         return Junction(frame, region, branch, [*zip(starts, stacks)]).capture()
+    except ClosedWrite:
+        raise
     except (Decline, BodyDeclined):
         decisions.branches.add(key)
         raise Restart from None
@@ -148,10 +150,13 @@ class Junction:
                 arms = [self.run(start, stack, before) for start, stack in self.starts]
             except BodyDeclined as declined:
                 storage = declined.decline.storage if isinstance(declined.decline, ClosedWrite) else None
-                is_ours = storage is not None and storage.source is None and storage not in self.storages
-                if not is_ours or len(self.storages) >= MOST_STORAGES or before.is_changed():
+                if storage is None or storage.source is not None or storage in self.storages or before.is_changed():
                     raise
-                self.storages.append(cast(Storage, storage))
+                if storage.builder is not self.frame.capture.builder:  # made outside of the arm that this is in
+                    raise declined.decline from None
+                if len(self.storages) >= MOST_STORAGES:
+                    raise
+                self.storages.append(storage)
             else:
                 return self.join(arms, before)
 

@@ -48,6 +48,8 @@ def capture_loop(frame: Frame, header: int, iterator: Iterator) -> None:
             return
         except BodyDeclined as declined:
             storage = declined.decline.storage if isinstance(declined.decline, ClosedWrite) else None
+            if storage is not None and storage.source is None and storage.builder is not frame.capture.builder:
+                raise declined.decline from None  # made outside of the body that this loop is in
             if storage is None or storage in loop.storages or len(loop.storages) >= MOST_CARRIED_ARRAYS:
                 raise Decline(f"a long loop: {declined.decline.reason}", declined.decline.hint) from None
             loop.storages.append(storage)

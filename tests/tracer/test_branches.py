@@ -46,6 +46,19 @@ def conditional_in_a_call(x):
     return np.add(x, x.sum() if x[0] > 0 else x.max(), out=None)
 
 
+def nested_writes(x):
+    a, b = x + 1, x * 2
+    if 0 < x[0] < 3:
+        c = a * 2
+    else:
+        c = b * 3
+        b[2] = a.sum()
+        if x[1] > 0:
+            a += x
+            b[1] = 7
+    return a, b, c
+
+
 def only_one_arm(x):
     y = x + 1
     if x.any():
@@ -254,7 +267,7 @@ CAPTURED = [
     conjunction, conjunction_as_a_value, negated, chained, in_a_loop, continues, in_an_inlined_function,
     writes_to_what_was_made, loop_in_an_arm, by_a_number, size_one, sizes_and_numbers, errstate_inside,
     views_of_what_is_outside, keeps_outside_containers, scalar_results, two_names_of_one_array, in_a_try,
-    array_made_before, written_or_made_anew,
+    array_made_before, written_or_made_anew, nested_writes,
 ]  # fmt: skip
 
 LOG: list[str] = []
