@@ -50,15 +50,21 @@ def is_counted(frame: Frame) -> bool:
 
 
 def captured_draw(function: Any) -> Callable[[Frame, Arguments, Keywords], Any]:
+    name = f"numpy.random.{function.__name__}"
     special = SPECIAL.get(function.__name__)
 
     def captured(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         if not positional:
-            raise Decline(f"numpy.random.{function.__name__} without a generator")
-        if special is not None:
-            return special(frame, function, positional, keywords)
-        owner, *rest = positional
-        return draw(frame, function, owner, rest, keywords)
+            raise Decline(f"{name} without a generator")
+        try:
+            if special is not None:
+                return special(frame, function, positional, keywords)
+            owner, *rest = positional
+            return draw(frame, function, owner, rest, keywords)
+        except Decline as decline:
+            if decline.reason.startswith("numpy.random."):
+                raise
+            raise Decline(f"{name}: {decline.reason}", decline.hint) from None
 
     return captured
 

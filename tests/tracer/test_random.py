@@ -500,6 +500,23 @@ def test_gradients_take_what_was_drawn_as_constant():
         assert is_same_state(state_of(ours), state_of(theirs))
 
 
+def test_gradients_of_what_no_graph_draws(global_state):
+    def by_chance(w, rng):
+        items = [1.0, 2.0, 3.0]
+        rng.shuffle(items)
+        y = w * items[0] + rng.normal(items, 1.0)
+        return y.sum() if rng.random() < 0.5 else (2 * y).sum() * np.random.poisson(3.0)
+
+    ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+    for k in range(4):
+        w = npc.tensor(V, requires_grad=True)
+        np.random.seed(k)
+        by_chance(w, theirs).backward()
+        np.random.seed(k)
+        np.testing.assert_allclose(npc.grad(by_chance)(V, ours), w.grad.numpy())
+        assert is_same_state(state_of(ours), state_of(theirs))
+
+
 def test_gradients_that_meet_errors_draw_once():
     def loss(w, rng):
         return np.log(w * rng.random(3)).sum()
