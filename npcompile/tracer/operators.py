@@ -419,7 +419,8 @@ def compare_numbers(capture: Capture, symbol: str, a: Any, b: Any) -> bool:
 
 
 def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
-    if left.plain_kind is not right.plain_kind or len(left.items) != len(right.items):
+    is_equally_long = len(left.items) == len(right.items)  # of which tuples ask last
+    if left.plain_kind is not right.plain_kind or (left.plain_kind is list and not is_equally_long):
         return False
     for a, b in zip(left.items, right.items):
         a, b = capture.realize(a), capture.realize(b)
@@ -430,7 +431,7 @@ def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
             raise Decline("a comparison of sequences that hold arrays")
         if not result.value:
             return False
-    return True
+    return is_equally_long
 
 
 def is_known_same(left: Any, right: Any) -> bool:
@@ -683,7 +684,10 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
         case Array():
             indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
             capture.require_no_overlap()
-        case Sequence() | Mapping() if capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value):
+        case Sequence() | Mapping() if (
+            getattr(container, "kind", list) is list  # a tuple refuses
+            and capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value)
+        ):
             pass  # the end of `container[key] += x`, which changed the array or Tensor in place
         case _:
             asked = (ask_class(what, capture, container, key, value) for what in ("setitem containers", "setitem"))

@@ -44,7 +44,7 @@ $v = range($x.ndim); $v_l = len($v)
 $v = range($n, 5), range($n)[-1], $n in range(3), list(range(5, 0, -$n))
 $v = [*$x.shape, $x.ndim]
 $v = ($x,) + ($y,)
-$v = $x.copy().T.base is None, $x.T.base is $x
+$v = $x.copy().T.base is None
 $v = dict(a=$x, b=1)['a']
 $v = [[$x, $y], $x][0][1]
 $v = 1 < $x.ndim <= $y.ndim < 4
@@ -56,7 +56,7 @@ $v = (1 + 2j) * $x.ndim; $v_c = $v * $x
 $v = (0.5 + $x.ndim) ** 2; $v_f = $x * $v
 $v = $x.size / 2, $x.size // -2, -$x.ndim % 3, $x.ndim ** 2, $x.size << 1, $x.size & 6
 $v = $x.copy(); $v.shape = (-1,)
-$v = np.empty_like($x); $v[...] = $x
+np.copyto($v := np.empty_like($x), $x)
 $v = [p.sum() for p in $r]
 $v = $r.sum() * 2 + 1
 $v = sum($r)
@@ -117,7 +117,7 @@ $v = len($m); $v_a = $m[: $v // 2]; $v_b = $m[$v // 2 :]
 $v = $m[len($m) - 1], $m[-len($m)]
 $v = $m.shape[0]; $v_a = $m / $v, $m * $v, $v - $m
 $v = $m.size / len($m); $v_a = $m.astype(float) * $v
-$v = np.empty(len($m)); $v[:] = $n
+($v := np.empty(len($m)))[:] = $n
 $v = $n * 1.5; $v_a = $x * $v; $v_b = $v > 2
 $v = float($n) / 2 + $n ** 2 - $n % 2; $v_a = $v * $x
 $v = bool($r.any()), int($r.max()), float($r.min())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import itertools
 import linecache
 import math
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -142,12 +143,12 @@ class Program:
 
     @property
     def is_valid(self) -> bool:
-        """Is it Python? What is global here may be nonlocal in a function inside."""
+        """Is it a plain function? What is global here may be nonlocal in a function inside, which is no Python."""
         try:
-            compiled_text(self.source, "<valid>")
+            code = compiled_text(self.source, "<valid>")
         except SyntaxError:
             return False
-        return True
+        return not any(inner.co_flags & inspect.CO_GENERATOR for inner in codes_in(code) if inner.co_name == "program")
 
     @property
     def arguments_source(self) -> str:
@@ -157,6 +158,13 @@ class Program:
     def __repr__(self) -> str:
         options = f"dynamic={self.dynamic} is_exact={self.is_exact} warns={self.warns} place={self.place}"
         return f"\n{self.arguments_source}\n{self.source}\nsizes={self.sizes} {options}\n"
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from codes_in(constant)
 
 
 def function_text(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:

@@ -106,7 +106,10 @@ class Writer:
         except (Exception, TooLong):
             return False
         if env is not None:
-            if not all(is_fair(v, self.env.get(k)) for k, v in env.items()):
+            try:
+                if not all(is_fair(v, self.env.get(k)) for k, v in env.items()):
+                    return False
+            except RecursionError:  # a container in itself
                 return False
             self.env = env
         self.body += ["    " * self.indent + line for line in lines]

@@ -364,3 +364,21 @@ def test_any_of_array_data_asks_no_further_than_it_needs(x):
 
     rest = iter([x[0], x[1], x[2]])
     return any(items()), seen, x.copy(), any(rest), list(rest)
+
+
+@check()
+def test_tuple_refuses_the_item_that_it_has(x):
+    n = int(x.sum())
+    kept = (n, x)
+    try:
+        kept[0] = n
+    except TypeError as error:
+        return str(error)
+
+
+@check(np.arange(2.0))
+def test_tuples_of_other_lengths_ask_their_items_first(x):
+    try:
+        return (x, x * 2, x) == (1, 2)
+    except ValueError as error:
+        return str(error), [x, x] == [x], (1, x) == (2,), (x,) == (x, x)
