@@ -58,7 +58,7 @@ class State(NamedTuple):
     handled: int  # stack slots that belong to an exception being handled
     bound: int  # locals assigned on every path
     maybe_bound: int  # locals assigned on some path
-    swapped: int  # cells that an inlined comprehension has put aside
+    swapped: int  # stack slots with cells that an inlined comprehension has put aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +290,15 @@ def after(instruction: Instruction, state: State, jump: bool, cell_slots: int) -
     new_depth = depth + (instruction.jump_effect if jump else instruction.effect)
     if instruction.name == "SWAP":
         top, other = depth - 1, depth - instruction.arg
-        null, unknown, handled = (swap_bits(mask, top, other) for mask in (null, unknown, handled))
+        null, unknown, handled, swapped = (swap_bits(mask, top, other) for mask in (null, unknown, handled, swapped))
         return State(depth, null, unknown, handled, bound, maybe_bound, swapped)
     if instruction.name == "COPY":
         source = depth - instruction.arg
-        null, unknown, handled = (mask | (mask >> source & 1) << depth for mask in (null, unknown, handled))
+        null, unknown, handled, swapped = (mask | (mask >> source & 1) << depth for mask in (null, unknown, handled, swapped))
         return State(new_depth, null, unknown, handled, bound, maybe_bound, swapped)
     base = depth - instruction.consumes
     keep = (1 << base) - 1
+    swapped &= keep
     new_null, new_unknown = null & keep, unknown & keep
     if instruction.pushes_null is not None:
         certainly, offset = instruction.pushes_null
@@ -314,10 +315,9 @@ def after(instruction: Instruction, state: State, jump: bool, cell_slots: int) -
             top -= 1
             bound = bound & ~bit if (null | unknown) >> top & 1 else bound | bit
             maybe_bound = maybe_bound & ~bit if null >> top & 1 else maybe_bound | bit
-            swapped &= ~bit
         else:
             if kind == "take" and bit & cell_slots:
-                swapped |= bit
+                swapped |= 1 << depth
             elif kind == "take" and not maybe_bound & bit:
                 new_null |= 1 << depth
             elif kind == "take" and not bound & bit:
@@ -339,6 +339,7 @@ def in_handler(handler: Handler, state: State) -> State:
         null=state.null & keep,
         unknown=state.unknown & keep,
         handled=state.handled & keep | (1 << depth) - 1 & ~keep,
+        swapped=state.swapped & keep,
     )
 
 

@@ -46,7 +46,8 @@ def set_attribute(capture: Capture, owner: Opaque, name: str, value: Any) -> Non
     if earlier is not None and owner.written.get(name, UNASSIGNED) is not UNASSIGNED:
         earlier.values[1] = value
     else:
-        is_plain = type(owner.example).__setattr__ is object.__setattr__  # else the class's own has been run already
+        setter: Any = type(owner.example).__setattr__
+        is_plain = setter is object.__setattr__  # else the class's own has been run already
         put = capture.name_constant(object.__setattr__)
         text = f"{{0}}.{name} = {{1}}" if is_plain else f"{put}({{0}}, {name!r}, {{1}})"
         capture.effects.append(Effect(text, [owner, value], target))

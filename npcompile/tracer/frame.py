@@ -106,6 +106,7 @@ class Frame:
     contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     start: int = 0
+    last_enterable: int = 0  # instruction, of those that were captured: native code can go on there
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
     ends_at: int | None = None  # where the arm of a branch ends that this runs, for a node of the graph
     handled: list[ExceptionValue] = field(default_factory=list)  # of the outermost frame: what is handled, in all frames
@@ -159,9 +160,12 @@ class Frame:
         instructions = self.program.instructions
         capture = self.capture
         is_root = self.parent is None
+        enterable = analyse(self.program.code).enterable if is_root else ()
         while True:
             index = self.index
             capture.frame = self
+            if is_root and enterable[index]:
+                self.last_enterable = index
             if index == self.ends_at:
                 return Jump(index)
             if self.globals_source is not None:  # not NumPy's own lines
@@ -256,6 +260,8 @@ class Frame:
         state = analyse(self.program.code).states[self.index]
         if state is not None and state.handled and not first:  # what is left of an exception is on the stack
             first = [self.unwound_at]
+        if not first and not analyse(self.program.code).enterable[self.program.entry_of(self.index)]:
+            first = [self.last_enterable]  # a comprehension has another cell under some name
         if first:
             raise self.give_up(min(first), reason)
 

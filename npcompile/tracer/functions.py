@@ -70,8 +70,8 @@ def call_partial_from_outside(frame: Frame, source: str, example: Any, positiona
 def call_held(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     if isinstance(function, functools.partial):
         return call_partial_from_outside(frame, frame.capture.name_constant(function), function, positional, keywords)
-    kind, given = function.__reduce__()
-    named = {}
+    made: tuple[Any, Any] = function.__reduce__()
+    (kind, given), named = made, {}
     if isinstance(kind, functools.partial):  # of a methodcaller with keywords
         kind, given, named = kind.func, kind.args, kind.keywords
     held = Partial(kind, [lift(v) for v in given], {k: lift(v) for k, v in named.items()})

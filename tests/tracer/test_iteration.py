@@ -136,3 +136,12 @@ def test_a_long_loop_over_a_generator(x):
     for k in (i * 2 for i in range(40)):
         x = x * 0.5 + k
     return x
+
+
+@check()
+def test_a_break_where_a_comprehension_has_a_cell_of_its_own(x):
+    i = 5
+    outer = lambda: i  # noqa: E731
+    late = [(print(end=""), lambda: x * i)[1] for i in range(3)]
+    early = [(lambda i=i: x + i) for i in range(3) if print(end="") is None]
+    return outer(), i, [f() for f in late], [f() for f in early]
