@@ -73,7 +73,8 @@ def call_held(frame: Frame, function: Any, positional: Arguments, keywords: Keyw
     made: tuple[Any, Any] = function.__reduce__()
     (kind, given), named = made, {}
     if isinstance(kind, functools.partial):  # of a methodcaller with keywords
-        kind, given, named = kind.func, kind.args, kind.keywords
+        given, named = kind.args, kind.keywords
+        kind = kind.func
     held = Partial(kind, [lift(v) for v in given], {k: lift(v) for k, v in named.items()})
     return call_partial(frame, held, positional, keywords)
 
