@@ -27,6 +27,7 @@ from npcompile.tracer.values import (
     Iterator,
     Lazy,
     Mapping,
+    OutsideMapping,
     OutsideSequence,
     Record,
     SliceValue,
@@ -290,7 +291,7 @@ def reachable(roots: list[Any]) -> list[Any]:
 
 
 def parts_of(value: Any) -> list[Any]:
-    if isinstance(value, OutsideSequence) and not value.is_loaded:
+    if isinstance(value, (OutsideSequence, OutsideMapping)) and not value.is_loaded:
         return []
     written = getattr(value, "written", None)  # attributes of objects from outside
     return [*children(value), *(written.values() if isinstance(written, dict) else ())]
@@ -298,7 +299,7 @@ def parts_of(value: Any) -> list[Any]:
 
 def contents_of(value: Any) -> tuple[Any, ...]:
     match value:
-        case OutsideSequence() if not value.is_loaded:
+        case OutsideSequence() | OutsideMapping() if not value.is_loaded:
             return ()
         case Iterator():
             return (*value.parts, value.position)

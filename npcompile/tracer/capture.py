@@ -37,6 +37,7 @@ from npcompile.tracer.values import (
     Mapping,
     Method,
     Opaque,
+    OutsideMapping,
     OutsideSequence,
     SetValue,
     SliceValue,
@@ -301,9 +302,28 @@ class Capture:
         return OutsideSequence(kind, source, lambda: self._items(source, x))
 
     def _wrap_dict(self, source: str, x: Any) -> Mapping:
-        self.guard(f"type({source}) is dict and [*{source}] == {[*x]!r}")
-        self._guard_key_types(source, x)
-        return Mapping({k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, source)
+        keys = [*x]
+
+        def guard_keys() -> None:
+            self.guard(f"[*{source}] == {keys!r}")
+            self._guard_key_types(source, keys)
+
+        self.guard(f"type({source}) is dict")
+        return OutsideMapping(source, {k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, guard_keys)
+
+    def has_key(self, value: Mapping, key: Any) -> bool:
+        """Is there an item? Of a dict from outside that alone is guarded."""
+        if not isinstance(value, OutsideMapping) or value.is_loaded or type(key) not in KEY_TYPES:
+            return key in value.items
+        is_there = key in value.known
+        self.guard(f"{key!r} {'in' if is_there else 'not in'} {value.source}")
+        return is_there
+
+    def item(self, value: Mapping, key: Any, default: Any = None) -> Any:
+        """The item under the key, if there is one."""
+        if not self.has_key(value, key):
+            return default
+        return value.known[key] if isinstance(value, OutsideMapping) else value.items[key]
 
     def _wrap_set(self, source: str, x: Any) -> SetValue:
         known = x.copy()

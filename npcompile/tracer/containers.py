@@ -243,7 +243,7 @@ def length_of(capture: Capture, owner: Any) -> Constant:
 
 
 def dict_get(capture: Capture, owner: Mapping, key: Any, default: Any = NONE) -> Any:
-    return owner.items.get(constant_key(capture, capture.realize(key)), default)
+    return capture.item(owner, constant_key(capture, capture.realize(key)), default)
 
 
 def dict_pop(capture: Capture, owner: Mapping, key: Any, *default: Any) -> Any:

@@ -572,7 +572,7 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
                     return True
             return False
         case Mapping():
-            return constant_key(capture, item) in container.items
+            return capture.has_key(container, constant_key(capture, item))
         case RangeValue():
             return plain(capture, item) in plain(capture, container)
         case Constant(dict() as known):
@@ -640,9 +640,10 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
             return sequence_item(capture, container, key)
         case Mapping():
             name = constant_key(capture, key)
-            if name not in container.items:
+            found = capture.item(container, name)
+            if found is None:
                 raise raises(KeyError, name)
-            return container.items[name]
+            return found
         case ArrayFlags():
             flags = ATTRIBUTES["flags"](capture.builder, container.owner)
             return evaluate(lambda: flags[plain(capture, key)])

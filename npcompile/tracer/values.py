@@ -105,6 +105,31 @@ class Mapping:
     source: str | None = None
 
 
+class OutsideMapping(Mapping):
+    """A dict from outside. What keys it has, and in which order, is guarded when it is first looked at as a whole."""
+
+    __slots__ = ("_guard", "known")
+
+    def __init__(self, source: str, known: dict[Any, Any], guard: Callable[[], None]):
+        self.source, self.known, self._guard = source, known, guard
+
+    @property
+    def is_loaded(self) -> bool:
+        """Was it looked at as a whole?"""
+        try:
+            object.__getattribute__(self, "items")
+        except AttributeError:
+            return False
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "items":
+            raise AttributeError(name)
+        self._guard()
+        self.items = self.known
+        return self.items
+
+
 @dataclass(slots=True, eq=False)
 class DictView:
     """What keys(), values() or items() of a dict gives: it sees the dict as it is now."""

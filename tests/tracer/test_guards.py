@@ -161,6 +161,23 @@ def test_nothing_unread_is_guarded():
     assert graphs_of(compiled) == 1
 
 
+def test_only_the_items_of_a_dict_that_were_read_are_guarded():
+    compiled, call = checked(lambda x, d: x * d["k"] + d.get("n", 1) + ("w" in d))
+    x = np.ones(3)
+    for d in ({"k": 2.0}, {"z": None, "k": 3.0}, {(1, 2): 3, "k": 2.0, "x": x}, {"x": "other", "k": 0.5}):
+        call(x, d)
+    assert graphs_of(compiled) == 1
+    call(x, {"k": 2.0, "w": 0})
+    call(x, {"k": 2.0, "n": 5})
+    assert graphs_of(compiled) == 3
+    with pytest.raises(KeyError):
+        compiled(x, {})
+    both, call = checked(lambda x, d: x * d["k"] + len(d))
+    call(x, {"k": 2.0})
+    call(x, {"k": 2.0, "n": 3})
+    assert graphs_of(both) == 2
+
+
 def test_arrays_are_not_kept_alive():
     compiled = npc.compile(lambda x: x * 2, backend="eager")
     x = np.ones(1000)
