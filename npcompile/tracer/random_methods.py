@@ -57,9 +57,12 @@ def captured_draw(function: Any) -> Callable[[Frame, Arguments, Keywords], Any]:
         if not positional:
             raise Decline(f"{name} without a generator")
         try:
+            owner, *rest = positional
+            _, kind = generator_of(frame, owner)
+            if DRAWN[kind].get(function.__name__) is not function:  # NumPy does not check, and may crash
+                raise Decline(f"a method of another type than {kind.__qualname__}")
             if special is not None:
                 return special(frame, function, positional, keywords)
-            owner, *rest = positional
             return draw(frame, function, owner, rest, keywords)
         except Decline as decline:
             if decline.reason.startswith("numpy.random."):
