@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import traceback
@@ -171,7 +172,7 @@ class Comparison:
                     self.same(getattr(ours, name), getattr(theirs, name))
                 self.same_all(*([cell_contents(c) for c in f.__closure__ or ()] for f in (ours, theirs)))
             case types.GeneratorType():
-                self.same(list(ours), list(theirs))
+                self.same(*map(given_by, (ours, theirs)))
             case np.random.Generator():
                 self.same(ours.bit_generator.state, theirs.bit_generator.state)
             case slice():
@@ -184,7 +185,7 @@ class Comparison:
             case _ if is_instance_of_user_class(theirs):
                 self.same(attributes(ours), attributes(theirs))
             case _ if is_iterator(ours, theirs):
-                self.same(list(ours), list(theirs))
+                self.same(*map(given_by, (ours, theirs)))
             case _:
                 assert type(ours).__name__ == type(theirs).__name__
 
@@ -236,6 +237,19 @@ def is_made_by_program(ours: Any, theirs: Any) -> bool:
 def is_iterator(ours: Any, theirs: Any) -> bool:
     """What a captured program hands over gives the same items, and may be of another type."""
     return hasattr(ours, "__next__") and hasattr(theirs, "__next__")
+
+
+def given_by(iterator: Any) -> list[Any]:
+    """The items that are left, and what ends them if it is an exception."""
+    items = []
+    with time_limit(5), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for item in itertools.islice(iterator, 1000):
+                items.append(item)
+        except FAULTS as error:
+            items.append(error)
+    return items
 
 
 def attributes(value: Any) -> dict[str, Any]:
