@@ -7,12 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.fuzz.blocks import require
-from tests.fuzz.templates import statement, templates
+from tests.fuzz.templates import one_per_line, statement, templates
 from tests.fuzz.writer import Writer
-
-
-def one_per_line(text: str) -> tuple[str, ...]:
-    return tuple(line.replace("; ", "\n") for line in text.strip("\n").split("\n"))
 
 
 def container(w: Writer) -> None:

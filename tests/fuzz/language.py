@@ -1,10 +1,9 @@
-"""Expressions of the language around arrays: each line is a statement, `; ` stands between several."""
+"""Tables of lines: expressions of the language around arrays, random numbers, arrays of other kinds, operations on anything."""
 
 from __future__ import annotations
 
 from tests.fuzz.blocks import indented, require
-from tests.fuzz.containers import one_per_line
-from tests.fuzz.templates import filled, statement
+from tests.fuzz.templates import filled, one_per_line, statement
 from tests.fuzz.writer import Writer
 
 LINES = one_per_line("""

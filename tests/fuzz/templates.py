@@ -81,6 +81,11 @@ def templates(text: str) -> tuple[str, ...]:
     return tuple(t.strip("\n") for t in text.split("\n\n"))
 
 
+def one_per_line(text: str) -> tuple[str, ...]:
+    """Templates of a line each; `; ` stands between the lines of one."""
+    return tuple(line.replace("; ", "\n") for line in text.strip("\n").split("\n"))
+
+
 def statement(*table: str) -> Callable[[Writer], None]:
     """The statement that is one of these templates."""
 
