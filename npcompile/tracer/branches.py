@@ -57,9 +57,15 @@ def capture_branch(frame: Frame, i: Instruction, branch: Branch, starts: tuple[i
         return Junction(frame, region, branch, [*zip(starts, stacks)]).capture()
     except ClosedWrite:
         raise
-    except (Decline, BodyDeclined):
-        decisions.branches.add(key)
+    except (Decline, BodyDeclined) as declined:
+        decisions.branches[key] = (declined.decline if isinstance(declined, BodyDeclined) else declined).reason
         raise Restart from None
+
+
+def hint(frame: Frame, i: Instruction) -> str:
+    """What to do about a branch that ends the graph, and why it does."""
+    why = frame.capture.decisions.branches.get((frame.program.code, i.index))
+    return f"{f'It is no node of the graph: {why}. ' if why else ''}np.where computes both arms in one graph."
 
 
 # --- which part of the code the arms are
@@ -190,7 +196,7 @@ class Junction:
             for storage, (node, builder) in zip(self.storages, saved):
                 storage.node, storage.builder = node, builder
         if before.is_changed() or frame.contexts != outer.contexts or not isinstance(outcome, (Jump, Return)):
-            raise Decline("an arm of a branch on array data changes more than arrays")
+            raise Decline("an arm changes more than arrays")
         return Arm(inner, inputs, contents, frame, outcome.value if isinstance(outcome, Return) else None)
 
     def node_after(self, arm: Arm, x: Array) -> Node:
@@ -207,7 +213,7 @@ class Junction:
         else:
             live = analyse(frame.program.code).live_locals(self.region.meeting)
             if len(true.stack) != len(false.stack):
-                raise Decline("arms of a branch on array data leave stacks of different depths")
+                raise Decline("the arms leave stacks of different depths")
             stack = [pairs.plan(a, b) for a, b in zip(true.stack, false.stack)]
             variables = {n: pairs.plan(true.locals[n], false.locals[n]) for n in live if pairs.is_bound(n)}
         pairs.require_old_is_gone()
@@ -241,7 +247,7 @@ def require_seen_failures(builder: Builder, results: Sequence[Node]) -> None:
     used = set(topological(results))
     for node in builder.made:
         if OPS[node.op].raises and (node not in used or not set(OPS[node.op].raises) <= set(FAILURES)):
-            raise Decline(f"{node.op} may raise in an arm of a branch on array data")
+            raise Decline(f"{node.op} may raise in an arm")
 
 
 # --- what must be the same after an arm as before
@@ -338,15 +344,15 @@ class Pairs:
             return
         for value in reachable([*self.unchanged, *lasting(self.frame)]):
             if isinstance(value, Array) and value.storage in self.old:
-                raise Decline("an arm of a branch on array data leaves an array made before, which is used elsewhere")
+                raise Decline("an arm leaves an array made before, which is used elsewhere")
             if getattr(value, "advance", None) is not None:
-                raise Decline("an arm of a branch on array data leaves an array made before, beside a generator")
+                raise Decline("an arm leaves an array made before, beside a generator")
 
     def is_bound(self, name: str) -> bool:
         """Has the variable a value after the branch?"""
         true, false = (name in arm.frame.locals for arm in self.arms)
         if true is not false:
-            raise Decline(f"{name!r} has a value after one arm of a branch on array data")
+            raise Decline(f"{name!r} has a value after one arm only")
         return true
 
     def plan(self, a: Any, b: Any) -> Callable[[], Any]:
@@ -384,15 +390,15 @@ class Pairs:
                 self.require_own(a, b)
                 named = {k: self.plan(a.items[k], b.items[k]) for k in a.items}
                 return lambda: Record(a.kind, {k: make() for k, make in named.items()})
-        raise Decline("the arms of a branch on array data leave different values")
+        raise Decline("the arms leave different values")
 
     def plan_array(self, a: Array, b: Array) -> Callable[[], Any]:
         if not is_same_meta(a.meta, b.meta):
-            raise Decline("the arms of a branch on array data leave arrays of different dtype, shape or memory order")
+            raise Decline("the arms leave arrays of different dtype, shape or memory order")
         if a.meta.boxed:  # memory of its own, which the arm made
             for x, arm in zip((a, b), self.arms):
                 if x.steps or x.storage.source is not None:
-                    raise Decline("an arm of a branch on array data leaves a view, or an array from outside")
+                    raise Decline("an arm leaves a view, or an array from outside")
                 if x.storage.builder is not arm.builder:
                     self.old.append(x.storage)
             self.pair(a.storage, b.storage)
@@ -405,17 +411,17 @@ class Pairs:
     def require_own(self, a: Any, b: Any) -> None:
         """Both are made by the arms: what was there before is not made again. Tuples may be."""
         if any(getattr(x, "source", None) is not None for x in (a, b)):
-            raise Decline("an arm of a branch on array data leaves an object from outside")
+            raise Decline("an arm leaves an object from outside")
         if isinstance(a, SequenceValue) and a.plain_kind is tuple:
             return
         if any(id(x) in self.before.holders for x in (a, b)):
-            raise Decline("an arm of a branch on array data leaves an object made before")
+            raise Decline("an arm leaves an object made before")
         self.pair(a, b)
 
     def pair(self, a: Any, b: Any) -> None:
         """What is one object in one arm is one in the other."""
         if self.partners.setdefault(id(a), id(b)) != id(b) or self.partners.setdefault(id(b), id(a)) != id(a):
-            raise Decline("what is one object after one arm of a branch on array data, is two after the other")
+            raise Decline("what is one object after one arm is two after the other")
         self.kept += (a, b)
 
 

@@ -49,7 +49,7 @@ def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> i
         stack = frame.stack.copy()
         jumped = (frame.follow(i.target), [*stack, value] if keep else stack)
         fell = (frame.follow(i.index + 1), stack)
-        reason = frame.why(i.index, Decline("a branch on array data", "np.where computes both arms in one graph."))
+        reason = frame.why(i.index, Decline("a branch on array data", branches.hint(frame, i)))
         assert isinstance(reason, Break)
         arms, starts = (jumped, fell), (i.target, i.index + 1)
         if not jump_if:
