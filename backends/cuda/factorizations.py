@@ -54,12 +54,22 @@ def cholesky(library: Any, a: Array, *, upper: bool) -> Array:
     return adjoint(lower) if upper else lower
 
 
-def svd(library: Any, a: Array, *, full_matrices: bool) -> tuple[Array, ...]:
-    """The full one holds the vectors of the reduced one, which derivatives of it read beside them."""
+def svd(library: Any, a: Array, *, full_matrices: bool) -> tuple[Array, ...] | None:
+    """The full one holds the vectors of the reduced one, which derivatives of it read beside them.
+
+    None where vectors are not orthonormal: methods that are used for stacks find no vectors for singular values of 0.
+    """
     u, s, vh = library.linalg.svd(a, full_matrices=False)
+    if not is_orthonormal(library, u) or not is_orthonormal(library, adjoint(vh)):
+        return None
     if full_matrices:
         u, vh = completed(library, u), adjoint(completed(library, adjoint(vh)))
     return u, s, vh
+
+
+def is_orthonormal(library: Any, columns: Array) -> bool:
+    error = library.matmul(adjoint(columns), columns) - library.eye(columns.shape[-1])
+    return bool((library.abs(error) < 1e-8).all())
 
 
 def completed(library: Any, columns: Array) -> Array:
