@@ -6,6 +6,7 @@ An arm may compute; what else it does, and what the two leave behind differently
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Iterator as AbstractIterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,6 +38,7 @@ from npcompile.tracer.values import (
 from npcompile.tracer.values import Sequence as SequenceValue
 
 EXIT = -1  # where arms meet that both return
+MOST_NESTED = 12  # an early return has the rest of the function in its other arm
 MOST_STORAGES = 16  # arrays made before that the arms write to
 FAILURES = (IndexError,)  # what `cond` is known to raise
 
@@ -52,14 +54,28 @@ def capture_branch(frame: Frame, i: Instruction, branch: Branch, starts: tuple[i
         return None
     if any(frame.program.instructions[k].opname == "YIELD_VALUE" for k in region.instructions):
         return None
+    if sum(1 for _ in enclosing(frame)) >= MOST_NESTED:
+        decisions.branches[key] = "branches are nested too deeply"
+        return None
     stacks = branch.if_true[1], branch.if_false[1]
     try:
         return Junction(frame, region, branch, [*zip(starts, stacks)]).capture()
     except ClosedWrite:
         raise
     except (Decline, BodyDeclined) as declined:
-        decisions.branches[key] = (declined.decline if isinstance(declined, BodyDeclined) else declined).reason
+        decisions.branches[key] = reason = (declined.decline if isinstance(declined, BodyDeclined) else declined).reason
+        for outer in enclosing(frame):  # a graph cannot end in an arm
+            decisions.branches.setdefault((outer.program.code, outer.index), reason)
         raise Restart from None
+
+
+def enclosing(frame: Frame) -> AbstractIterator[Frame]:
+    """The frames at the branches in whose arms this is."""
+    each: Frame | None = frame
+    while each is not None:
+        if each.ends_at is not None and each.parent is not None:
+            yield each.parent
+        each = each.parent
 
 
 def hint(frame: Frame, i: Instruction) -> str:

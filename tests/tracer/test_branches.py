@@ -525,6 +525,16 @@ def test_the_break_says_why(function: Any) -> None:
         npc.compile(function, backend="eager", fullgraph=True)(UP)
 
 
+def test_many_branches() -> None:
+    lines = [f"    if x[{k % 4}] > {k + 3}: return x * {k}{'.5' * (k < 70)}, {k % 70}" for k in range(140)]
+    space: dict[str, Any] = {}
+    exec("\n".join(["def f(x):", *lines, "    return x, -1"]), space)
+    compiled = npc.compile(space["f"], backend="eager")
+    for given in (UP, UP * 2, UP * 30, LARGE):
+        for ours, theirs in zip(compiled(given), space["f"](given)):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def logarithm_or_not(x):
     if x.min() > 0:
         return np.log(x)
