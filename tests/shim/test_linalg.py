@@ -239,6 +239,11 @@ def test_pseudo_inverse(x, y):
     return np.linalg.pinv(y), np.linalg.pinv(x, hermitian=True), np.linalg.pinv(y, rcond=0.3)
 
 
+@check_program(numbers((2, 4, 4), "d"), graphs=None, breaks=None)  # data decide whether NaN becomes infinity
+def test_condition_numbers(x):
+    return np.linalg.cond(x), np.linalg.cond(x[0], -2), np.linalg.cond(x.astype("f"))
+
+
 @check_program(positive_definite("d")[0, 0], graphs=1, breaks=0, backends=HOST_BACKENDS)
 def test_hermitian_svd(x):
     return np.linalg.svd(x, hermitian=True), np.linalg.svd(x, compute_uv=False, hermitian=True), np.linalg.matrix_rank(x)
