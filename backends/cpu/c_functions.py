@@ -300,20 +300,16 @@ static inline {T} npc_multiply_{K}({T} a, {T} b) {{
   {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
   return z;
 }}
-/* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it */
+/* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
+   both arms, that which is not taken must not divide by zero. */
 static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
-  {T} z;
-  if (x >= y) {{
-    if (x == 0 && y == 0) {{ z.re = a.re / x; z.im = a.im / x; return z; }}
-    {P} ratio = b.im / b.re, scale = ({P})1 / (b.re + b.im * ratio);
-    z.re = (a.re + NPC_ROUNDED(a.im * ratio)) * scale;
-    z.im = (a.im - NPC_ROUNDED(a.re * ratio)) * scale;
-  }} else {{
-    {P} ratio = b.re / b.im, scale = ({P})1 / (b.im + b.re * ratio);
-    z.re = (NPC_ROUNDED(a.re * ratio) + a.im) * scale;
-    z.im = (NPC_ROUNDED(a.im * ratio) - a.re) * scale;
-  }}
+  const int is_zero = x == 0 && y == 0, is_real = x >= y;
+  {P} larger = is_zero ? 1 : is_real ? b.re : b.im, smaller = is_real ? b.im : b.re;
+  {P} u = is_real ? a.re : a.im, v = is_real ? a.im : a.re;
+  {P} ratio = smaller / larger, scale = ({P})1 / (larger + smaller * ratio), part = NPC_ROUNDED(u * ratio);
+  {P} re = (u + NPC_ROUNDED(v * ratio)) * scale, im = (is_real ? v - part : part - v) * scale, zero = is_zero ? x : 1;
+  {T} z = {{is_zero ? a.re / zero : re, is_zero ? a.im / zero : im}};
   return z;
 }}
 static inline int npc_ordered_{K}({T} a, {T} b) {{ return a.im == a.im && b.im == b.im; }}

@@ -102,6 +102,7 @@ class Point:
     seen: dict[str, list[tuple]] = field(default_factory=dict)
     fixed: dict[str, frozenset[int]] = field(default_factory=dict)  # source of an integer -> the values it was fixed at
     enter: Callable[..., Any] = None  # type: ignore[assignment]
+    rest: Callable[..., Any] | None = None  # what `native` runs
     generation: int = 0
     is_native: bool = False
     source: str = ""
@@ -210,11 +211,12 @@ class Point:
 
     @uncounted
     def native(self, *state: Any) -> Any:
-        """The user's own code from here, uncompiled; its later Points are compiled as before."""
-        function = self.function
+        """The user's own code from here to its next iteration or its end, uncompiled."""
         if self.is_start:
-            return function.run_user(state)
-        return function.segment(self.layout, self.place)(*state)
+            return self.function.run_user(state)
+        if self.rest is None:
+            self.rest = self.function.segment(self.layout, self.place, at_loops=True)
+        return self.rest(*state)
 
     @property
     def is_protected(self) -> bool:
@@ -432,9 +434,13 @@ class CompiledFunction:
         return {self.program.entry_of(i.index): i.index for i in self.program.instructions if i.opname in CALLS}
 
     def exits_from(
-        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool
+        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool, at_loops: bool
     ) -> tuple[dict[int, Point], set[int]]:
-        """The nearest instructions after `index` where capture can resume, and those that run before."""
+        """The nearest instructions after `index` where capture can resume, and those that run before.
+
+        `at_loops`: headers of loops alone, for code that was captured and reports what only NumPy does: what follows would
+        report it again, one instruction further on.
+        """
         nulls = self.facts.nulls(index, null_slots)
         # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
         is_attribute = is_on_device and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
@@ -447,7 +453,8 @@ class CompiledFunction:
                 continue
             visited.add(k)
             is_behind = most is None or (depth := self.facts.depth[k]) is not None and depth < most
-            if k != index and is_behind and self.program.entry_of(k) == k and self.is_point(k, nulls):
+            is_wanted = is_behind and (not at_loops or k in self.facts.loop_headers)
+            if k != index and is_wanted and self.program.entry_of(k) == k and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
                 found[k] = self.point_at(k, known, place)
@@ -457,10 +464,10 @@ class CompiledFunction:
         return found, visited - found.keys()
 
     def segment(
-        self, layout: Layout, place: Place | None, is_on_device: bool = False, throws: bool = False
+        self, layout: Layout, place: Place | None, is_on_device: bool = False, throws: bool = False, at_loops: bool = False
     ) -> Callable[..., Any]:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
-        exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None)
+        exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None, at_loops)
         made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws)
         touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))

@@ -1,7 +1,8 @@
-"""Branches on data whose arm only raises or warns: assumed not to be taken, where a program must be one graph.
+"""Branches on data whose arm only raises: assumed not to be taken, so that checks of data do not end a graph.
 
 The program checks that at the end of its run, as it checks indices: where the arm would be taken, NumPy runs the same part of
-the program instead. Gradients so go through NumPy's own checks (np.average, np.nanmean), and through the user's.
+the program instead. An arm that only warns is one too where gradients need one graph, and in a library's code: the user's may
+be taken at each call.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LONGEST = 200  # instructions of an arm that are looked at
 
 
 def go_on(frame: Frame, i: Instruction, decision: Truth, jump_if: bool) -> int | None:
-    """Where the other arm begins, if one arm of the conditional jump `i` is unlikely and gradients need one graph."""
+    """Where the other arm begins, if one arm of the conditional jump `i` is unlikely."""
     capture = frame.capture
     if capture.bodies or is_handled(frame):
         return None

@@ -9,6 +9,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.simplify import SILENT, SILENT_IF_REAL
+from npcompile.tracer.point import CompiledFunction
 from tests.backends import HOST_BACKENDS
 
 
@@ -380,3 +381,45 @@ def test_operations_that_are_never_reported(name):
         pair = np.repeat(x, len(x)), np.tile(x, len(x))
         with np.errstate(all="raise"):
             function(*pair[: getattr(function, "nin", 1)])
+
+
+def test_complex_division_reports_nothing_that_numpy_does_not(monkeypatch):
+    """Where C computes both arms of Smith's algorithm, that which is not taken divides by what may be 0."""
+    compiled = npc.compile(lambda a, b: a / b, backend="cpu")
+    a = np.arange(1, 38) * (1 + 2j)
+    monkeypatch.setattr(CompiledFunction, "run_user", None)  # which is called where there is something to report
+    for b in (np.full(37, 2.0 + 0j), np.full(37, 3j), a[::-1].copy(), np.full(37, -1e-200 + 0j)):
+        np.testing.assert_array_equal(compiled(a, b), a / b)
+
+
+@pytest.mark.parametrize("a", [0, 1, -2 + 1j, np.inf, complex(np.nan, 1)])
+def test_complex_division_by_zero(a):
+    compiled = npc.compile(lambda a, b: a / b, backend="cpu")
+    x = np.full(9, a, complex)
+    for zero in (0j, complex(-0.0, 0.0), complex(0.0, -0.0)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(compiled(x, np.full(9, zero)), x / zero)
+
+
+def test_what_reports_is_not_tried_again_at_each_instruction():
+    """Code after a break that reports at every call runs natively to its end, as one segment."""
+
+    def f(x, y):
+        y = y + 1
+        npc.graph_break()
+        z = x / (y - y)
+        a = z * 2 + y
+        b = np.minimum(a, 1) - x
+        return z, a, b
+
+    compiled = npc.compile(f, backend="cpu")
+    x = np.arange(1.0, 4.0)
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ours = compiled(x, x)
+        assert [str(w.message) for w in caught] == ["divide by zero encountered in divide"]
+    with np.errstate(all="ignore"):
+        for one, other in zip(ours, f(x, x)):
+            np.testing.assert_array_equal(one, other)
+    assert len(compiled_function(compiled).graphs) == 2
