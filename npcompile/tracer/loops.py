@@ -18,9 +18,9 @@ from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer import operators
+from npcompile.tracer.arithmetic import plain_number
 from npcompile.tracer.control import arrays_of, leaf_array, rebuilt, same_form, scalar
 from npcompile.tracer.frame import BodyDeclined, Frame, Jump
-from npcompile.tracer.operators import plain_number
 from npcompile.tracer.transformed import Tree
 from npcompile.tracer.values import Constant, Iterator, Lazy
 

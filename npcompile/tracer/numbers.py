@@ -11,7 +11,7 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import iteration, operators, python_numbers
+from npcompile.tracer import arithmetic, iteration, operators, python_numbers
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
@@ -59,14 +59,14 @@ def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords
         return root
     if not isinstance(x, (Dim, Number)):
         return evaluate_call(frame, function, positional, keywords)
-    text, value = operators.number_text(x), operators.hint(x)
+    text, value = arithmetic.number_text(x), arithmetic.hint(x)
     if not in_domain(MATH_DOMAINS[name], value):
         raise Decline(f"math.{name} out of its domain")
     frame.capture.guard(MATH_DOMAINS[name].format(x=text))
     result = function(value)
     expression = f"{frame.capture.name_constant(function)}({text})"
     if isinstance(result, int):
-        return operators.traced_integer(frame.capture, expression, result)
+        return arithmetic.traced_integer(frame.capture, expression, result)
     return Number(frame.capture.builder.env, expression, result)
 
 
@@ -97,32 +97,32 @@ def call_of_two(name: str, frame: Frame, positional: Arguments, keywords: Keywor
     capture = frame.capture
     if len(positional) != 2 or keywords or not any(isinstance(p, (Dim, Number)) for p in positional):
         return evaluate_call(frame, function, positional, keywords)
-    values = [operators.plain_number(p) for p in positional]
+    values = [arithmetic.plain_number(p) for p in positional]
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
         raise Decline(f"math.{name} of what are no real numbers")
     require_moderate(capture, values)
-    texts = ", ".join(operators.number_text(v) for v in values)
-    return Number(capture.builder.env, f"{capture.name_constant(function)}({texts})", function(*map(operators.hint, values)))
+    texts = ", ".join(arithmetic.number_text(v) for v in values)
+    return Number(capture.builder.env, f"{capture.name_constant(function)}({texts})", function(*map(arithmetic.hint, values)))
 
 
 def require_moderate(capture: Capture, values: list[Any]) -> None:
     """Guard that the numbers are finite, and so small that no sum of squares of them overflows."""
     for value in values:
-        text, size = operators.number_text(value), abs(operators.hint(value))
-        operators.require(capture, value, f"abs({text}) < 1e150", size < 1e150, "a huge number")
+        text, size = arithmetic.number_text(value), abs(arithmetic.hint(value))
+        arithmetic.require(capture, value, f"abs({text}) < 1e150", size < 1e150, "a huge number")
 
 
 def call_fsum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     (items,) = positional
     capture = frame.capture
-    values = [operators.plain_number(capture.realize(v)) for v in iteration.iterate(capture, items)]
+    values = [arithmetic.plain_number(capture.realize(v)) for v in iteration.iterate(capture, items)]
     if not any(isinstance(v, (Dim, Number)) for v in values):
         return evaluate_call(frame, math.fsum, [Sequence(list, [Constant(v) for v in values])], keywords)
     if not all(isinstance(v, (Dim, Number, int, float)) for v in values):
         raise Decline("math.fsum of what are no real numbers")
     require_moderate(capture, values)
-    texts = ", ".join(operators.number_text(v) for v in values)
-    hint = math.fsum(map(operators.hint, values))
+    texts = ", ".join(arithmetic.number_text(v) for v in values)
+    hint = math.fsum(map(arithmetic.hint, values))
     return Number(capture.builder.env, f"{capture.name_constant(math.fsum)}(({texts},))", hint)
 
 

@@ -18,7 +18,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer import attributes, containers, iteration, objects, operators, python_numbers
+from npcompile.tracer import arithmetic, attributes, containers, iteration, objects, operators, python_numbers
 from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
@@ -65,7 +65,7 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         case [DictView() as x]:
             return Constant(len(x.owner.items))
         case [RangeValue() as x] if x.step == 1:
-            start, stop = operators.plain_number(x.start), operators.plain_number(x.stop)
+            start, stop = arithmetic.plain_number(x.start), arithmetic.plain_number(x.stop)
             return lift(stop - start if stop > start else 0)
     if len(positional) == 1:
         found = operators.ask_class("len", frame.capture, positional[0])
@@ -380,7 +380,7 @@ def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             if not -SYMBOLIC_INTEGERS.stop < value < SYMBOLIC_INTEGERS.stop:
                 raise Decline("int() of a large number")
             frame.capture.guard(f"{-SYMBOLIC_INTEGERS.stop} < {text} < {SYMBOLIC_INTEGERS.stop}")
-            return operators.traced_integer(frame.capture, f"int({text})", int(value))
+            return arithmetic.traced_integer(frame.capture, f"int({text})", int(value))
     return conversion(frame, int, positional, keywords)
 
 
@@ -524,7 +524,7 @@ def call_text(kind: Callable[[Any], str], frame: Frame, positional: Arguments, k
     """str() and repr(), of numbers from outside without fixing them."""
     match positional:
         case [(Dim() | Number()) as x] if not keywords:
-            return Text(f"{kind.__name__}({operators.number_text(x)})", kind(operators.hint(x)))
+            return Text(f"{kind.__name__}({arithmetic.number_text(x)})", kind(arithmetic.hint(x)))
         case [Text() as text] if kind is str and not keywords:
             return text
     return call_pure(kind, frame, positional, keywords)

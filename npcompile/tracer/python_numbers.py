@@ -10,7 +10,7 @@ from npcompile.numpy_shim import operators as array_operators
 from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import operators
+from npcompile.tracer import arithmetic, operators
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.operators import HOOKS
 from npcompile.tracer.values import Constant, PythonNumber, Truth
@@ -60,7 +60,7 @@ def as_operand(number: PythonNumber | Truth, capture: Capture) -> Array:
 
 def met(capture: Capture, number: Any, other: Any) -> Any:
     """The array, of NumPy or traced, that a number made of data meets; else None. Declines where it may not hold an integer."""
-    array = operators.plain_number(other)
+    array = arithmetic.plain_number(other)
     if not isinstance(number, (PythonNumber, Truth)) or not isinstance(array, (Array, np.ndarray, np.generic)):
         return None
     if isinstance(array, Array) and array.meta.weak:
@@ -86,7 +86,7 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if not any(isinstance(v, PythonNumber) for v in (left, right)):
         return NotImplemented
     a, b = float_operand(capture, left), float_operand(capture, right)
-    is_float = any(getattr(v, "kind", type(operators.plain_number(v))) is float or isinstance(v, Number) for v in (left, right))
+    is_float = any(getattr(v, "kind", type(arithmetic.plain_number(v))) is float or isinstance(v, Number) for v in (left, right))
     divides = symbol == "/" and isinstance(right, Constant) and right.value != 0
     if not is_float or symbol not in ("+", "-", "*") and not divides:
         raise Decline(f"{symbol} of Python numbers made of array data", "NumPy scalars stay in the graph.")
@@ -103,7 +103,7 @@ def float_operand(capture: Capture, value: Any) -> Array:
         return fresh(capture.builder, node, boxed=False)
     if isinstance(value, Number) and value.type is float:
         return fresh(capture.builder, value.node(capture.builder), boxed=False)
-    number = operators.plain_number(value)
+    number = arithmetic.plain_number(value)
     if type(number) is float or type(number) is int and abs(number) <= EXACT:
         return fresh(capture.builder, capture.builder.constant(float(number), np.dtype(float)), boxed=False)
     raise Decline("arithmetic of a Python number made of array data")

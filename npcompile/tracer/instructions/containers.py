@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, iteration, operators
+from npcompile.tracer import arithmetic, calls, iteration, operators
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.values import (
@@ -120,8 +120,8 @@ def formatted(frame: Frame, convert: int, spec: str) -> Any:
     if not isinstance(value, (Dim, Number, Text)):
         known = calls.plain(frame.capture, value)
         return calls.evaluate(lambda: text_of(known))
-    hint = calls.evaluate(lambda: text_of(operators.hint(value))).value
-    given = value.source if isinstance(value, Text) else operators.number_text(value)
+    hint = calls.evaluate(lambda: text_of(arithmetic.hint(value))).value
+    given = value.source if isinstance(value, Text) else arithmetic.number_text(value)
     converted = f"{function.__name__}({given})" if function else given
     return Text(f"format({converted}, {spec!r})", hint)
 

@@ -51,7 +51,7 @@ def math_inputs(n, v, x):
     )
 
 
-@construct("math of an element", why="a number of the data is needed", breaks=1)
+@construct("math of an element")
 def math_of_element(x):
     return math.sqrt(x[0, 0]) * x
 

@@ -1,0 +1,145 @@
+"""Arithmetic on Python numbers of which some are traced: expressions that are computed when the program is called."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Call, Dim
+from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.python_operators import BINARY
+from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
+from npcompile.tracer.raising import raise_again
+from npcompile.tracer.values import Constant, Text
+
+
+def plain_number(value: Any) -> Any:
+    return value.value if isinstance(value, Constant) else value
+
+
+def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
+    """Arithmetic on Python numbers of which some are traced: a longer expression, computed when called."""
+    if not isinstance(a, (Number, float, complex)) and not isinstance(b, (Number, float, complex)) and symbol in INTEGER_SYMBOLS:
+        try:
+            return within_int64(capture, integer_power(a, b) if symbol == "**" else BINARY[symbol](a, b))
+        except ZeroDivisionError as error:
+            raise Decline(str(error)) from None
+    if symbol in BIT_SYMBOLS and all(isinstance(v, (Dim, int)) for v in (a, b)):
+        try:
+            value = BINARY[symbol](hint(a), hint(b))
+        except ValueError as error:
+            raise_again(error)
+        if value not in SYMBOLIC_INTEGERS:
+            raise Decline("a Python integer beyond 32 bits")
+        made = traced_integer(capture, f"({number_text(a)} {symbol} {number_text(b)})", value)
+        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {made} <= {SYMBOLIC_INTEGERS[-1]}")
+        return made
+    if symbol not in ("+", "-", "*", "/", "//", "%", "**"):
+        raise Decline(f"{symbol} of traced Python numbers")
+    if symbol in ("/", "//", "%"):
+        require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
+    if symbol == "**":
+        require_power(capture, a, b)
+    try:
+        value = BINARY[symbol](hint(a), hint(b))
+    except ArithmeticError as error:
+        raise Decline(str(error)) from None
+    return Number(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
+
+
+BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
+
+
+def traced_integer(capture: Capture, expression: str, hint: int) -> Any:
+    """A traced integer that is the value of an expression."""
+    env = capture.builder.env
+    name = f"s{len(env.hints)}"
+    capture.guard(f"(({name} := {expression}) is not None)")
+    return env.symbol(name, hint)
+
+
+INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
+
+
+def within_int64(capture: Capture, size: Any) -> Any:
+    """Python's integers do not wrap, those of a graph do: what may leave int64 is guarded to stay inside."""
+    if isinstance(size, Dim) and magnitude(size) >= 2**63:
+        if not -(2**63) <= size.hint < 2**63:
+            raise Decline("a Python integer beyond int64")
+        capture.guard(f"{-(2**63)} <= {size} < {2**63}")
+    return size
+
+
+def magnitude(size: Any) -> int:
+    """The largest absolute value while every symbol is one of SYMBOLIC_INTEGERS."""
+    if isinstance(size, Dim):
+        return sum(abs(c) * math.prod(map(magnitude, atoms)) for atoms, c in size.terms)
+    if isinstance(size, str):
+        return SYMBOLIC_INTEGERS.stop
+    return max(map(magnitude, size.args)) if isinstance(size, Call) else abs(size)
+
+
+def integer_power(base: Any, exponent: Any) -> Any:
+    exponent = operator.index(exponent)
+    if exponent < 0:
+        raise Decline("a negative power of a traced integer")
+    result: Any = 1
+    for _ in range(exponent):
+        result = result * base
+    return result
+
+
+def require_power(capture: Capture, base: Any, exponent: Any) -> None:
+    """Guard that `base ** exponent` neither overflows nor leaves the real numbers: Python raises there."""
+    if isinstance(exponent, (Dim, Number)) and isinstance(hint(base), (int, float)) and hint(base) > 0:
+        require_power_of_positive(capture, base, exponent)
+        return
+    power = operator.index(exponent) if isinstance(exponent, Dim) else exponent
+    if isinstance(power, (Number, complex)) or isinstance(hint(base), complex):
+        raise Decline("a power with a traced exponent")
+    largest = 10.0 ** (300 / max(abs(power), 1))
+    in_range = abs(hint(base)) < largest and (power >= 0 or abs(hint(base)) > 1 / largest)
+    is_real = isinstance(power, int) or hint(base) > 0
+    text = number_text(base)
+    condition = f"{1 / largest if power < 0 else 0.0!r} <= abs({text}) < {largest!r}"
+    if not isinstance(power, int):
+        condition += f" and {text} > 0"
+    require(capture, base, condition, in_range and is_real, "a power out of range")
+
+
+def require_power_of_positive(capture: Capture, base: Any, exponent: Any) -> None:
+    if isinstance(hint(exponent), complex):
+        raise Decline("a complex power")
+    if isinstance(base, (Dim, Number)):
+        log = f"{capture.name_constant(math.log)}({number_text(base)})"
+        capture.guard(f"0 < {number_text(base)} < {LARGEST_FLOAT!r}")
+    else:
+        log = repr(math.log(base))
+    is_small = hint(exponent) * math.log(hint(base)) < LARGEST_LOG
+    require(capture, exponent, f"{number_text(exponent)} * {log} < {LARGEST_LOG}", is_small, "a power out of range")
+
+
+LARGEST_FLOAT, LARGEST_LOG = 1e308, 700.0
+
+
+def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
+    if not holds:
+        raise Decline(reason)
+    if isinstance(value, (Dim, Number)):
+        capture.guard(condition)
+
+
+def hint(value: Any) -> Any:
+    return value.hint if isinstance(value, (Dim, Number, Text)) else value
+
+
+def number_text(value: Any) -> str:
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float({str(value)!r})"
+    return str(value) if isinstance(value, Dim) else repr(value)
