@@ -93,7 +93,8 @@ def compile(
     ----------
     function
         A Python function, a method, or an object that can be called: its attributes are read anew at each call, and
-        Tensors among them are inputs of the program. Generators, coroutines and functions that inspect themselves
+        Tensors among them are inputs of the program. Its code and defaults are those that it has now; what it calls and reads
+        may change in every way. Generators, coroutines and functions that inspect themselves
         (`locals()`, frames) run as they are, with the plain functions that they call by name compiled.
     backend
         "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
