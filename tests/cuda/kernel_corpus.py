@@ -5,6 +5,7 @@ LIMITS are those at which plan.py chooses forms, lowered until a few thousand el
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,11 +53,11 @@ class Case:
 
 
 # How operands lie in memory: a view of an array with more elements.
-LAYOUTS: dict[str, tuple[Callable[[Shape], Shape], Callable[[Any], Any]]] = {
-    "dense": (lambda shape: shape, lambda x: x),
-    "not aligned": (lambda shape: (shape[0] + 1, *shape[1:]), lambda x: x[1:]),
-    "strided": (lambda shape: (*shape[:-1], 2 * shape[-1]), lambda x: x[..., ::2]),
-    "reversed": (lambda shape: shape, lambda x: x[::-1]),
+LAYOUTS: dict[str, tuple[Callable[[Shape], Shape], Callable[[Any, Shape], Any]]] = {
+    "dense": (lambda shape: shape, lambda x, shape: x),
+    "not aligned": (lambda shape: (math.prod(shape) + 1,), lambda x, shape: x[1:].reshape(shape)),
+    "strided": (lambda shape: (*shape[:-1], 2 * shape[-1]), lambda x, shape: x[..., ::2]),
+    "reversed": (lambda shape: shape, lambda x, shape: x[::-1]),
 }
 
 
@@ -69,8 +70,8 @@ def whole_arrays(case: Case) -> list[np.ndarray]:
         if isinstance(shape, Indices):
             return rng.integers(-shape.size, shape.size, shape.shape)
         shape = grown(shape)
-        if dtype == "e" and np.prod(shape) > 500:  # sums of more than 2048 are not exact
-            return (rng.random(shape) < 300 / np.prod(shape)).astype(dtype)
+        if dtype == "e" and math.prod(shape) > 500:  # sums of more than 2048 are not exact
+            return (rng.random(shape) < 300 / math.prod(shape)).astype(dtype)
         return rng.integers(0 if dtype == "?" else 1, 2 if dtype == "?" else 5, shape).astype(dtype)
 
     return [made(shape, dtype) for dtype in case.dtypes for shape in case.shapes]
@@ -79,7 +80,7 @@ def whole_arrays(case: Case) -> list[np.ndarray]:
 def views(case: Case, arrays: Sequence[Any]) -> list[Any]:
     view = LAYOUTS[case.layout][1]
     shapes = [shape for _ in case.dtypes for shape in case.shapes]
-    return [x if isinstance(shape, Indices) else view(x) for x, shape in zip(arrays, shapes, strict=True)]
+    return [x if isinstance(shape, Indices) else view(x, shape) for x, shape in zip(arrays, shapes, strict=True)]
 
 
 def graph_of(case: Case, operands: Sequence[np.ndarray]) -> Graph:
