@@ -416,6 +416,9 @@ def write_looked_up(builder: Builder, view: Array, selection: Selection, source:
     axes, positions, strides = looked_up_axes(builder, selection)
     if not all(map(same, strides, contiguous_strides(positions[0].meta.shape, INTP.itemsize))):
         raise Decline("index arrays that are not in C order: which of repeated positions is written last")
+    items = [lookup.item for lookup in selection.lookups]
+    if any(is_reversed(x) for item in items if isinstance(item, Positions) for x in item.arrays):  # NumPy may go backwards too
+        raise Decline("index arrays that are reversed: which of repeated positions is written last")
     order = axes_first(axes, view.ndim)
     base = permute(builder, view.node, order)
     looked_up_shape = positions[0].meta.shape
@@ -425,6 +428,11 @@ def write_looked_up(builder: Builder, view: Array, selection: Selection, source:
     value = permute(builder, value, inverse(placing))
     node = builder.apply("scatter", base, value, *positions, mode="set")
     view.write(permute(builder, node, inverse(order)))
+
+
+def is_reversed(x: Array | np.ndarray) -> bool:
+    strides = x.meta.strides if isinstance(x, Array) else x.strides
+    return any(stride < 0 and not same(n, 1) for n, stride in zip(x.shape, strides))
 
 
 def write_masked(builder: Builder, view: Array, selection: Selection, source: Array) -> None:

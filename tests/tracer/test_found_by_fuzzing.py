@@ -382,3 +382,9 @@ def test_tuples_of_other_lengths_ask_their_items_first(x):
         return (x, x * 2, x) == (1, 2)
     except ValueError as error:
         return str(error), [x, x] == [x], (1, x) == (2,), (x,) == (x, x)
+
+
+@check(np.zeros(3), np.array([[0, 1], [1, 2]])[::-1], np.array([3.0, 4.0]))
+def test_last_write_to_a_place_with_reversed_positions(x, i, v):
+    x[i] = v
+    return x
