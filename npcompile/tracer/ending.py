@@ -199,7 +199,10 @@ class Ending:
         key = user, *map(id, parts.values())
         if key not in function.callees:
             assert function.compile_callee is not None
-            function.callees[key] = function.compile_callee(user, function.options)
+            compiled = function.callees[key] = function.compile_callee(user, function.options)
+            made = getattr(compiled, "__npcompile__", None)
+            if made is not None:  # a function that calls itself, or its caller, is compiled once
+                made.callees = function.callees
         return function.callees[key]
 
 

@@ -375,6 +375,8 @@ class CompiledFunction:
     def freeze(self) -> None:
         """Compile nothing new from now on, of callees neither."""
         with self.lock:
+            if self.is_frozen:
+                return
             self.is_frozen = True
             for callee in self.callees.values():
                 known = getattr(callee, "__npcompile__", None)

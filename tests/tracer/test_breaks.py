@@ -10,7 +10,7 @@ import pytest
 import scipy.fft
 
 import npcompile as npc
-from npcompile.compiler import compiled_function
+from npcompile.compiler import all_compiled, compiled_function
 from tests.backends import BACKENDS
 from tests.tracer.harness import check
 
@@ -342,3 +342,18 @@ def test_compiled_function_that_breaks_in_a_compiled_caller():
         for _ in range(2):
             np.testing.assert_array_equal(compiled(np.ones(3)), caller(np.ones(3)))
     assert [len(point.variants) for point in compiled_function(compiled_and_broken).points.values()] == [1, 1]
+
+
+def counts_down(x, n):
+    record(n)
+    return x if n == 0 else counts_down(x + 1, n - 1)
+
+
+def test_recursion_is_compiled_once():
+    """A function that calls itself by its global name, natively: one compiled function stands for all levels."""
+    before = {id(known) for known in all_compiled()}
+    compiled = npc.compile(counts_down, backend="eager")
+    np.testing.assert_array_equal(compiled(np.zeros(2), 12), np.full(2, 12.0))
+    made = [known for known in all_compiled() if known.user is counts_down and id(known) not in before]
+    assert len(made) == 2  # the one that was asked for, and the one that it calls
+    npc.run_only(compiled)
