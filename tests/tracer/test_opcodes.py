@@ -15,7 +15,10 @@ import unittest.mock
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
+import npcompile as npc
+from npcompile.compiler import compiled_function
 from npcompile.tracer import instructions
 from npcompile.tracer.declined import DECLINED, why_declined
 from npcompile.tracer.frame import HANDLERS
@@ -63,3 +66,40 @@ def test_declined_instructions_are_where_their_reason_says():
             assert name not in found
         elif declined.where != "function":
             assert "function" not in found.get(name, ())
+
+
+def makes_a_class(x):
+    class Local:
+        pass
+
+    return Local.__name__, x + 1
+
+
+def deletes_a_cell(x):
+    y = x + 1
+
+    def inner():
+        return y  # noqa: F821
+
+    z = inner()
+    del y
+    return z * 2
+
+
+def handles_a_group(x):
+    y = x + 1
+    try:
+        raise ValueError(3)
+    except* ValueError as group:
+        return_value = len(group.exceptions)
+    return y * return_value
+
+
+@pytest.mark.parametrize("function", [makes_a_class, deletes_a_cell, handles_a_group], ids=lambda f: f.__name__)
+def test_declined_instructions_of_functions_say_why(function):
+    x = np.ones(3)
+    compiled = npc.compile(function, backend="eager")
+    assert repr(compiled(x)) == repr(function(x))
+    names = {i.opname for i in dis.get_instructions(function)}
+    reasons = {DECLINED[name].reason for name in names if name in DECLINED and DECLINED[name].where == "function"}
+    assert reasons & {taken.reason for taken in compiled_function(compiled).breaks}
