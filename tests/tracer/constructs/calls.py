@@ -343,7 +343,7 @@ def cmp_to_key(x):
     return [x[k] for k in order]
 
 
-@construct("function attribute", why="a function from outside is an object that may change", breaks=None)
+@construct("function attribute")
 def function_attribute(x):
     def inner(a):
         inner.count += 1

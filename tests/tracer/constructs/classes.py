@@ -535,7 +535,7 @@ def state_in_object(counter, x):
     return counter(x) + counter(x)
 
 
-@construct("attribute of a class set", why="other objects of the class see it at once", breaks=None)
+@construct("attribute of a class set", breaks=1, why="other objects of the class see it at once")
 def class_attribute_set(x):
     Counter.created = 3
     return x * Counter.created
@@ -580,7 +580,7 @@ def types_of_objects(obj, x):
     return x * sum(known), known, type(obj).__name__, obj.__class__ is Layer
 
 
-@construct("class made inside", why="a class statement runs code that is kept", breaks=None)
+@construct("class made inside", breaks=2, why="a class statement runs code that is kept")
 def class_inside(x):
     class Local:
         factor = 3

@@ -168,7 +168,7 @@ def loop_over_rows(x):
     return out
 
 
-@construct("long loop", breaks=None, why="its body is a graph of its own")
+@construct("long loop")
 def long_loop(x):
     for k in range(40):
         x = x * 0.5 + k
@@ -182,7 +182,7 @@ def asserts(x):
     return x * 2
 
 
-@construct("assert that fails", breaks=None, why="it raises")
+@construct("assert that fails", breaks=1, why="it raises, which is done natively")
 def assert_fails(x):
     y = x * 2
     assert y.ndim == 3, f"not {y.ndim}"
@@ -282,7 +282,7 @@ class Scope:
         return kind is KeyError
 
 
-@construct("with of a user's manager", breaks=None, why="its methods are called by the interpreter")
+@construct("with of a user's manager")
 def user_manager(x):
     log = []
     with Scope(log) as scale:
@@ -292,7 +292,7 @@ def user_manager(x):
     return y + len(log), log
 
 
-@construct("with contextlib.nullcontext and suppress", breaks=None, why="its methods are called by the interpreter")
+@construct("with contextlib.nullcontext and suppress")
 def library_managers(x):
     with contextlib.nullcontext(3) as n, contextlib.suppress(ZeroDivisionError):
         x = x * n
@@ -314,7 +314,7 @@ def try_passes(x):
     return y + z
 
 
-@construct("try with an exception", breaks=None, why="a handler is entered by an exception")
+@construct("try with an exception", breaks=1, why="NumPy raises")
 def try_catches(x):
     path = []
     try:
@@ -327,7 +327,7 @@ def try_catches(x):
     return y + 1, path
 
 
-@construct("exception raised and caught in nested blocks", breaks=None, why="a handler is entered by an exception")
+@construct("exception raised and caught in nested blocks")
 def nested_try(x):
     out = []
     for k in range(3):
@@ -341,7 +341,7 @@ def nested_try(x):
     return out
 
 
-@construct("raise", breaks=None, why="it raises")
+@construct("raise", breaks=1, why="it raises, which is done natively")
 def raises(x):
     y = x * 2
     if y.ndim == 2:
@@ -349,7 +349,7 @@ def raises(x):
     return y
 
 
-@construct("raise from and re-raise", breaks=None, why="it raises")
+@construct("raise from and re-raise", breaks=1, why="NumPy raises")
 def reraises(x):
     total = x.sum(axis=0)
     try:
@@ -362,7 +362,7 @@ def reraises(x):
         raise
 
 
-@construct("exception group", breaks=None, why="a handler is entered by an exception")
+@construct("exception group", breaks=2, why="groups are made and split by the interpreter")
 def exception_group(x):
     found = []
     try:
@@ -374,7 +374,7 @@ def exception_group(x):
     return x * 2, found
 
 
-@construct("error half way, after effects", [], breaks=None, why="it raises")
+@construct("error half way, after effects", [], breaks=1, why="NumPy raises")
 def error_half_way(log, x):
     log.append(1)
     x[0] = 7
@@ -385,7 +385,7 @@ def error_half_way(log, x):
     return y
 
 
-@construct("return in a finally and break out of a try", breaks=None, why="a handler is entered by an exception")
+@construct("return in a finally and break out of a try")
 def finally_returns(x):
     for k in range(3):
         try:
@@ -405,7 +405,7 @@ def rows(x):
         yield row * 2
 
 
-@construct("generator", breaks=None, why="generators run natively")
+@construct("generator")
 def generators(x):
     return [row + 1 for row in rows(x)], sum(rows(x))
 
@@ -414,7 +414,7 @@ async def doubled(x):
     return x * 2
 
 
-@construct("coroutine", breaks=None, why="coroutines run natively")
+@construct("coroutine", breaks=2, why="coroutines run natively")
 def coroutines(x):
     made = doubled(x)
     try:
@@ -423,7 +423,7 @@ def coroutines(x):
         return stop.value + 1
 
 
-@construct("branch on data", breaks=None, why="the data decides")
+@construct("branch on data")
 def branch_on_data(x):
     if x.sum() > 0:
         y = x * 2
