@@ -264,7 +264,8 @@ CHANGES: list[tuple[Callable[..., Any], list[tuple[Any, ...]], str]] = [
     (lambda x: x + 1, [(X,), (X.astype(int),), (X.astype("f4"),)], r"x\.dtype is .*, but x\.dtype is dtype\('float32'\)"),
     (lambda x, k: x + k, [(X, 1), (X, 2.0), (X, None)], r"type\(k\) is float, but type\(k\) is NoneType"),
     (lambda x: x + 1, [(X,), (X[None],), (X[None, None],)], r"x\.shape == \(1, 4\), but x\.shape is \(1, 1, 4\)"),
-    (lambda x, d: x + d["a"], [(X, {"a": 1}), (X, {"a": 1, "b": 2}), (X, {})], r"\[\*d\] == \['a', 'b'\], but \[\*d\] is \[\]"),
+    (lambda x, d: x + d["a"], [(X, {"a": 1}), (X, {"a": 2.5}), (X, {"b": 3})], r"'a' in d, but d is \{'b': 3\}"),
+    (lambda x, d: x + len(d), [(X, {}), (X, {"a": 1}), (X, {"b": 1})], r"\[\*d\] == \['a'\], but \[\*d\] is \['b'\]"),
     (
         lambda x, n: x * 2 if n > 3 else x + n,
         [(X, 5), (X, 1), (X, True)],

@@ -19,8 +19,11 @@ def why_not(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict
                 continue
             asked = ast.parse(guard, mode="eval").body
             asked = asked.values[-1] if isinstance(asked, ast.BoolOp) else asked
-            value = eval(text, scope) if isinstance(asked, ast.Compare) and (text := ast.unparse(asked.left)) else None
-            what = f", but {text} is {shortened(value)}" if isinstance(asked, ast.Compare) else ""
+            what = ""
+            if isinstance(asked, ast.Compare):
+                is_member = isinstance(asked.ops[0], (ast.In, ast.NotIn))
+                text = ast.unparse(asked.comparators[0] if is_member else asked.left)
+                what = f", but {text} is {shortened(eval(text, scope))}"
         except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             what = f", but it raises {type(error).__name__}: {error}"
         text = re.sub(r"\w+", lambda m: names.get(m[0], m[0]), f"{guard}{what}")
