@@ -14,6 +14,7 @@ from npcompile.tensor_core.op import OPS
 from tests.backends import gpu
 from tests.cuda.interpreted import make_device
 from tests.cuda.test_compile import compiled, own_cache  # noqa: F401  (a fixture)
+from tests.ops.test_elementwise import close_powers
 from tests.shim.harness import same_values
 
 from npcompile.backends.cuda.backend import compile_for  # isort: skip  # after the interpreter is chosen
@@ -140,42 +141,28 @@ def powers(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.ascontiguousarray(g.ravel()) for g in np.meshgrid(bases, exponents(dtype)))  # type: ignore[return-value]
 
 
-def close_powers(got: np.ndarray, z: np.ndarray, w: np.ndarray, ulp: float) -> None:
-    """A power is the exponential of w log(z), whose last bit is abs(w log(z)) units of the result's, in its size and its angle.
-
-    Where the angle is known, each part is a number, infinite, or not a number as NumPy's.
-    """
-    expected = eager("power", z, w)
-    assert got.dtype == expected.dtype
-    eps, tiny = float(np.finfo(z.dtype).eps), float(np.finfo(z.dtype).tiny)
-    with np.errstate(all="ignore"):
-        exponent = w.astype(complex) * np.log(z.astype(complex))
-        is_known = ~(np.abs(exponent.imag) * eps > 0.01)
-        ours, theirs, turn = (x.astype(complex) for x in (got, expected, np.exp(1j * exponent.imag)))
-        for a, b, factor in ((ours.real, theirs.real, turn.real), (ours.imag, theirs.imag, turn.imag)):
-            np.testing.assert_array_equal(np.isnan(a[is_known]), np.isnan(b[is_known]))
-            np.testing.assert_array_equal(np.isinf(a[is_known]), np.isinf(b[is_known]))
-            has_sign = is_known & np.isinf(a) & (np.abs(factor) > 0.01)
-            np.testing.assert_array_equal(a[has_sign], b[has_sign])
-        is_number = np.isfinite(ours) & np.isfinite(theirs)
-        is_exact = is_known & is_number & ~np.isfinite(exponent)
-        np.testing.assert_array_equal(ours[is_exact], theirs[is_exact])
-        error = np.abs(ours - theirs) / np.maximum(np.abs(theirs), tiny) / eps / (1 + np.abs(exponent))
-        assert error[is_known & is_number & ~is_exact].max(initial=0) <= ulp
-        is_turned = ~is_known & np.isfinite(exponent) & (np.abs(exponent.real) < 80)
-        np.testing.assert_allclose(np.abs(ours)[is_turned], np.abs(theirs)[is_turned], rtol=ulp * 81 * eps)
-
-
 @pytest.mark.parametrize(("name", "dtype"), [*(("power", dtype) for dtype in COMPLEX), ("float_power", COMPLEX[1])])
 def test_powers(name: str, dtype: np.dtype) -> None:
     z, w = powers(dtype)
-    close_powers(run(graph_of(name, z, w), z, w), z, w, ulp=2)
+    close_powers(run(graph_of(name, z, w), z, w), eager("power", z, w), z, w, ulp=2)
+
+
+def test_a_scalar_to_many_powers_and_many_to_one() -> None:
+    z, w = np.array(1.5 - 0.5j), exponents(np.dtype(complex))[::5]
+    for swapped in (False, True):
+        builder = Builder()
+        one, many = (builder.input(TensorMeta(x.shape, x.dtype)) for x in (z, w))
+        operands = [builder.apply("broadcast_to", one, shape=w.shape), many]
+        graph = builder.finish([builder.apply("power", *operands[:: -1 if swapped else 1])])
+        given = [np.full(w.shape, z), w][:: -1 if swapped else 1]
+        close_powers(run(graph, z, w), eager("power", *given), *given, ulp=2)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 100, -100, 2 + 1j, np.inf, np.nan])
 def test_constant_powers(exponent: complex) -> None:
     z = np.concatenate([edges(np.dtype(complex)), random_numbers(np.dtype(complex), 100)])
-    close_powers(run(power_graph("power", z, exponent), z), z, np.full(z.shape, exponent, complex), ulp=2)
+    w = np.full(z.shape, exponent, complex)
+    close_powers(run(power_graph("power", z, exponent), z), eager("power", z, w), z, w, ulp=2)
 
 
 @pytest.mark.parametrize("reducer", ["maximum", "minimum", "fmax", "fmin"])
@@ -222,4 +209,4 @@ def test_whole_powers_on_a_device(place: str, dtype: np.dtype) -> None:
 def test_powers_on_a_device(place: str, dtype: np.dtype) -> None:
     z, w = powers(dtype)
     (got,) = compile_for(graph_of("power", z, w), current_device())(z, w)
-    close_powers(np.asarray(got), z, w, ulp=4)
+    close_powers(np.asarray(got), eager("power", z, w), z, w, ulp=4)

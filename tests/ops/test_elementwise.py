@@ -37,6 +37,7 @@ def has_loop(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...]) -> bool:
         return False
 
 
+POWERS = ("power", "float_power")
 CANCELLING = ("logaddexp", "logaddexp2")  # max(a, b) plus a term that may nearly cancel it
 
 
@@ -47,6 +48,31 @@ def same_to_larger_term(result: np.ndarray, expected: np.ndarray, operands: list
     largest = np.maximum.reduce([np.where(np.isfinite(x), np.abs(x), 0) for x in (*operands, expected)])[finite]
     error = np.abs(result[finite].astype(np.longdouble) - expected[finite])
     assert (error <= 4 * np.spacing(largest.astype(expected.dtype))).all(), (result, expected)
+
+
+def close_powers(got: np.ndarray, expected: np.ndarray, z: np.ndarray, w: np.ndarray, ulp: float) -> None:
+    """A power is the exponential of w log(z), whose last bit is abs(w log(z)) units of the result's, in its size and its angle.
+
+    Where the angle is known, each part is a number, infinite, or not a number as NumPy's.
+    """
+    assert got.dtype == expected.dtype
+    eps, tiny = float(np.finfo(z.dtype).eps), float(np.finfo(z.dtype).tiny)
+    with np.errstate(all="ignore"):
+        exponent = w.astype(complex) * np.log(z.astype(complex))
+        is_known = ~(np.abs(exponent.imag) * eps > 0.01)
+        ours, theirs, turn = (x.astype(complex) for x in (got, expected, np.exp(1j * exponent.imag)))
+        for a, b, factor in ((ours.real, theirs.real, turn.real), (ours.imag, theirs.imag, turn.imag)):
+            np.testing.assert_array_equal(np.isnan(a[is_known]), np.isnan(b[is_known]))
+            np.testing.assert_array_equal(np.isinf(a[is_known]), np.isinf(b[is_known]))
+            has_sign = is_known & np.isinf(a) & (np.abs(factor) > 0.01)
+            np.testing.assert_array_equal(a[has_sign], b[has_sign])
+        is_number = np.isfinite(ours) & np.isfinite(theirs)
+        is_exact = is_known & is_number & ~np.isfinite(exponent)
+        np.testing.assert_array_equal(ours[is_exact], theirs[is_exact])
+        error = np.abs(ours - theirs) / np.maximum(np.abs(theirs), tiny) / eps / (1 + np.abs(exponent))
+        assert error[is_known & is_number & ~is_exact].max(initial=0) <= ulp
+        is_turned = ~is_known & np.isfinite(exponent) & (np.abs(exponent.real) < 80)
+        np.testing.assert_allclose(np.abs(ours)[is_turned], np.abs(theirs)[is_turned], rtol=ulp * 81 * eps)
 
 
 @pytest.mark.parametrize("name", UFUNC_ROWS)

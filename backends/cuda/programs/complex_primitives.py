@@ -380,10 +380,10 @@ def npc_complex_whole_power(x, y, exponent):
     count = tl.abs(exponent).to(tl.int32)
     two_real, two_imag = npc_complex_product(x, y, x, y)
     three_real, three_imag = npc_complex_product(x, y, two_real, two_imag)
-    real = tl.zeros_like(x) + 1
-    imag = tl.zeros_like(x)
-    square_real = x
-    square_imag = y
+    square_real = tl.where(exponent == exponent, x, x)  # one of them may be a scalar
+    square_imag = tl.where(exponent == exponent, y, y)
+    real = tl.zeros_like(square_real) + 1
+    imag = tl.zeros_like(square_real)
     for _ in range(7):
         next_real, next_imag = npc_complex_product(real, imag, square_real, square_imag)
         real = tl.where((count & 1) != 0, next_real, real)
