@@ -133,7 +133,7 @@ class Capture:
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
-    disjoint: tuple[str, list[str]] = ("", [])  # the guard that written arrays overlap no other, and which it is about
+    disjoint: tuple[str, tuple[int, list[str]]] = ("", (0, []))  # a guard that written arrays overlap no other; which these are
     array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
     came_after: Break | None = None  # the graph break that this capture resumes after
@@ -579,7 +579,7 @@ class Capture:
         arrays = list(self.by_identity.values())
         written = [source for source, array in arrays if array.storage.is_written]
         sources = [*written, *(source for source, array in arrays if not array.storage.is_written)]
-        if not written or sources == self.disjoint[1]:
+        if not written or (len(written), sources) == self.disjoint[1]:
             return
         for k, source in enumerate(written):
             for other in sources[k + 1 :]:
@@ -593,7 +593,7 @@ class Capture:
             if count:
                 texts.append(f"{ask}({count}, {', '.join(chosen)})")
         text = " and ".join(texts)
-        self.disjoint = text, sources
+        self.disjoint = text, (len(written), sources)
         self.guard(text)
 
     def are_apart(self, source: str, other: str) -> bool:

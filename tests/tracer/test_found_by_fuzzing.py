@@ -388,3 +388,21 @@ def test_tuples_of_other_lengths_ask_their_items_first(x):
 def test_last_write_to_a_place_with_reversed_positions(x, i, v):
     x[i] = v
     return x
+
+
+def overlapping(shape=(3, 2)):
+    x = np.arange(6.0).reshape(shape)
+    return x, x[::-1]
+
+
+def test_second_array_that_is_written_overlaps_one_that_is_read():
+    def program(x, y, z):
+        kept = x.shape, y.shape  # looked at in the order in which they are written: the same list, of which more is written
+        x[...] = z[0]
+        y += 1
+        return z * 2, kept
+
+    compiled = npc.compile(program, backend="eager")
+    for _ in range(2):
+        results = [f(np.zeros(2), *overlapping()) for f in (program, compiled)]
+        np.testing.assert_array_equal(results[1][0], results[0][0])
