@@ -29,10 +29,10 @@ COMMON = 12  # causes that are listed
 ABOUT = """{functions} functions of SciPy that are NumPy in Python, each called with several arguments in turn: the first ones
 twice, then other sizes, dtypes, keywords, and what it refuses. `tests/scipy_functions` holds the calls, and compares results,
 types, flags, arguments, exceptions and warnings with SciPy's own. `python -m tests.scipy_functions.coverage` writes this page."""
-COLUMNS = """{clean} functions have no break, {small} more have one to three. Graphs, breaks and programs (what was compiled, at
-the start of the function and after breaks) are those of all calls together. The first call includes compiling. Warm: how
-many times as quick as SciPy the first call is when repeated; these arguments have few
-elements, so it is overhead against overhead."""
+COLUMNS = """{clean} functions have no break, {small} more have one to three. Graphs, breaks and programs (what was compiled,
+at the start of the function and after breaks) are those of all calls together. The first call includes
+compiling what the disk cache does not hold yet. Warm: how many times as quick as SciPy the first call is when
+repeated; these arguments have few elements, so it is overhead against overhead."""
 
 
 @dataclass(frozen=True)
