@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import arithmetic, calls, iteration, operators
+from npcompile.tracer import arithmetic, calls, containers, iteration, operators
 from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.values import (
@@ -55,7 +55,11 @@ def under_construction(frame: Frame, position: int) -> Any:
 @handles("LIST_APPEND")
 def list_append(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
-    under_construction(frame, i.arg).items.append(value)
+    begun = frame.capture.realize(frame.stack[-i.arg])
+    if isinstance(begun, Sequence) and begun.source is not None:  # begun before a break
+        containers.list_append(frame.capture, begun, value)
+    else:
+        under_construction(frame, i.arg).items.append(value)
 
 
 @handles("LIST_EXTEND")
@@ -67,6 +71,10 @@ def list_extend(frame: Frame, i: Instruction) -> None:
 @handles("MAP_ADD")
 def map_add(frame: Frame, i: Instruction) -> None:
     value, key = frame.pop_raw(), frame.pop()
+    begun = frame.capture.realize(frame.stack[-i.arg])
+    if isinstance(begun, Mapping) and begun.source is not None:  # begun before a break
+        containers.set_item(frame.capture, begun, key, value)
+        return
     under_construction(frame, i.arg).items[operators.constant_key(frame.capture, key)] = value
 
 

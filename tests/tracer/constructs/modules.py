@@ -207,7 +207,7 @@ def deque(x):
     return sum(last), len(last)
 
 
-@construct("collections.defaultdict", breaks=7, why="a class of dicts whose items appear when they are read")
+@construct("collections.defaultdict", breaks=8, why="a class of dicts whose items appear when they are read")
 def defaultdict(x):
     groups = collections.defaultdict(list)
     for k in range(4):
