@@ -128,7 +128,7 @@ def view(builder: Builder, x: Array, dtype: Any = None, type: Any = None) -> Arr
 @method("item")
 def item(builder: Builder, x: Array, *args: Any) -> Any:
     """A Python number, where it is known."""
-    contents = known(x)
+    contents = fixed(x)
     if contents is None or args:
         raise Decline("a Python number made of array data", "a NumPy scalar stays in the graph")
     if contents.size != 1:

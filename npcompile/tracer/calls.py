@@ -20,7 +20,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import FLOAT_ERRORS
-from npcompile.tensor_core.known import known_contents
+from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import operators, raising
 from npcompile.tracer.decode import decode
@@ -75,7 +75,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call_transform(frame, inner, positional, keywords)
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
-        case ArrayMethod(owner, "item") if not positional and not keywords and known_contents(owner.node) is None:
+        case ArrayMethod(owner, "item") if not positional and not keywords and depends_on_data(owner.node):
             return operators.HOOKS["item"](capture, owner)
         case ArrayMethod():
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)

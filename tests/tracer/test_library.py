@@ -142,3 +142,9 @@ def test_attributes_that_are_missing(x):
             return str(error)
 
     return kind(x), kind(3), kind([x]), kind("a"), kind(x.shape[0] * 2), kind(x.shape[0] / 2), kind({}), kind(None)
+
+
+@check(1, lambda round: np.ones((2 + round, 3)), breaks=0, rounds=2)
+def test_an_item_of_sizes(axis, x):
+    """np.insert asks its index for its item."""
+    return np.insert(np.array(x.shape), np.atleast_1d(axis) - 1, 7), np.array([x.shape[0]]).item() * x
