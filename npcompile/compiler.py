@@ -11,10 +11,10 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
-from npcompile.tracer import allowed
-from npcompile.tracer.callees import calling_compiled
+from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.point import CompiledFunction, Options
+from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
 
 P = ParamSpec("P")

@@ -22,8 +22,8 @@ from npcompile.devices import placed
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
+from npcompile.tracer.arrays.transformed import transforms
 from npcompile.tracer.point import GraphBreakError, Options
-from npcompile.tracer.transformed import transforms
 from npcompile.tracer.values import Transform
 
 

@@ -12,8 +12,8 @@ import pytest
 import npcompile as npc
 from npcompile import compiler
 from npcompile.compiler import compiled_function
-from npcompile.tracer import allowed
-from npcompile.tracer.calls import BUILTINS
+from npcompile.tracer.python import allowed
+from npcompile.tracer.python.calls import BUILTINS
 
 X = np.arange(1.0, 5.0)
 

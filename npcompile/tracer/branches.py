@@ -18,9 +18,9 @@ from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tracer.analysis import CodeFacts, analyse
+from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Restart
-from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import BodyDeclined, Branch, Frame, Jump, Outcome, Return
 from npcompile.tracer.values import (
     Cell,

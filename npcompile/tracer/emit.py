@@ -22,15 +22,15 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
-from npcompile.tracer.arithmetic import plain_number
-from npcompile.tracer.backward import attach_backward
+from npcompile.tracer.arrays.backward import attach_backward
+from npcompile.tracer.arrays.lost import message_of, remember_lost
+from npcompile.tracer.arrays.random_state import Repetition, restore
 from npcompile.tracer.capture import Break, Capture, Restart
-from npcompile.tracer.effects import Effect
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.known import remember_scalar
-from npcompile.tracer.lost import message_of, remember_lost
 from npcompile.tracer.on_host import as_numpy, flags_of
-from npcompile.tracer.random_state import Repetition, restore
+from npcompile.tracer.python.arithmetic import plain_number
+from npcompile.tracer.python.effects import Effect
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,

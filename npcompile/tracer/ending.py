@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
-from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
-from npcompile.tracer.calls import BUILTINS, is_library_code
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.bytecode.decode import Program
+from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.capture import Break, Capture
-from npcompile.tracer.decode import Program
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.on_host import decided, leaving
-from npcompile.tracer.segment import Layout
+from npcompile.tracer.python.calls import BUILTINS, is_library_code
 from npcompile.tracer.values import NULL, Constant, Iterator, Lazy, Opaque
 
 

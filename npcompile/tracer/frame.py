@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.analysis import Handler, analyse
+from npcompile.tracer.bytecode.analysis import Handler, analyse
+from npcompile.tracer.bytecode.declined import why_declined
+from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.capture import Break, Capture, Restart
-from npcompile.tracer.declined import why_declined
-from npcompile.tracer.decode import Instruction, Program
-from npcompile.tracer.raising import Raises
+from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph

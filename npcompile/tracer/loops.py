@@ -17,11 +17,11 @@ from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer import operators
-from npcompile.tracer.arithmetic import plain_number
-from npcompile.tracer.control import arrays_of, leaf_array, rebuilt, same_form, scalar
+from npcompile.tracer.arrays.control import arrays_of, leaf_array, rebuilt, same_form, scalar
+from npcompile.tracer.arrays.transformed import Tree
 from npcompile.tracer.frame import BodyDeclined, Frame, Jump
-from npcompile.tracer.transformed import Tree
+from npcompile.tracer.python import operators
+from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.values import Constant, Iterator, Lazy
 
 MOST_CARRIED_ARRAYS = 32

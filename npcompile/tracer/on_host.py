@@ -12,12 +12,12 @@ from npcompile.backends.cuda.arrays import ArrayKind, array_kind, array_types, b
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.tensors.devices import shadow
-from npcompile.tracer.analysis import CodeFacts
-from npcompile.tracer.decode import Program
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.decode import Program
+from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.holders import is_holder, leaves, replaced
 from npcompile.tracer.known import MADE_NATIVELY, SCALARS
-from npcompile.tracer.segment import Layout
-from npcompile.tracer.tracebacks import uncounted
 from npcompile.tracer.values import Transform
 
 # --- where programs run

@@ -23,31 +23,21 @@ from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import (
-    control,
-    copying,
-    functions,
-    instructions,
-    iterators,
-    library,
-    numbers,
-    python_builtins,
-    random_methods,
-    tensors,
-    transformed,
-)
-from npcompile.tracer.analysis import CodeFacts, analyse, leaves_with
-from npcompile.tracer.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer import instructions
+from npcompile.tracer.arrays import control, random_methods, tensors, transformed
+from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
+from npcompile.tracer.bytecode.decode import Program, decode
+from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
+from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, is_raised_in, uncounted, warn_user
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
 from npcompile.tracer.conditions import conditions
-from npcompile.tracer.decode import Program, decode
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.python import copying, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recompiles import why_not
-from npcompile.tracer.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.tracebacks import GENERATED, UNCOUNTED, hide_frames, is_raised_in, uncounted, warn_user
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")

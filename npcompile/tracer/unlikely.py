@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.tracer.analysis import analyse
-from npcompile.tracer.decode import Instruction, Program
+from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import Truth
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from npcompile.tracer.analysis import EXHAUSTED_SKIPS, analyse, decode, localsplus_names
+from npcompile.tracer.bytecode.analysis import EXHAUSTED_SKIPS, analyse, decode, localsplus_names
 from tests.tracer import sample_functions
 from tests.tracer.sample_functions import CALLS
 

@@ -20,7 +20,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import instructions
-from npcompile.tracer.declined import DECLINED, why_declined
+from npcompile.tracer.bytecode.declined import DECLINED, why_declined
 from npcompile.tracer.frame import HANDLERS
 from tests.tracer import sample_functions
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, objects, raising
-from npcompile.tracer.decode import Instruction
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.operators import describe, plain
+from npcompile.tracer.python import calls, objects, raising
+from npcompile.tracer.python.operators import describe, plain
 from npcompile.tracer.values import (
     Constant,
     ContextExit,

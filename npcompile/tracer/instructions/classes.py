@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import attributes, containers, effects, objects, operators
-from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
-from npcompile.tracer.decode import Instruction
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python_builtins import call_isinstance, call_len, type_of
+from npcompile.tracer.python import attributes, containers, effects, objects, operators
+from npcompile.tracer.python.python_builtins import call_isinstance, call_len, type_of
 from npcompile.tracer.values import NULL, UNASSIGNED, Constant, Mapping, Sequence, SetValue
 
 # --- sets

@@ -8,9 +8,9 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import arithmetic, calls, containers, iteration, operators
-from npcompile.tracer.decode import Instruction
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.python import arithmetic, calls, containers, iteration, operators
 from npcompile.tracer.values import (
     Constant,
     Lazy,

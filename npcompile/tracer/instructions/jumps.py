@@ -8,10 +8,11 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import branches, iteration, loops, operators, unlikely
+from npcompile.tracer import branches, loops, unlikely
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Break
-from npcompile.tracer.decode import Instruction
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
+from npcompile.tracer.python import iteration, operators
 from npcompile.tracer.values import (
     Constant,
     Iterator,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dis
 
-from npcompile.tracer import attributes, calls, operators
-from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
-from npcompile.tracer.decode import Instruction
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.python import attributes, calls, operators
 from npcompile.tracer.values import (
     NULL,
     Constant,

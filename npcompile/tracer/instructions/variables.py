@@ -6,8 +6,8 @@ import builtins
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.analysis import NULL_AFTER_CALLABLE
-from npcompile.tracer.decode import Instruction
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, Return, handles
 from npcompile.tracer.values import (
     NULL,

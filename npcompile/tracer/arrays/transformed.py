@@ -25,10 +25,10 @@ from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
-from npcompile.tracer import attributes, calls, iteration
-from npcompile.tracer.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python_builtins import type_of
+from npcompile.tracer.python import attributes, calls, iteration
+from npcompile.tracer.python.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
+from npcompile.tracer.python.python_builtins import type_of
 from npcompile.tracer.values import Constant, Mapping, Opaque, Record, Sequence, TensorValue, Transform
 from npcompile.trees import is_static
 

@@ -15,8 +15,8 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, containers, objects, operators, raising
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.python import calls, containers, objects, operators, raising
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,

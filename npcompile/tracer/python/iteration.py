@@ -12,11 +12,11 @@ from typing import Any
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import operators
-from npcompile.tracer.arithmetic import plain_number
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.operators import describe, lift
-from npcompile.tracer.raising import Raises
+from npcompile.tracer.python import operators
+from npcompile.tracer.python.arithmetic import plain_number
+from npcompile.tracer.python.operators import describe, lift
+from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.values import (
     Constant,
     DictView,

@@ -14,12 +14,12 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, effects, iteration, operators
-from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import HOOKS, lift
-from npcompile.tracer.raising import raises
+from npcompile.tracer.python import calls, effects, iteration, operators
+from npcompile.tracer.python.calls import Arguments, Keywords, captures
+from npcompile.tracer.python.operators import HOOKS, lift
+from npcompile.tracer.python.raising import raises
 from npcompile.tracer.values import (
     UNASSIGNED,
     Closure,

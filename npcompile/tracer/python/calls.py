@@ -22,11 +22,11 @@ from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import operators, raising
-from npcompile.tracer.decode import decode
+from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
+from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return, Yielded
-from npcompile.tracer.operators import evaluate, lift, lower, plain
-from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
+from npcompile.tracer.python import operators, raising
+from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
     Cell,

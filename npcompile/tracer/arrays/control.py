@@ -12,10 +12,10 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls
-from npcompile.tracer.calls import Arguments, Keywords, captures
+from npcompile.tracer.arrays.transformed import Static, Tree, alike, array_of, captures_transform
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.transformed import Static, Tree, alike, array_of, captures_transform
+from npcompile.tracer.python import calls
+from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.values import Constant, Mapping, Record, TensorValue, Transform, Truth
 from npcompile.tracer.values import Sequence as SequenceValue
 

@@ -11,10 +11,10 @@ from typing import Any
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import arithmetic, iteration, operators, python_numbers
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.python import arithmetic, iteration, operators, python_numbers
+from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, evaluate_call
 from npcompile.tracer.values import Constant, Sequence
 
 # math functions of a traced float: guarded to stay where Python's math raises nothing.

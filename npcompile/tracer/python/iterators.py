@@ -10,12 +10,12 @@ from collections.abc import Iterator as AbstractIterator
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import operators
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.iteration import items_of, iterate, iterator_of, lazily, next_item
-from npcompile.tracer.operators import plain
+from npcompile.tracer.python import operators
+from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
+from npcompile.tracer.python.iteration import items_of, iterate, iterator_of, lazily, next_item
+from npcompile.tracer.python.operators import plain
 from npcompile.tracer.values import Constant, Iterator, Partial, Sequence
 
 Items = AbstractIterator[Any]

@@ -18,11 +18,21 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import COMPARE
 from npcompile.tensor_core.transforms.stand_in import stand_in
 from npcompile.tensor_core.transforms.value import Value
-from npcompile.tracer.calls import Arguments, Keywords
-from npcompile.tracer.draws import SIZES_ARE_ARGUMENTS, argument, bound, drawn, example_of, generator_of, size_of, tried, twin
+from npcompile.tracer.arrays.draws import (
+    SIZES_ARE_ARGUMENTS,
+    argument,
+    bound,
+    drawn,
+    example_of,
+    generator_of,
+    size_of,
+    tried,
+    twin,
+)
+from npcompile.tracer.arrays.random_state import key_of
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import lower
-from npcompile.tracer.random_state import key_of
+from npcompile.tracer.python.calls import Arguments, Keywords
+from npcompile.tracer.python.operators import lower
 
 LARGEST_PERMUTATION = 2**24
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import attributes, calls, iteration, operators
-from npcompile.tracer.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import HOOKS, lift, plain
-from npcompile.tracer.python_builtins import type_of
+from npcompile.tracer.python import attributes, calls, iteration, operators
+from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
+from npcompile.tracer.python.operators import HOOKS, lift, plain
+from npcompile.tracer.python.python_builtins import type_of
 from npcompile.tracer.values import Closure, Constant, Lazy, Mapping, Partial, Sequence
 
 # --- objects that hold a function and arguments

@@ -10,9 +10,9 @@ from npcompile.numpy_shim import operators as array_operators
 from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import arithmetic, operators
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.operators import HOOKS
+from npcompile.tracer.python import arithmetic, operators
+from npcompile.tracer.python.operators import HOOKS
 from npcompile.tracer.values import Constant, PythonNumber, Truth
 
 # Whose Python number is known to be the element as int64 or float64.

@@ -18,12 +18,13 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
-from npcompile.tracer import arithmetic, attributes, containers, iteration, objects, operators, python_numbers
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import evaluate, lift, plain
-from npcompile.tracer.raising import Raises, raises
+from npcompile.tracer.python import arithmetic, attributes, containers, iteration, objects, operators, python_numbers
+from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
+from npcompile.tracer.python.operators import evaluate, lift, plain
+from npcompile.tracer.python.raising import Raises, raises
+from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
     Closure,
     Constant,
@@ -43,7 +44,6 @@ from npcompile.tracer.values import (
     Text,
     Truth,
 )
-from npcompile.tracer.witness import seen_by
 
 
 def no_keywords(name: str, keywords: Keywords) -> None:

@@ -22,11 +22,11 @@ from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer import arithmetic
-from npcompile.tracer.arithmetic import hint, number_text, plain_number
+from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.raising import raise_again, raises
-from npcompile.tracer.tensor_values import as_array, through_tensors
+from npcompile.tracer.python import arithmetic
+from npcompile.tracer.python.arithmetic import hint, number_text, plain_number
+from npcompile.tracer.python.raising import raise_again, raises
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,

@@ -11,10 +11,10 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tracer import calls, objects, operators
-from npcompile.tracer.calls import Arguments, Keywords, captures
 from npcompile.tracer.capture import ATOMIC_TYPES, Capture
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.python import calls, objects, operators
+from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.values import ArrayMethod, Closure, Constant, Lazy, Mapping, Opaque, Record, Sequence, SetValue
 
 # With one of these a class says how its objects are copied.

@@ -11,12 +11,12 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, effects, iteration, operators
-from npcompile.tracer.calls import Arguments, Keywords
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import HOOKS, constant_key, lift, plain
-from npcompile.tracer.raising import raises
+from npcompile.tracer.python import calls, effects, iteration, operators
+from npcompile.tracer.python.calls import Arguments, Keywords
+from npcompile.tracer.python.operators import HOOKS, constant_key, lift, plain
+from npcompile.tracer.python.raising import raises
 from npcompile.tracer.values import (
     Constant,
     DictView,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer import calls, operators
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.frame import Frame
+from npcompile.tracer.python import calls, operators
+from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.values import Constant, Opaque
 
 # --- signatures

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from npcompile.tracer.analysis import (
+from npcompile.tracer.bytecode.analysis import (
     CodeFacts,
     Handler,
     Instruction,
@@ -23,7 +23,7 @@ from npcompile.tracer.analysis import (
     mask_of,
     null_slots_of,
 )
-from npcompile.tracer.assembler import (
+from npcompile.tracer.bytecode.assembler import (
     BUILD_TUPLE,
     CHECKED_LOAD,
     COPY_FREE_VARS,
@@ -51,7 +51,7 @@ from npcompile.tracer.assembler import (
     exception_table,
     line_table,
 )
-from npcompile.tracer.tracebacks import uncounted
+from npcompile.tracer.bytecode.tracebacks import uncounted
 
 
 class _Unbound:

@@ -19,8 +19,8 @@ from npcompile.tensor_core.transforms.partition import Split, split
 from npcompile.tensor_core.transforms.replay import replay
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.value import Value
+from npcompile.tracer.arrays.unrolled import Unrolled, constant_node
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.unrolled import Unrolled, constant_node
 from npcompile.tracer.values import TensorValue
 
 

@@ -9,8 +9,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from npcompile.tracer.analysis import NULL_AFTER_CALLABLE, Instruction, decode
-from npcompile.tracer.assembler import LOAD_CONST, PUSH_NULL, Item, assembled_instructions, exception_table, first_of, line_table
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE, Instruction, decode
+from npcompile.tracer.bytecode.assembler import (
+    LOAD_CONST,
+    PUSH_NULL,
+    Item,
+    assembled_instructions,
+    exception_table,
+    first_of,
+    line_table,
+)
 
 LOAD_GLOBAL = first_of("LOAD_GLOBAL")
 CALL = [dis.opmap[name] for name in ("PRECALL", "CALL") if name in dis.opmap]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from npcompile.tracer.analysis import Handler, Positions, cache_entries
+from npcompile.tracer.bytecode.analysis import Handler, Positions, cache_entries
 
 # --- Opcodes
 

@@ -13,10 +13,10 @@ import numpy as np
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.meta import Decline, TensorMeta
-from npcompile.tracer import calls
-from npcompile.tracer.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.operators import plain
+from npcompile.tracer.python import calls
+from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
+from npcompile.tracer.python.operators import plain
 from npcompile.tracer.values import Mapping, Sequence
 
 _before: dict[Any, Any] = {}  # what was captured of functions before they were named here

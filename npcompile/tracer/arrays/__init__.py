@@ -1,0 +1,1 @@
+"""What is captured beside NumPy's functions: Tensors, gradients, transforms, control flow, random numbers."""

@@ -1,0 +1,1 @@
+"""What Python's operators, attributes, calls and built-in types mean for values that are captured."""
