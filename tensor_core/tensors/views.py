@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.array import STEPS, AxisSlice, BasicIndex, Diagonal, Step, Windows
+from npcompile.tensor_core.array import STEPS, AxisSlice, BasicIndex, Diagonal, Step, Strided, Windows
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Shape, TensorMeta, broadcast_strides, reshape_strides
 from npcompile.tensor_core.tensors.devices import KINDS
@@ -36,6 +36,14 @@ def windows_view(x: np.ndarray, view: Windows) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, view.width, view.axis)
 
 
+def strided_view(x: Any, view: Strided) -> Any:
+    row, strides = x[view.start :], tuple(s * view.itemsize for s in view.strides)
+    kind = KINDS.get(type(x)) if KINDS else None
+    if kind is not None:
+        return kind.strided(row, view.shape, strides)
+    return np.lib.stride_tricks.as_strided(row, view.shape, strides, writeable=view.writeable)
+
+
 # Kind of step -> (array, the step's param) -> a view of it.
 VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "permute": lambda x, axes: x.transpose(axes),
@@ -45,6 +53,7 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "broadcast_to": np.broadcast_to,
     "broadcast_arrays": np.broadcast_to,
     "windows": windows_view,
+    "strided": strided_view,
     "diagonal": diagonal_view,
     "real": lambda x, _: x.real,
     "imag": lambda x, _: x.imag,

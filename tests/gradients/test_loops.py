@@ -140,7 +140,7 @@ def test_lists_are_not_changed_twice() -> None:
             kept.append(np.sin(x * i))
         return np.sum(np.stack(kept))
 
-    with pytest.raises(npc.GraphBreakError, match="append"):
+    with pytest.raises(npc.GraphBreakError, match="a container is changed in the body of a loop"):
         npc.grad(collects)(np.ones(2))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.tensor_core.array import STEPS
-from npcompile.tensor_core.tensors.views import VIEWS
+from npcompile.tensor_core.array import STEPS, Step, Strided
+from npcompile.tensor_core.tensors.views import VIEWS, view_of
 from npcompile.tensors import Tensor, from_numpy, gradients_of, no_grad, tensor
 from tests.tensor.checks import same, shares_memory
 
@@ -20,6 +20,13 @@ A = rng.uniform(0.5, 1.5, (3, 4))
 def test_every_step_has_its_view_of_memory() -> None:
     captured_only = {"variable", "constant", "position"}  # of programs: a Tensor knows its positions and its gradient
     assert set(VIEWS) == set(STEPS) - captured_only
+
+
+def test_views_by_strides() -> None:
+    x = np.arange(20.0)
+    view = view_of(x, [Step("strided", Strided(9, (4, 3), (-2, 3), 8, True))])
+    same(view, x[9 + np.arange(4)[:, None] * -2 + np.arange(3) * 3])
+    assert np.shares_memory(view, x)
 
 
 VIEWED: dict[str, Callable[[Any], Any]] = {

@@ -14,6 +14,7 @@ from npcompile.tensor_core import OPS, Builder, TensorMeta
 from npcompile.tensor_core.graph import Graph, Node, run
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.ops.reduction import REDUCERS
+from tests.ops.table import BFLOAT16
 from tests.ops.test_elementwise import UFUNC_ROWS, loops
 
 Maker = Callable[[np.random.Generator], np.ndarray]
@@ -346,7 +347,10 @@ def apply_numpy(case: Case, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def close(result: np.ndarray, expected: np.ndarray, roundings: float = 64) -> None:
     """Equal but for so many roundings of floating-point numbers."""
     assert result.dtype == expected.dtype and result.shape == expected.shape, (result.dtype, result.shape, expected.shape)
-    if expected.dtype.kind in "fc":
+    if expected.dtype == BFLOAT16:
+        tolerance = min(roundings, 8) * 2.0**-7
+        np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=tolerance, atol=tolerance)
+    elif expected.dtype.kind in "fc":
         tolerance = roundings * np.finfo(expected.dtype).eps
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     else:
