@@ -14,6 +14,7 @@ from tests.cuda.interpreted import make_device
 
 from npcompile.backends.cuda.programs import plan  # isort: skip  # after the interpreter is chosen
 from npcompile.backends.cuda.backend import compile_for  # isort: skip
+from npcompile.backends.cuda.runtime.run import Prepared  # isort: skip
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -288,3 +289,12 @@ def test_products_of_small_matrices(dtype: str, sizes: tuple[int, int, int], sta
     (got,), kernels = run(builder.finish([made]), x, y)
     np.testing.assert_allclose(got, x @ y, rtol=1e-4 if dtype in "fF" else 1e-12, atol=1e-5 if dtype in "fF" else 1e-13)
     assert len(kernels) == 1
+
+
+def test_memory_is_read_before_what_takes_long() -> None:
+    builder = Builder()
+    x, y = (builder.input(TensorMeta((100,), np.dtype(float))) for _ in range(2))
+    sine = builder.apply("sin", x)
+    graph = builder.finish([builder.apply("multiply", sine, y)])
+    (text,) = [p.text for plan in Prepared.of(graph, frozenset({0, 1}), frozenset()).plans for p in plan.programs]
+    assert text.index("tl.load(x1") < text.index("libdevice.sin")

@@ -11,7 +11,8 @@ from npcompile.backends.cuda.programs.combine import TWO_SUMS, Combine
 from npcompile.backends.cuda.programs.primitives import functions_text
 from npcompile.backends.cuda.programs.program import NotPrintable, Program
 from npcompile.backends.cuda.programs.tile_printer import COLUMN, NONE, ROW, Writer
-from npcompile.backends.kernels.kernel import Kernel, Loop, ScratchRow, Statement, children, walk
+from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, ScratchRow, Statement, children, walk
+from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
@@ -95,6 +96,23 @@ def map_nest(context: Context) -> Nest:
     return nest
 
 
+def reads_first(body: Sequence[Statement]) -> list[Statement]:
+    """The same with memory read before what takes long, where that is not needed for it: all reads are on their way at once.
+
+    The compiler does not move them itself, as functions have branches.
+    """
+    made: list[Statement] = []
+    for s in body:
+        at = len(made)
+        if isinstance(s, Load):
+            while at and isinstance(before := made[at - 1], Let) and before.target != s.mask:
+                at -= 1
+            if not any(isinstance(m, Let) and m.op in EXPENSIVE for m in made[at:]):
+                at = len(made)
+        made.insert(at, s)
+    return made
+
+
 def print_map(context: Context, *, is_flat: bool) -> Program:
     """Tiles over all loops counted as one, or of rows (all loops but the last) and columns (the last)."""
     nest = map_nest(context)
@@ -108,7 +126,7 @@ def print_map(context: Context, *, is_flat: bool) -> Program:
     masks(writer, None if is_flat else rows, columns)
     writer.axes("row", outer, ROW)
     writer.axes("column", inner, COLUMN)
-    writer.statements(nest.inside)
+    writer.statements(reads_first(nest.inside))
     return finished(writer, context.kernel.name)
 
 
@@ -127,5 +145,5 @@ def print_turned_map(context: Context, across: str) -> Program:
     writer.axes("outer", outer, NONE)
     writer.axes("row", [rows], ROW)
     writer.axes("column", [inner], COLUMN)
-    writer.statements(nest.inside)
+    writer.statements(reads_first(nest.inside))
     return finished(writer, context.kernel.name)
