@@ -180,7 +180,10 @@ def broken_in_a_loop(x):
 
 def decided_by_data(x):
     y = x * 2
-    return y * (1 if y.sum() > 0 else -1)
+    sign = 1 if y.sum() > 0 else -1  # Python's integers: no node of the graph gives one of two
+    y = y * sign
+    y = y + 0.5
+    return y
 
 
 BROKEN = [broken, broken_in_a_loop, decided_by_data]
