@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.cuda.test_launch import on_a_device
+from npcompile.backends.cuda.runtime.device import Maker
+from npcompile.backends.cuda.runtime.launch import Argument, Step
+from npcompile.backends.cuda.runtime.quick import Quick
+from npcompile.backends.cuda.runtime.recipe import Phase, Recipe, key_of_call
+from npcompile.tensor_core import Builder, TensorMeta
+from npcompile.tensor_core.meta import contiguous_strides
+from tests.cuda.test_launch import Driver, driver, on_a_device  # noqa: F401  (a fixture)
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 
 X = np.random.default_rng(0).standard_normal((12, 16))
@@ -123,17 +131,46 @@ def test_quick_calls_are_taken() -> None:
     assert len(made.ready) == 1 and made.attempts <= 1
 
 
-@on_a_device
-def test_memory_is_freed_for_quick_calls_too() -> None:
-    cupy = pytest.importorskip("cupy")
-    f = npc.compile(lambda x: x + 1)
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    x = cupy.zeros(free // 5 // 4, dtype=np.float32)
-    for _ in range(3):
-        f(x)
-    cupy.get_default_memory_pool().free_all_blocks()
-    kept = [cupy.cuda.alloc(free // 5) for _ in range(3)]
-    del kept  # in the pool as free blocks of another size class than half of it
-    y = f(x[: x.size // 2])
-    assert float(y[-1]) == 1.0
-    cupy.get_default_memory_pool().free_all_blocks()
+class HostArray:
+    """What CuPy's arrays are asked for."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, data: Any):
+        self.shape, self.dtype, self.data = shape, dtype, data
+        self.strides = contiguous_strides(shape, dtype.itemsize)
+
+
+def test_no_memory_is_left_to_the_general_way(driver: Driver) -> None:  # noqa: F811
+    room = itertools.count(4096, 4096)
+    wanted: list[int] = []
+
+    def alloc(size: int) -> Any:
+        wanted.append(size)
+        if len(wanted) == 2:
+            raise MemoryError
+        return SimpleNamespace(ptr=next(room))
+
+    cuda = driver.library.cuda
+    cuda.alloc, cuda.runtime.getDevice = alloc, lambda: 0
+    driver.library.ndarray = HostArray
+    device = SimpleNamespace(library=driver.library, number=0, blas_handle=lambda: 0)
+    device.addresses = lambda arrays: [x.data.ptr for x in arrays]
+    builder = Builder()
+    x = builder.input(TensorMeta((5,), np.dtype(float)))
+    graph = builder.finish([builder.apply("sin", x)])
+    step = Step(driver.function(7, ("*fp64", "*fp64")), 1, (Argument(0), Argument(1, 8)))
+    recipe = Recipe([], [Maker(device, (5,), np.dtype(float), None, 40)], None, [Phase.of([step])])  # type: ignore[arg-type]
+    given = HostArray((5,), np.dtype(float), SimpleNamespace(ptr=512))
+    program = SimpleNamespace(recipes={key_of_call([given], [512], ()): recipe})
+    calls: list[Any] = []
+    quick = Quick(device, graph, program, lambda *args: (calls.append(args), "by the general way")[1:])
+    call = quick.call()
+    driver.set(parameters=2)
+    assert call(given) == ("by the general way",)  # nothing was ready
+    (made,) = call(given)
+    assert isinstance(made, HostArray) and wanted == [40] and len(calls) == 1
+    assert [list(r.parameters[:2]) for r in driver.records()] == [[512, made.data.ptr + 8]]
+    assert call(given) == ("by the general way",) and len(calls) == 2  # no memory
+    call(given)
+    assert len(calls) == 2 and len(driver.records()) == 2
+    misaligned = HostArray((5,), np.dtype(float), SimpleNamespace(ptr=520))
+    assert call(misaligned) == ("by the general way",)

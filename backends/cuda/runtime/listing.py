@@ -92,6 +92,8 @@ class Lister:
 
     def take(self, arrays: Sequence[Any]) -> None:
         """The program has memory of its own."""
+        if self.refused:  # then nothing is to be kept
+            return
         for array, start in zip(arrays, self.device.addresses(arrays)):
             assert start is not None
             self.rooms.append(Room(array, start, array.nbytes, len(self.steps), len(self.steps)))
