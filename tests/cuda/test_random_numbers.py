@@ -9,7 +9,7 @@ import scipy.stats
 import npcompile as npc
 from npcompile.backends.registry import find_backend
 from npcompile.compiler import compiled_function
-from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, Bits
+from npcompile.numpy_shim.random_bits import DISTRIBUTIONS, FLOAT64, Bits
 from npcompile.tensor_core import Builder, Graph, TensorMeta
 from npcompile.tensor_core.transforms.value import Value
 from tests.cuda.corpus import requests_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.indexing import getitem
-from npcompile.numpy_shim.random import DISTRIBUTIONS, FLOAT64, LARGEST_RANGE, UINT64, Bits, Distribution, counter
+from npcompile.numpy_shim.random_bits import DISTRIBUTIONS, FLOAT64, LARGEST_RANGE, UINT64, Bits, Distribution, counter
 from npcompile.numpy_shim.registry import FUNCTIONS, as_array
 from npcompile.tensor_core.array import Array, fresh, reshape
 from npcompile.tensor_core.dim import Dim, Size, hint_of
