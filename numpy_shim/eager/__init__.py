@@ -1,0 +1,1 @@
+"""`import npcompile.numpy_shim as np`: every public name of NumPy, whose arrays are Tensors."""

@@ -1,0 +1,5 @@
+"""numpy.random, whose arrays are Tensors."""
+
+from npcompile.numpy_shim.eager.names import lookup
+
+__getattr__, __dir__ = lookup(globals(), "random")
