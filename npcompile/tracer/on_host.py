@@ -18,6 +18,7 @@ from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.holders import is_holder, leaves, replaced
 from npcompile.tracer.known import MADE_NATIVELY, SCALARS
+from npcompile.tracer.recursion import COMPILED_DEPTH, nesting, room_for_entries
 from npcompile.tracer.values import Transform
 
 # --- where programs run
@@ -301,7 +302,14 @@ def natively(segment: Callable[..., Any], touched: Touched | None, place: Place 
 
     def run(*state: Any) -> Any:
         if place is None and not are_any_on_device(state):
-            return segment(*state)
+            nesting.depth += 1
+            try:
+                if nesting.depth != COMPILED_DEPTH:
+                    return segment(*state)
+                with room_for_entries():
+                    return segment(*state)
+            finally:
+                nesting.depth -= 1
         visit = Visit(location, place)
         positions = range(len(state)) if touched is None else touched.positions(state)
         cells = () if touched is None else tuple([state[0][k] for k in touched.cells])

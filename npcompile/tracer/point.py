@@ -9,7 +9,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from npcompile.tracer.arrays import control, random_methods, tensors, transforme
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode
+from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, is_raised_in, uncounted, warn_user
 from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
@@ -38,12 +39,13 @@ from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.python import copying, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recompiles import why_not
+from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
 )
 
 # They register what is captured, and how.
@@ -104,7 +106,7 @@ class Point:
     @property
     def parameters(self) -> list[str]:
         if self.is_start:
-            names = self.function.argument_names
+            names = self.function.parameters.names
             return [parameter_name(n, k) for k, n in enumerate(names)] if self.function.is_forwarded else list(names)
         stack = [f"stack_{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
         slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
@@ -119,17 +121,19 @@ class Point:
         function = self.function
         name = f"point_{self.number}"
         has_signature = self.is_start and not function.is_forwarded
-        lines = [f"def {name}({function.signature if has_signature else ', '.join(self.parameters)}):"]
+        lines = [f"def {name}({function.parameters.signature if has_signature else ', '.join(self.parameters)}):"]
+        uncompiled = ("if is_deep():", f"    return {function.call_of_user(self.parameters)}") if self.is_start else ()
         for k, variant in enumerate(self.variants):
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.conditions) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
             lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):  # an attribute or item is gone"]
             lines += ["        holds = False", "    if holds:"]
-            lines += [f"        {line}" for line in variant.body]
+            lines += [f"        {line}" for line in (*(uncompiled if variant.reason else ()), *variant.body)]
         function.namespace |= {f"native_{self.number}": self.native, f"miss_{self.number}": self.miss}
         miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
         generation = "" if self.is_native else f"{self.generation}, "
+        lines += [f"    {line}" for line in uncompiled]
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
         if self.is_start:
             lines[1:] = function.hiding_frames(lines[1:])
@@ -138,7 +142,9 @@ class Point:
         self.enter = made
         if has_signature:
             function.set_entry(made)
-            self.enter = lambda *state: call_with(function.entry, *function.call_arguments(state))
+            entry = function.name_constant(function.entry)
+            call = f"{entry}({function.parameters.handed_on(self.parameters)})"
+            self.enter = function.execute(f"def enter({', '.join(self.parameters)}):\n    return {call}\n", "enter")
         elif self.is_start:
             function.namespace["point_start"] = made
 
@@ -202,11 +208,11 @@ class Point:
     @uncounted
     def native(self, *state: Any) -> Any:
         """The user's own code from here to its next iteration or its end, uncompiled."""
-        if self.is_start:
-            return self.function.run_user(state)
+        function = self.function
         if self.rest is None:
-            self.rest = self.function.segment(self.layout, self.place, at_loops=True)
-        return self.rest(*state)
+            self.rest = function.whole() if self.is_start else function.segment(self.layout, self.place, at_loops=True)
+        hop = self.rest(*state)
+        return hop[1] if self.is_start else hop
 
     @property
     def is_protected(self) -> bool:
@@ -221,11 +227,6 @@ class Point:
     def on(self, place: Place) -> Point:
         """The Point at the same instruction whose programs run on a device."""
         return self if self.place == place else self.function.point_at(self.layout.index, self.layout.null_slots, place)
-
-
-@uncounted
-def call_with(function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
-    return function(*positional, **keywords)
 
 
 def simplified(graph: Graph) -> Graph:
@@ -258,6 +259,7 @@ class CompiledFunction:
     options: Options
     entry: Any = None
     code: types.CodeType = field(init=False)
+    parameters: Parameters = field(init=False)
     program: Program = field(init=False)
     facts: CodeFacts = field(init=False)
     points: dict[tuple[int, tuple[int, ...], Place | None], Point] = field(default_factory=dict)
@@ -277,6 +279,7 @@ class CompiledFunction:
 
     def __post_init__(self) -> None:
         self.code = self.user.__code__
+        self.parameters = Parameters.of(self.code)
         weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
         self.facts = analyse(self.code)
@@ -288,6 +291,7 @@ class CompiledFunction:
             G=self.user.__globals__,
             UNBOUND=UNBOUND,
             drive=drive,
+            is_deep=is_deep,
             FloatingPointSignal=FloatingPointSignal,
             __builtins__=__builtins__,
         )
@@ -300,49 +304,17 @@ class CompiledFunction:
     def has_cells(self) -> bool:
         return bool(self.code.co_cellvars or self.code.co_freevars)
 
-    @property
-    def argument_names(self) -> tuple[str, ...]:
-        code = self.code
-        flags = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
-        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
-
-    @property
-    def signature(self) -> str:
-        code = self.code
-        names = list(self.argument_names)
-        positional, names = names[: code.co_argcount], names[code.co_argcount :]
-        only, names = names[: code.co_kwonlyargcount], names[code.co_kwonlyargcount :]
-        parts = positional[: code.co_posonlyargcount]
-        parts += ["/"] * bool(parts) + positional[code.co_posonlyargcount :]
-        if code.co_flags & 0x04:
-            parts.append(f"*{names.pop(0)}")
-        elif only:
-            parts.append("*")
-        parts += only
-        if code.co_flags & 0x08:
-            parts.append(f"**{names.pop(0)}")
-        return ", ".join(parts)
-
-    def call_arguments(self, state: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
-        """The values of the parameters as arguments of a call with the user's signature."""
-        code = self.code
-        values = list(state)
-        positional, values = values[: code.co_argcount], values[code.co_argcount :]
-        only, values = values[: code.co_kwonlyargcount], values[code.co_kwonlyargcount :]
-        keywords = dict(zip(code.co_varnames[code.co_argcount :], only))
-        if code.co_flags & 0x04:
-            positional += values.pop(0)
-        if code.co_flags & 0x08:
-            keywords |= values.pop(0)
-        return positional, keywords
+    def call_of_user(self, values: Sequence[str]) -> str:
+        """A call of the user's function with expressions for its parameters."""
+        return f"{self.name_constant(self.user)}({self.parameters.handed_on(values)})"
 
     def start(self) -> None:
         """Make the entry: the user's signature, and nothing compiled yet."""
-        layout = Layout(self.facts.start, 0, (), self.argument_names)
+        layout = Layout(self.facts.start, 0, (), self.parameters.names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
-        self.is_forwarded = any(_OURS.match(n) or n == "G" or hasattr(builtins, n) for n in self.argument_names)
-        body = self.hiding_frames([f"    return point_start({', '.join(self.argument_names)})"])
-        forwarder = self.execute("\n".join([f"def entry({self.signature}):", *body, ""]), "entry")
+        self.is_forwarded = any(_OURS.match(n) or n == "G" or hasattr(builtins, n) for n in self.parameters.names)
+        body = self.hiding_frames([f"    return point_start({', '.join(self.parameters.names)})"])
+        forwarder = self.execute("\n".join([f"def entry({self.parameters.signature}):", *body, ""]), "entry")
         if self.entry is None:
             self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
             self.entry.__kwdefaults__ = self.user.__kwdefaults__
@@ -464,14 +436,12 @@ class CompiledFunction:
         touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
 
-    @uncounted
-    def run_user(self, state: tuple[Any, ...]) -> Any:
-        """The user's function, natively."""
-
-        def call(*state: Any) -> Any:
-            return None, call_with(self.user, *self.call_arguments(state))
-
-        return natively(call, None, None, self.program.location(self.facts.start))(*state)[1]
+    def whole(self) -> Callable[..., Any]:
+        """The user's function from its beginning to its end, called as a segment is."""
+        names = [parameter_name(n, k) for k, n in enumerate(self.parameters.names)]
+        source = f"def call({', '.join(names)}):\n    return None, {self.call_of_user(names)}\n"
+        call = self.execute(source, "call")
+        return natively(call, None, None, self.program.location(self.facts.start))
 
     # --- capture
 

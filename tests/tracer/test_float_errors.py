@@ -387,7 +387,7 @@ def test_complex_division_reports_nothing_that_numpy_does_not(monkeypatch):
     """Where C computes both arms of Smith's algorithm, that which is not taken divides by what may be 0."""
     compiled = npc.compile(lambda a, b: a / b, backend="cpu")
     a = np.arange(1, 38) * (1 + 2j)
-    monkeypatch.setattr(CompiledFunction, "run_user", None)  # which is called where there is something to report
+    monkeypatch.setattr(CompiledFunction, "whole", None)  # which is called where there is something to report
     for b in (np.full(37, 2.0 + 0j), np.full(37, 3j), a[::-1].copy(), np.full(37, -1e-200 + 0j)):
         np.testing.assert_array_equal(compiled(a, b), a / b)
 

@@ -1,0 +1,150 @@
+"""Compiled functions that call themselves across breaks reach the depth that Python lets plain ones reach."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+
+X = np.arange(3.0)
+
+
+def breaks(*_: object) -> None:
+    npc.graph_break()
+
+
+def down(n: int, x: np.ndarray) -> Any:
+    if n == 0:
+        return x
+    npc.graph_break()
+    return down_compiled(n - 1, x + 1) * 1
+
+
+def down_plain(n: int, x: np.ndarray) -> Any:
+    if n == 0:
+        return x
+    breaks()
+    return down_plain(n - 1, x + 1) * 1
+
+
+def captured(n: int, x: np.ndarray) -> Any:
+    return captured_compiled(n - 1, x + 1) * 1 if n else x
+
+
+def even(n: int, x: np.ndarray) -> Any:
+    return odd_compiled(n - 1, x + 1) if n else x
+
+
+def odd(n: int, x: np.ndarray) -> Any:
+    npc.graph_break()
+    return even_compiled(n - 1, x) if n else -x
+
+
+def signature(n: int, /, x: np.ndarray, *rest: int, k: int = 2, holds: int = 3, **others: int) -> Any:
+    """Parameters of every kind, one with the name of a variable of generated programs."""
+    npc.graph_break()
+    if n == 0:
+        return x * k + holds, rest, others
+    return signature_compiled(n - 1, x, *rest, k=k, holds=holds, **others)
+
+
+def forever(x: np.ndarray) -> Any:
+    npc.graph_break()
+    return forever_compiled(x + 1)
+
+
+def fails(n: int, x: np.ndarray) -> Any:
+    npc.graph_break()
+    if n == 0:
+        raise ValueError("at the end")
+    return fails_compiled(n - 1, x + 1)
+
+
+down_compiled = npc.compile(down, backend="eager")
+captured_compiled = npc.compile(captured, backend="eager")
+even_compiled = npc.compile(even, backend="eager")
+odd_compiled = npc.compile(odd, backend="eager")
+signature_compiled = npc.compile(signature, backend="eager")
+forever_compiled = npc.compile(forever, backend="eager")
+fails_compiled = npc.compile(fails, backend="eager")
+
+
+def room() -> int:
+    """How many calls are left."""
+    return sys.getrecursionlimit() - len(traceback.StackSummary.extract(traceback.walk_stack(None), lookup_lines=False))
+
+
+@pytest.fixture(autouse=True)
+def limit() -> Iterator[int]:
+    before = sys.getrecursionlimit()
+    yield before
+    assert sys.getrecursionlimit() == before
+
+
+@pytest.mark.parametrize(("function", "each"), [(down_compiled, 1), (captured_compiled, 1), (even_compiled, 0.5)])
+def test_as_deep_as_plain_functions(function: Callable[..., Any], each: float) -> None:
+    depth = room() * 9 // 20 * 2
+    down_plain(depth - 10, X)
+    for _ in range(2):
+        assert np.array_equal(function(depth, X), X + depth * each)
+
+
+def test_every_kind_of_parameter() -> None:
+    result, rest, others = signature_compiled(100, X, 7, k=3, holds=5, other=1)
+    assert np.array_equal(result, X * 3 + 5) and rest == (7,) and others == {"other": 1}
+
+
+def test_without_end() -> None:
+    for _ in range(2):
+        with pytest.raises(RecursionError):
+            forever_compiled(X)
+
+
+def test_no_stack_of_c_is_used() -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)
+    try:
+        assert down_compiled(30_000, X)[0] == captured_compiled(30_000, X)[0] == 30_000
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_limit_that_the_user_sets_on_the_way_stays() -> None:
+    def deep(n: int) -> int:
+        npc.graph_break()
+        if n == 0:
+            sys.setrecursionlimit(4321)
+            return 0
+        return compiled(n - 1) + 1
+
+    compiled = npc.compile(deep, backend="eager")
+    before = sys.getrecursionlimit()
+    try:
+        assert compiled(100) == 100
+        assert sys.getrecursionlimit() == 4321
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_traceback_of_what_is_raised_at_the_end() -> None:
+    with pytest.raises(ValueError, match="at the end") as caught:
+        fails_compiled(50, X)
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[1:] == ["fails"] * 51
+
+
+def test_threads() -> None:
+    results: list[float] = []
+    threads = [threading.Thread(target=lambda: results.append(down_compiled(700, X)[0])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [700.0] * 4
