@@ -1,0 +1,79 @@
+"""docs/numpy-support.md: what is captured of NumPy's public names. `python -m tests.surface` writes it."""
+
+from __future__ import annotations
+
+import platform
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from tests.surface.kinds import NAMESPACES, kinds
+from tests.surface.measure import Measured
+
+PAGE = Path(__file__).parents[2] / "docs" / "numpy-support.md"
+WORST = ("break", "with NumPy", "native")
+
+ABOUT = """Every public name of numpy, numpy.linalg, numpy.fft and numpy.random, the methods and attributes of ndarray, Generator
+and ufuncs, each in one or several typical calls, compiled and looked at with `npcompile.explain`. `python -m tests.surface`
+writes this page from the calls in `tests/surface/calls.py`; a test holds it to what the command finds."""
+LEGEND = """**native**: the call is in the graph, as nodes that become kernels, as a view, or as what is known when compiling.
+**with NumPy**: it is in the graph, and NumPy's function runs there, between kernels; what stands beside it is the name of the
+node. Random numbers are drawn by NumPy before the graph runs. **break**: the graph ends before the call, NumPy runs it, and
+capture goes on behind it; beside it stands why. A name with several calls has the worst of them. Whatever stands here,
+results, types and errors are NumPy's."""
+
+
+def versions() -> str:
+    """What the page depends on: the text of NumPy's functions, and the instructions that it is compiled to."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"NumPy {np.__version__}, CPython {python}"
+
+
+def kind_of(calls: list[Measured]) -> str:
+    return min((c.kind for c in calls), key=WORST.index)
+
+
+def page(measured: dict[str, dict[str, list[Measured]]]) -> str:
+    lines = ["# What is captured of NumPy", "", *textwrap.wrap(ABOUT, 128), "", *textwrap.wrap(LEGEND, 128), ""]
+    lines += [f"Written with {versions()}.", "", "| | names | native | with NumPy | break |", "|---|---|---|---|---|"]
+    for section, names in measured.items():
+        count = Counter(map(kind_of, names.values()))
+        lines.append(f"| {section} | {len(names)} | {count['native']} | {count['with NumPy']} | {count['break']} |")
+    for section, names in measured.items():
+        lines += ["", f"## {section}", "", "| name | captured | |", "|---|---|---|"]
+        for name, calls in names.items():
+            lines.append(f"| `{name}` | {kind_of(calls)} | {detail(calls)} |")
+    lines += ["", "## Names that are no functions of numbers", ""]
+    for namespace in NAMESPACES:
+        for kind, members in kinds(namespace).items():
+            if kind not in ("functions", "ufuncs"):
+                lines += textwrap.wrap(
+                    f"- {namespace}, {kind}: {', '.join(f'`{n}`' for n in members)}", 128, subsequent_indent="  "
+                )
+    return "\n".join(lines) + "\n"
+
+
+def detail(calls: list[Measured]) -> str:
+    """Why a call breaks, or what NumPy runs."""
+    broken = [c for c in calls if c.breaks]
+    if not broken:
+        return ", ".join(dict.fromkeys(op for c in calls for op in c.with_numpy))
+    reasons = dict.fromkeys(shown(reason_of(c)) for c in broken)
+    which = "" if len(broken) == len(calls) else f" ({', '.join(f'`{c.expression}`'.replace('|', '') for c in broken)})"
+    return "; ".join(reasons) + which
+
+
+def reason_of(call: Measured) -> str:
+    found = call.breaks[0]
+    return f"{found.reason} ({found.location})" if found.callers else found.reason
+
+
+def shown(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "\\<").replace("_", "\\_").replace("*", "\\*")
+
+
+def committed_versions() -> str:
+    lines = PAGE.read_text().splitlines()
+    return next(line for line in lines if line.startswith("Written with ")).removeprefix("Written with ").rstrip(".")
