@@ -75,4 +75,5 @@ def counted(account: Any) -> tuple[int, int, int]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     suite = config.stash[SUITE]
-    terminalreporter.write_line(f"compiled tests: {suite.tests}, graphs: {suite.graphs}, ops: {suite.ops}, breaks: {suite.breaks}")
+    counts = f"graphs: {suite.graphs}, ops: {suite.ops}, breaks: {suite.breaks}"
+    terminalreporter.write_line(f"compiled tests: {suite.tests}, {counts}")
