@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
-from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import (
@@ -300,7 +300,7 @@ def position_of(position: Size, n: Size) -> Size:
 
 
 def axis_slice(key: slice, n: Size) -> AxisSlice:
-    """A slice of an axis of length n. Of symbolic sizes it is only asked that the bounds are inside and in order."""
+    """A slice of an axis of length n. Of symbolic sizes it is only asked whether bounds count from the end."""
     step = 1 if key.step is None else int(integer(key.step))
     if step == 0:
         raise Decline("slice step cannot be zero")
@@ -308,29 +308,16 @@ def axis_slice(key: slice, n: Size) -> AxisSlice:
     start = first if key.start is None else from_end(integer(key.start), n)
     stop = last if key.stop is None else from_end(integer(key.stop), n)
     if step > 0:
-        start, stop = within(start, stop, first, last)
-        return AxisSlice(start, step, (stop - start + step - 1) // step)
-    stop, start = within(stop, start, last, first)
-    return AxisSlice(start, step, (start - stop - step - 1) // -step)
+        start, stop = (maximum(minimum(end, n), 0) for end in (start, stop))
+        return AxisSlice(start, step, (maximum(stop - start, 0) + step - 1) // step)
+    start, stop = (maximum(minimum(end, n - 1), -1) for end in (start, stop))
+    if start < 0:  # nothing is left, and -1 would be the last element
+        start, stop = first, first
+    return AxisSlice(start, step, (maximum(start - stop, 0) - step - 1) // -step)
 
 
 def from_end(bound: Size, n: Size) -> Size:
     return bound + n if bound < 0 else bound
-
-
-def within(low: Size, high: Size, least: Size, most: Size) -> tuple[Size, Size]:
-    """Both ends of a slice clamped to least..most; equal when the slice is empty."""
-    if low > high:
-        return most, most
-    if low < least:
-        low = least
-        if high < least:
-            high = least
-    if high > most:
-        high = most
-        if low > most:
-            low = most
-    return low, high
 
 
 # --- lookups: gathers, scatters and masks

@@ -12,6 +12,7 @@ from npcompile.tensor_core.decline import Decline
 Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
 Monomial = tuple[Atom, ...]
+MOST_STEPS = 4  # calls that are replaced by what they lie between, to bound a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,40 @@ class ShapeEnv:
             raise Decline("a random number decides")
         self.guards[text] = None
 
-    def bound(self, size: Size) -> int | None:
+    def bound(self, size: Size, steps: int = MOST_STEPS) -> int | None:
         """The largest integer that `size` is known to be at least, or None."""
         if isinstance(size, int):
             return size
+        known = [self._sum_of_bounds(size)]
+        for monomial, coefficient in size.terms if steps else ():
+            if len(monomial) == 1 and isinstance(monomial[0], Call):
+                known.append(self._bound_without(size - size.of_term(monomial, coefficient), coefficient, monomial[0], steps - 1))
+        return max((b for b in known if b is not None), default=None)
+
+    def _bound_without(self, rest: Size, coefficient: int, call: Call, steps: int) -> int | None:
+        """The bound of `rest + coefficient * call`, from polynomials that the call lies between."""
+        a, b = call.args
+        if call.fn in ("max", "min"):
+            bounds = [self.bound(rest + coefficient * each, steps) for each in (a, b)]
+            known = [each for each in bounds if each is not None]
+            if (call.fn == "max") is (coefficient > 0):  # the sum is the larger of two, and so at least half of both
+                both = self.bound(2 * rest + coefficient * (a + b), steps)
+                return max(known if both is None else [*known, -(-both // 2)], default=None)
+            return min(known) if len(known) == 2 else None
+        if (low := self.bound(b, steps)) is None or low <= 0:
+            return None
+        if call.fn == "mod":
+            limits = [0] if coefficient > 0 else [b - 1]
+            if coefficient < 0 and (least := self.bound(a, steps)) is not None and least >= 0:
+                limits.append(a)
+            known = [each for limit in limits if (each := self.bound(rest + coefficient * limit, steps)) is not None]
+            return max(known, default=None)
+        if not isinstance(b, int):
+            return None
+        scaled = self.bound(rest * b + coefficient * (a - b + 1 if coefficient > 0 else a), steps)
+        return None if scaled is None else -(-scaled // b)
+
+    def _sum_of_bounds(self, size: Dim) -> int | None:
         total = 0
         for monomial, coefficient in size.terms:
             low = 1
@@ -69,7 +100,7 @@ class ShapeEnv:
     def _atom_bound(self, atom: Atom) -> int | None:
         if isinstance(atom, str):
             return self.lower.get(atom)
-        bounds = [self.bound(a) for a in atom.args]
+        bounds = [self.bound(a, 0) for a in atom.args]
         known = [b for b in bounds if b is not None]
         if atom.fn == "max":
             return max(known, default=None)
@@ -137,7 +168,10 @@ class Dim:
         return remainder(other, self) if terms_of(other) is not None else NotImplemented
 
     def __abs__(self) -> Size:
-        return self if self >= 0 else -self
+        return maximum(self, -self)
+
+    def of_term(self, monomial: Monomial, coefficient: int) -> Size:
+        return build(self.env, {monomial: coefficient})
 
     # --- questions: answered for the hint, guarded
 
@@ -272,17 +306,26 @@ def remainder(a: Size, b: Size) -> Size:
 
 
 def maximum(a: Size, b: Size) -> Size:
-    """max(a, b) without asking which is larger, unless it is known."""
-    if same(a, b):
-        return a
-    return call("max", a, b)
+    """max(a, b) without asking which is larger."""
+    return b + at_least_zero(a - b)
 
 
 def minimum(a: Size, b: Size) -> Size:
-    """min(a, b) without asking which is smaller, unless it is known."""
-    if same(a, b):
-        return a
-    return call("min", a, b)
+    """min(a, b) without asking which is smaller."""
+    return a - at_least_zero(a - b)
+
+
+def at_least_zero(size: Size) -> Size:
+    """max(size, 0). All maxima and minima are made of it, so that those which are equal have equal terms."""
+    if not isinstance(size, Dim):
+        return max(size, 0)
+    if (low := size.env.bound(size)) is not None and low >= 0:
+        return size
+    if (high := size.env.bound(-size)) is not None and high >= 0:
+        return 0
+    if next(c for monomial, c in size.terms if monomial) < 0:  # max(-n, 0) is max(n, 0) - n
+        return call("max", -size, 0) + size
+    return call("max", size, 0)
 
 
 def same(a: Size, b: Size) -> bool:
@@ -291,23 +334,32 @@ def same(a: Size, b: Size) -> bool:
 
 
 def ask(a: Size, relation: str, b: Size) -> bool:
+    """`a == b` or `a < b`, as `relation` says: for the hint, and guarded unless it is known."""
+    known = answer_known(a, relation, b)
+    if known is not None:
+        return known
     env = env_of(a, b)
     assert env is not None
+    left, right = evaluate(a, env.hints), evaluate(b, env.hints)
+    answer = left == right if relation == "==" else left < right
+    opposite = {"==": "!=", "<": ">="}[relation]
+    env.assume(f"{a} {relation if answer else opposite} {b}")
+    return answer
+
+
+def answer_known(a: Size, relation: str, b: Size) -> bool | None:
+    """`a == b` or `a < b` where that is the same for all sizes, else None. Asks nothing, guards nothing."""
     difference = a - b
     if isinstance(difference, int):
         return difference == 0 if relation == "==" else difference < 0
-    low, high = env.bound(difference), env.bound(-difference)
+    low, high = difference.env.bound(difference), difference.env.bound(-difference)
     if relation == "==" and ((low is not None and low > 0) or (high is not None and high > 0)):
         return False
     if relation == "<" and low is not None and low >= 0:
         return False
     if relation == "<" and high is not None and high > 0:
         return True
-    left, right = evaluate(a, env.hints), evaluate(b, env.hints)
-    answer = left == right if relation == "==" else left < right
-    opposite = {"==": "!=", "<": ">="}[relation]
-    env.assume(f"{a} {relation if answer else opposite} {b}")
-    return answer
+    return None
 
 
 INTEGER_FUNCTIONS: dict[str, Callable[..., int]] = {

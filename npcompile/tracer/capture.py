@@ -32,6 +32,7 @@ from npcompile.tracer.known import is_scalar
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.values import (
     Cell,
+    Comparison,
     Constant,
     Lazy,
     Mapping,
@@ -213,13 +214,18 @@ class Capture:
     # --- outside objects
 
     def realize(self, value: Any) -> Any:
-        """What a Lazy value is, guarded by what this call shows of it."""
+        """What a Lazy value or a Comparison is, guarded by what this call shows of it."""
         while isinstance(value, Lazy):
             found = self.realized.get(value.source)
             if found is None:
                 found = self.realized[value.source] = self.wrap(value.source, value.example)
             value = found
-        return value
+        return self.ask(value) if isinstance(value, Comparison) else value
+
+    def ask(self, comparison: Comparison) -> Constant:
+        """Its answer in this call, which becomes a guard."""
+        self.guard(comparison.source if comparison.hint else f"not {comparison.source}")
+        return Constant(comparison.hint)
 
     def read(self, source: str, example: Any) -> Any:
         return self.realize(Lazy(source, example))

@@ -38,6 +38,7 @@ from npcompile.tracer.values import (
     ArrayMethod,
     Cell,
     Closure,
+    Comparison,
     Constant,
     DictView,
     ErrorState,
@@ -256,7 +257,7 @@ class Emitter:
                 return self.variable(value, f"{known}.copy()") if value.kind is set else known
             case DictView():
                 return self.variable(value, f"{self.text(value.owner)}.{value.kind}()")
-            case Text():
+            case Text() | Comparison():
                 return value.source
             case Partial():
                 given = [*map(self.text, value.positional), *(f"**{{{k!r}: {self.text(v)}}}" for k, v in value.keywords.items())]

@@ -175,6 +175,14 @@ class Text:
 
 
 @dataclass(slots=True, eq=False)
+class Comparison:
+    """True or False, of Python numbers that are computed when the program is called. Passing it on needs no guard."""
+
+    source: str
+    hint: bool  # what it is in this call
+
+
+@dataclass(slots=True, eq=False)
 class SliceValue:
     start: Any
     stop: Any

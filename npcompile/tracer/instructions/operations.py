@@ -10,6 +10,7 @@ from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.python import attributes, calls, operators
 from npcompile.tracer.values import (
     NULL,
+    Comparison,
     Constant,
     Sequence,
     SliceValue,
@@ -21,8 +22,9 @@ from npcompile.tracer.values import (
 
 @handles("BINARY_OP")
 def binary_op(frame: Frame, i: Instruction) -> None:
-    right, left = frame.pop(), frame.pop()
+    right, left = frame.pop_raw(), frame.pop_raw()
     symbol = i.argrepr
+    right, left = operators.as_count(frame.capture, symbol, right, left), operators.as_count(frame.capture, symbol, left, right)
     if symbol.endswith("="):
         frame.calls_python = not isinstance(left, Sequence)  # what a list has taken of an iterator that raises stays in it
         frame.push(operators.inplace(frame.capture, symbol, left, right))
@@ -59,7 +61,11 @@ def unary(frame: Frame, i: Instruction) -> None:
 
 @handles("UNARY_NOT")
 def unary_not(frame: Frame, i: Instruction) -> None:
-    match operators.truth(frame.capture, frame.pop()):
+    value = frame.pop_raw()
+    if isinstance(value, Comparison):
+        frame.push(Comparison(f"(not {value.source})", not value.hint))
+        return
+    match operators.truth(frame.capture, value):
         case Truth(array, negated):
             frame.push(Truth(array, not negated))
         case Constant(value):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Call, Dim
+from npcompile.tensor_core.dim import Call, Dim, maximum, minimum
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
 from npcompile.tracer.python.raising import raise_again
-from npcompile.tracer.values import Constant, Text
+from npcompile.tracer.values import Comparison, Constant, Text
 
 
 def plain_number(value: Any) -> Any:
@@ -54,12 +55,32 @@ def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
 BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
 
 
-def traced_integer(capture: Capture, expression: str, hint: int) -> Any:
+def traced_integer(capture: Capture, expression: str, hint: int, at_least: int | None = None) -> Any:
     """A traced integer that is the value of an expression."""
     env = capture.builder.env
     name = f"s{len(env.hints)}"
     capture.guard(f"(({name} := {expression}) is not None)")
-    return env.symbol(name, hint)
+    return env.symbol(name, hint, at_least)
+
+
+def extreme(capture: Capture, function: Any, items: list[Any]) -> Any | None:
+    """min() or max() of numbers of one type of which some are traced, without asking which it is. None for others."""
+    values = [plain_number(v) for v in items]
+    if all(type(v) is int or isinstance(v, Dim) for v in values) and any(isinstance(v, Dim) for v in values):
+        found = functools.reduce(minimum if function is min else maximum, values)
+        return found if isinstance(found, Dim) else Constant(found)
+    if all(type(hint(v)) is float for v in values) and any(isinstance(v, Number) for v in values):
+        expression = f"{function.__name__}(({', '.join(map(number_text, values))},))"
+        return Number(capture.builder.env, expression, function(map(hint, values)))
+    return None
+
+
+def of_comparison(capture: Capture, function: Any, value: Comparison) -> Any:
+    """int(), float() or bool() of True or False that are computed when called."""
+    if function is bool:
+        return value
+    counted = traced_integer(capture, f"int({value.source})", int(value.hint), at_least=0)
+    return counted if function is int else Number(capture.builder.env, f"float({counted})", float(value.hint))
 
 
 INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")

@@ -30,6 +30,7 @@ from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
     Cell,
+    Comparison,
     Closure,
     Constant,
     ContextExit,
@@ -151,6 +152,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if function is str and len(positional) == 1 and isinstance(error := capture.realize(positional[0]), ExceptionValue):
         return raising.text_of(error)
     if is_hashable(function):
+    if function in (int, float, bool) and len(positional) == 1 and not keywords and isinstance(positional[0], Comparison):
+        return arithmetic.of_comparison(capture, function, positional[0])
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
         if is_numpy_function(function):

@@ -17,7 +17,7 @@ from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array, fresh
-from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.dim import Dim, answer_known
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -32,6 +32,7 @@ from npcompile.tracer.values import (
     ArrayMethod,
     Cell,
     Closure,
+    Comparison,
     Constant,
     DictView,
     Iterator,
@@ -115,6 +116,22 @@ def call_function(capture: Capture, function: Any, arguments: list[Any]) -> Any:
 
 
 def involves_array(*values: Any) -> bool:
+def as_count(capture: Capture, symbol: str, value: Any, other: Any) -> Any:
+    """An operand that is a Comparison as the 0 or 1 that arithmetic with `other` takes it for; else its answer, guarded.
+
+    Beside booleans it is a boolean.
+    """
+    if not isinstance(value, Comparison) or symbol.removesuffix("=") not in ("+", "-", "*"):
+        return capture.realize(value)
+    other = other if isinstance(other, Comparison) else as_array(capture.realize(other))
+    is_counted = isinstance(other, (Comparison, Dim, Number))
+    if isinstance(other, Array):
+        is_counted = other.dtype.kind in "iufc"
+    if isinstance(other, Constant):
+        is_counted = type(other.value) in (int, float, complex)
+    return arithmetic.of_comparison(capture, int, value) if is_counted else capture.realize(value)
+
+
     return any(isinstance(v, Array) or isinstance(v, Sequence) and involves_array(*v.items) for v in values)
 
 
@@ -270,7 +287,7 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
     if is_number(left) and is_number(right):
-        return Constant(compare_numbers(capture, symbol, plain_number(left), plain_number(right)))
+        return compare_numbers(symbol, plain_number(left), plain_number(right))
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol in ("==", "!="):
         return Constant(equal_sequences(capture, left, right) == (symbol == "=="))
     if symbol in ("==", "!=") and isinstance(left, (Sequence, Mapping)) != isinstance(right, (Sequence, Mapping)):
@@ -288,15 +305,23 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, Array) and not value.meta.boxed
 
 
-def compare_numbers(capture: Capture, symbol: str, a: Any, b: Any) -> bool:
-    if isinstance(a, Number) or isinstance(b, Number):
-        answer = COMPARE[symbol](hint(a), hint(b))
-        text = f"{number_text(a)} {symbol} {number_text(b)}"
-        capture.guard(text if answer else f"not ({text})")
-        return bool(answer)
-    if any(isinstance(v, (float, complex)) for v in (a, b)):
-        a, b = (v.__index__() if isinstance(v, Dim) else v for v in (a, b))
-    return bool(COMPARE[symbol](a, b))
+def compare_numbers(symbol: str, a: Any, b: Any) -> Constant | Comparison:
+    answer = bool(COMPARE[symbol](hint(a), hint(b)))
+    if not any(isinstance(v, (Dim, Number)) for v in (a, b)):
+        return Constant(answer)
+    if all(isinstance(v, (Dim, int)) for v in (a, b)):
+        relation, left, right, is_opposite = {
+            "==": ("==", a, b, False),
+            "!=": ("==", a, b, True),
+            "<": ("<", a, b, False),
+            ">=": ("<", a, b, True),
+            ">": ("<", b, a, False),
+            "<=": ("<", b, a, True),
+        }[symbol]
+        known = answer_known(left, relation, right)
+        if known is not None:
+            return Constant(known is not is_opposite)
+    return Comparison(f"({number_text(a)} {symbol} {number_text(b)})", answer)
 
 
 def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
