@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu import small_matrices
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import same
@@ -93,7 +94,8 @@ class Host:
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")
-            lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
+            meaning = small_matrices.form_of(node) or OPS[node.op].eager
+            lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
         maker = node.inputs[0] if node.op == "item" else node
         is_made_by_graph = maker is not node and is_branch(node) and maker.params["true_graph"].metas[node.params["index"]].boxed
         if is_made_by_graph or (OPS[maker.op].kind == "extern" and OPS[maker.op].stacks):
