@@ -34,6 +34,7 @@ from npcompile.tracer.values import (
     Cell,
     Comparison,
     Constant,
+    Generator,
     Lazy,
     Mapping,
     Method,
@@ -150,6 +151,7 @@ class Capture:
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
     frame: Any = None  # the Frame whose instruction is being captured
+    begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
     changed: dict[int, Any] = field(default_factory=dict)  # those of the values that the program changes
@@ -185,6 +187,14 @@ class Capture:
         finally:
             self.builder, outer.is_closed, self.grad_enabled = outer, False, enabled
             self.bodies -= 1
+
+    def forget(self) -> None:
+        """Let go of the arguments of this call: the capture's parts refer to each other."""
+        frame = self.frame.root
+        for held in (frame.stack, frame.locals, frame.cells, self.realized, self.by_identity, self.examples, self.cells,
+                     self.tensors, self.tensors_by_identity, self.begun, self.owners, self.changed):  # fmt: skip
+            held.clear()
+        self.frame = None
 
     def require_no_body(self, what: str) -> None:
         if self.bodies:

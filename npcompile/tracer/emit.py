@@ -43,6 +43,7 @@ from npcompile.tracer.values import (
     DictView,
     ErrorState,
     ExceptionValue,
+    Generator,
     GradMode,
     Iterator,
     Lazy,
@@ -90,6 +91,9 @@ class Emitter:
         for storage in self.capture.draws.storages:
             if storage.is_written or self.capture.place is not None:
                 storage.source = None  # what is handed over is a result of the graph, and not what was drawn
+        unfinished = next((g for g in self.capture.begun if not g.is_exhausted), None)
+        if unfinished is not None:
+            raise BegunGenerator(unfinished.start)
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
         pending = list(values)
@@ -425,6 +429,8 @@ class Emitter:
 
     def iterator_text(self, iterator: Iterator) -> str:
         k = iterator.position
+        if iterator.is_exhausted and isinstance(iterator, Generator):
+            return f"{self.name_constant(ended_generator)}()"
         if iterator.is_exhausted:
             is_of_list = iterator.kind == "sequence" and iterator.parts[0].kind is list
             return "iter([])" if is_of_list else "iter(())"
@@ -489,7 +495,10 @@ def is_unchanged(value: Any) -> bool:
 
 
 class BegunGenerator(Exception):
-    """A generator that has given items is needed outside of the program. `index` is the instruction that made it."""
+    """A generator that has given items is needed outside of the program, or sees how it is forgotten.
+
+    `index` is the instruction that made it.
+    """
 
     def __init__(self, index: int):
         self.index = index
@@ -506,6 +515,14 @@ def fill_object(made: Any, attributes: dict[str, Any]) -> None:
     """Give a new object its attributes, whatever its class does when they are set."""
     for name, value in attributes.items():
         object.__setattr__(made, name, value)
+
+
+def ended_generator() -> Any:
+    """A generator that has no items left."""
+    none: tuple[Any, ...] = ()
+    made = (item for item in none)
+    next(made, None)
+    return made
 
 
 def iterator_after(items: Any, count: int) -> Any:

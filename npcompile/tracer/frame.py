@@ -12,7 +12,7 @@ from npcompile.tracer.bytecode.analysis import Handler, analyse
 from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.capture import Break, Capture, Restart
-from npcompile.tracer.python.raising import Raises
+from npcompile.tracer.python.raising import Raises, set_context
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
@@ -231,12 +231,18 @@ class Frame:
                 raise self.give_up(value.raised_at, self.why(index, decline))
             self.declined(index, decline, began)
         if value.raised_at is None:
+            set_context(value, self.root.handled)
             value.raised_at, value.location = self.root.index, self.root.program.location(self.root.index)
         self.root.unwound_at = value.raised_at
         del self.stack[handler.depth :]
         self.stack += [Constant(index), value] if handler.push_lasti else [value]
         self.keyword_names = ()
         return handler.target
+
+    def throw(self, error: Raises) -> None:
+        """Go on with the handler of an exception that is raised at the `yield` where this generator stands."""
+        self.index -= 1
+        self.index = self.unwind(error, self.capture.instructions)
 
     @property
     def handler(self) -> Handler | None:

@@ -463,6 +463,8 @@ class CompiledFunction:
             except BegunGenerator as begun:
                 reason = "a generator goes on after the graph ends"
                 decisions.stops[begun.index] = Break(reason, "", self.program.location(begun.index))
+            finally:
+                capture.forget()
         raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:

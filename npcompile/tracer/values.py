@@ -207,7 +207,19 @@ class Iterator:
     position: int = 0
     start: int = 0  # the first index, of enumerate and reversed; of "lazy" ones the instruction that made them
     is_exhausted: bool = False  # for good, also when what it ran over grows
-    advance: Callable[[], Any] | None = None  # of "lazy" ones: the next item, or None
+    advance: Callable[[Any], Any] | None = None  # of "lazy" ones, given the iterator: the next item, or None
+
+
+@dataclass(slots=True, eq=False)
+class Generator(Iterator):
+    """A generator made inside the captured program: `parts` are what makes the same one, of kind "lazy"."""
+
+    frame: Any = None  # the Frame that it runs
+    bodies: int = 0  # how many bodies of loops and branches it was made in
+    has_blocks: bool = False  # does it have `try` or `with` blocks, which see how it ends?
+    is_running: bool = False
+    handled: list[ExceptionValue] = field(default_factory=list)  # exceptions that it handles where it stands
+    returned: Any = None  # its result
 
 
 @dataclass(slots=True, eq=False)
@@ -359,6 +371,8 @@ class ExceptionValue:
     arguments: list[Any]
     raised_at: int | None = None  # the instruction of the outermost frame during which it was first raised and caught
     location: Location | None = None  # of that instruction
+    cause: ExceptionValue | None = None
+    context: ExceptionValue | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -145,3 +145,27 @@ def test_a_break_where_a_comprehension_has_a_cell_of_its_own(x):
     late = [(print(end=""), lambda: x * i)[1] for i in range(3)]
     early = [(lambda i=i: x + i) for i in range(3) if print(end="") is None]
     return outer(), i, [f() for f in late], [f() for f in early]
+
+
+def doubled_and_counted(x):
+    try:
+        yield x * 2
+        yield x * 3
+    finally:
+        x += 100
+
+
+@check(graphs=1, breaks=0)
+def test_generator_is_closed_when_a_loop_over_it_ends_early(x):
+    for y in doubled_and_counted(x):
+        break
+    return y, x * 2
+
+
+@check(graphs=1, breaks=0)
+def test_generator_is_not_closed_while_something_refers_to_it(x):
+    kept = doubled_and_counted(x)
+    for y in kept:
+        break
+    z = x * 2
+    return y, z, [*kept], x * 2

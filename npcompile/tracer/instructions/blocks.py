@@ -63,7 +63,9 @@ def load_assertion_error(frame: Frame, i: Instruction) -> None:
 def raise_varargs(frame: Frame, i: Instruction) -> None:
     if i.arg:
         cause = frame.pop() if i.arg == 2 else None
-        raise raising.raised(frame.pop(), cause)
+        error = raising.raised(frame.pop(), cause)
+        raising.set_context(error.value, frame.root.handled)
+        raise error
     handled = frame.root.handled
     if not handled:
         raise Decline("an exception from outside is raised again")

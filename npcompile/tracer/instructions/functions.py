@@ -11,11 +11,12 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import calls, iteration, objects, operators
+from npcompile.tracer.python import calls, iteration, objects, operators, raising
 from npcompile.tracer.values import (
     NULL,
     Closure,
     Constant,
+    Generator,
     Mapping,
     Method,
     Opaque,
@@ -69,13 +70,13 @@ def is_python(callee: Any) -> bool:
     """Does a call of this run the user's Python, and nothing else?"""
     match callee:
         case Method():
-            return callee.function is not None and is_python(callee.function)
+            return isinstance(callee.owner, Generator) or callee.function is not None and is_python(callee.function)
         case Opaque():
             return isinstance(callee.example, types.FunctionType) and not is_captured(callee.example)
         case Constant(type()):
             return objects.is_made_plainly(callee.value)
         case Constant():
-            return isinstance(callee.value, types.FunctionType) and not is_captured(callee.value)
+            return callee.value is next or isinstance(callee.value, types.FunctionType) and not is_captured(callee.value)
         case _:
             return isinstance(callee, Closure)
 
@@ -130,7 +131,9 @@ def set_function_part(frame: Frame, closure: Closure, slot: str, part: Any) -> N
 
 @handles("CALL_INTRINSIC_1")
 def call_intrinsic_1(frame: Frame, i: Instruction) -> None:
-    if i.arg == 5:  # unary plus
+    if i.arg == 3:  # what leaves a generator
+        frame.push(raising.out_of_generator(raising.raised(frame.pop())).value)
+    elif i.arg == 5:  # unary plus
         frame.push(operators.unary(frame.capture, "+", frame.pop()))
     elif i.arg == 6:  # list to tuple
         frame.push(Sequence(tuple, frame.pop().items))

@@ -9,11 +9,13 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, Return, handles
+from npcompile.tracer.python import generators
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,
     Cell,
     Constant,
+    Generator,
     Lazy,
     Sequence,
 )
@@ -28,7 +30,9 @@ def nothing(frame: Frame, i: Instruction) -> None:
 
 @handles("POP_TOP", "END_FOR")
 def pop_top(frame: Frame, i: Instruction) -> None:
-    frame.pop_raw()
+    value = frame.pop_raw()
+    if isinstance(value, Generator) and value in frame.capture.begun and not value.is_exhausted:
+        generators.drop(frame, value)
 
 
 @handles("PUSH_NULL")

@@ -16,7 +16,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, objects, operators, raising
+from npcompile.tracer.python import calls, containers, generators, objects, operators, raising
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
@@ -24,6 +24,7 @@ from npcompile.tracer.values import (
     Closure,
     Constant,
     ExceptionValue,
+    Generator,
     Lazy,
     Mapping,
     Method,
@@ -89,16 +90,24 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return func if name == "func" else Sequence(tuple, args) if name == "args" else Mapping(dict(owner.keywords))
         case Closure() if name in ("__name__", "__qualname__") and "__wrapped__" not in owner.attributes:
             return Constant(owner.code.co_name if name == "__name__" else owner.code.co_qualname)
+        case Closure() if name == "__doc__":
+            return Constant(doc_of(owner.code))
         case Method() if name in ("__self__", "__func__") and owner.function is not None:
             return owner.owner if name == "__self__" else owner.function
         case ExceptionValue():
             return raising.load(owner, name)
+        case Generator() if name in generators.METHODS:
+            return Method(owner, None, name)
         case Dim() | Number():
             return load_from_number(owner, name)
         case Sequence() | Mapping() | PythonNumber() if not hasattr(owner.kind if not isinstance(owner, Mapping) else dict, name):
             raise missing(owner.kind if not isinstance(owner, Mapping) else dict, name)
         case _:
             raise Decline(f"attribute {name!r} of {operators.describe(owner)}")
+
+
+def doc_of(code: types.CodeType) -> Any:
+    return types.FunctionType(code, {}, closure=(types.CellType(),) * len(code.co_freevars)).__doc__
 
 
 BUILT_IN = (int, float, complex, str, bytes, range, type(None))
@@ -279,6 +288,9 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
         return calls.TENSOR_CALLS["store"](frame, owner, name, value)
     if isinstance(owner, (Record, Opaque)) and objects.class_of(owner) is not None:
         objects.store(frame, owner, name, value)
+        return None
+    if isinstance(owner, ExceptionValue):
+        raising.store(owner, name, frame.capture.realize(value))
         return None
     if isinstance(owner, Array):
         from_table = SET_ATTRIBUTES.get(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
 import enum
 import inspect
 import math
@@ -24,8 +23,8 @@ from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return, Yielded
-from npcompile.tracer.python import operators, raising
+from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
+from npcompile.tracer.python import generators, operators, raising
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
@@ -36,7 +35,7 @@ from npcompile.tracer.values import (
     ContextExit,
     ErrorState,
     ExceptionValue,
-    Iterator,
+    Generator,
     Lazy,
     Mapping,
     Method,
@@ -80,6 +79,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return operators.HOOKS["item"](capture, owner)
         case ArrayMethod():
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
+        case Method(Generator() as made, None, name):
+            return generators.call_method(made, name, positional, keywords)
         case Method(owner, function, name):
             if function is None:
                 return operators.HOOKS["method"](frame, owner, name, positional, keywords)
@@ -401,7 +402,7 @@ def run_inlined(
     inner = Frame(frame.capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
     if code.co_flags & CO_GENERATOR:
-        return generator(frame, inner, function, *arguments)
+        return generators.generator(frame, inner, function, *arguments)
     outcome = inner.run()
     assert isinstance(outcome, Return), outcome
     frame.capture.frame = frame
@@ -409,40 +410,6 @@ def run_inlined(
 
 
 CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
-
-
-def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Iterator:
-    """A generator that runs `inner` from one `yield` to the next when it is asked for an item."""
-    if keywords or has_blocks(inner.program.code):
-        raise Decline(f"{inner.program.code.co_qualname} is a generator")
-    capture, bodies = frame.capture, frame.capture.bodies
-
-    def advance() -> Any:
-        asking = capture.frame
-        if capture.bodies != bodies:
-            capture.require_no_body("a generator goes on")
-        native = capture.decisions.native_calls.get(asking.index) if asking.parent is None else None
-        if native is not None:
-            raise Decline(native.reason, native.hint)
-        inner.parent = asking
-        if inner.depth >= INLINE_DEPTH:
-            raise Decline("calls are nested too deeply")
-        try:
-            outcome = inner.run()
-        except raising.Raises:
-            made.is_exhausted = True
-            raise
-        capture.frame = asking
-        return outcome.value if isinstance(outcome, Yielded) else None
-
-    made = Iterator("lazy", [function, *positional], start=frame.root.index, advance=advance)
-    return made
-
-
-def has_blocks(code: types.CodeType) -> bool:
-    """Does a generator have `try` or `with` blocks? They may be left by an exception that is thrown into it, or never."""
-    targets = {entry.target for entry in dis._parse_exception_table(code)}  # type: ignore[attr-defined]
-    return any(i.offset in targets and i.opname != "CALL_INTRINSIC_1" for i in dis.get_instructions(code))
 
 
 def bind_arguments(

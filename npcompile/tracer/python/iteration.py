@@ -186,7 +186,7 @@ def next_of_filter(capture: Capture, iterator: Iterator) -> Any | None:
 
 def next_of_lazy(capture: Capture, iterator: Iterator) -> Any | None:
     assert iterator.advance is not None
-    return iterator.advance()
+    return iterator.advance(iterator)
 
 
 NEXT: dict[str, Callable[[Capture, Iterator], Any | None]] = {
@@ -208,7 +208,7 @@ def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callabl
     """An iterator that `function(*arguments)` makes, and whose items are found by `items` while capturing."""
     given, bodies = items(), capture.bodies
 
-    def advance() -> Any:
+    def advance(iterator: Iterator) -> Any:
         if capture.bodies != bodies:
             capture.require_no_body("an iterator goes on")
         try:

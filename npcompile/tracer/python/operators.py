@@ -35,6 +35,7 @@ from npcompile.tracer.values import (
     Comparison,
     Constant,
     DictView,
+    ExceptionValue,
     Iterator,
     Lazy,
     Mapping,
@@ -417,8 +418,8 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
                 return left.steps == right.steps == ()  # every view operation makes a new object
             if left.storage.source is None or right.storage.source is None:
                 return False
-        case (Record() | Iterator() | Closure(), _) | (_, Record() | Iterator() | Closure()):
-            return False  # made in the program
+        case _ if isinstance(left, MADE_IN_THE_PROGRAM) or isinstance(right, MADE_IN_THE_PROGRAM):
+            return False
         case (Sequence() | Mapping() | SetValue() as made, other) | (other, Sequence() | Mapping() | SetValue() as made) if (
             made.source is None
         ):
@@ -443,6 +444,7 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
 
 
 NUMBERS = (int, float, complex, str, bytes, tuple)
+MADE_IN_THE_PROGRAM = (Record, Iterator, Closure, ExceptionValue)
 
 
 def unknown() -> bool:

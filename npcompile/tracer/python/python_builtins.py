@@ -20,16 +20,17 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import arithmetic, attributes, containers, iteration, objects, operators, python_numbers
+from npcompile.tracer.python import arithmetic, attributes, containers, generators, iteration, objects, operators, python_numbers
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.python.operators import evaluate, lift, plain
-from npcompile.tracer.python.raising import Raises, raises
+from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
     Closure,
     Constant,
     DictView,
     ErrorState,
+    ExceptionValue,
     Iterator,
     Mapping,
     Opaque,
@@ -137,7 +138,7 @@ def type_of(value: Any) -> type:
             return value.kind
         case Mapping():
             return dict
-        case Record() | SetValue() | Partial():
+        case Record() | SetValue() | Partial() | ExceptionValue():
             return value.kind
         case DictView():
             return type(getattr({}, value.kind)())
@@ -215,10 +216,11 @@ def until(frame: Frame, function: Any, last: Any) -> Iterator:
 def call_next(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if not isinstance(positional[0], Iterator):
         raise Decline("next() of an iterator from outside")
+    had_ended = positional[0].is_exhausted
     item = iteration.next_item(frame.capture, positional[0])
     if item is None:
         if len(positional) < 2:
-            raise raises(StopIteration)
+            raise generators.stop_iteration(None if had_ended else positional[0])
         return positional[1]
     return item
 

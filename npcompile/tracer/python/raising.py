@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.values import Constant, ExceptionValue, Sequence
+from npcompile.tracer.values import Constant, ExceptionValue, Sequence, TracebackValue
 
 # Their constructors look at more than the number of arguments.
 WITH_CONSTRUCTORS = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
@@ -62,7 +62,30 @@ def raised(value: Any, cause: Any = None) -> Raises:
     is_cause = made[1] is None or isinstance(made[1], ExceptionValue) or isinstance(made[1], Constant) and made[1].value is None
     if not is_cause:
         raise Decline("an exception is raised from an object")
+    if cause is not None:
+        made[0].cause = made[1] if isinstance(made[1], ExceptionValue) else None
     return Raises(made[0])
+
+
+def set_context(value: ExceptionValue, handled: list[ExceptionValue]) -> None:
+    """An exception is raised while another one is handled: `value.__context__`."""
+    if not handled or handled[-1] is value:
+        return
+    each = handled[-1]
+    while each.context is not None and each.context is not value:
+        each = each.context
+    each.context, value.context = None, handled[-1]
+
+
+def out_of_generator(raised: Raises) -> Raises:
+    """What a generator raises where an exception leaves it: https://peps.python.org/pep-0479/."""
+    value = raised.value
+    if not issubclass(value.kind, StopIteration):
+        return raised
+    made = raises(RuntimeError, "generator raised StopIteration")
+    made.value.cause = made.value.context = value
+    made.value.raised_at, made.value.location = value.raised_at, value.location
+    return made
 
 
 def matches(value: Any, kinds: Any) -> bool:
@@ -86,4 +109,16 @@ def load(value: ExceptionValue, name: str) -> Any:
     """`error.args`; what Python notes on an exception while it is raised is not known here."""
     if name == "args" and not any("args" in vars(c) for c in value.kind.__mro__ if c.__module__ != "builtins"):
         return Sequence(tuple, list(value.arguments))
+    if name in ("__cause__", "__context__"):
+        return getattr(value, name.strip("_")) or Constant(None)
+    if name == "__traceback__" and value.raised_at is not None:
+        return TracebackValue(value)
+    if name == "value" and value.kind is StopIteration:
+        return value.arguments[0] if value.arguments else Constant(None)
     raise Decline(f"attribute {name!r} of an exception")
+
+
+def store(value: ExceptionValue, name: str, given: Any) -> None:
+    """`error.__traceback__ = traceback`, which nobody sees of an exception that the program handles."""
+    if name != "__traceback__" or not isinstance(given, TracebackValue) or given.error is not value:
+        raise Decline(f"attribute {name!r} of an exception is set")

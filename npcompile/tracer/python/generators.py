@@ -1,0 +1,189 @@
+"""Generators of captured code: a frame that runs to its next `yield` when it is asked, and what is thrown into it.
+
+One that has begun is nothing that native code could be given: the graph then ends before it was made. The same where one
+with `try` or `with` blocks is never asked to its end: when it is forgotten, Python raises GeneratorExit in it.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.frame import INLINE_DEPTH, Frame, Yielded
+from npcompile.tracer.python import raising
+from npcompile.tracer.values import Constant, ExceptionValue, Generator, OutsideMapping, OutsideSequence, Partial, children
+
+Arguments = list[Any]
+Keywords = dict[str, Any]
+
+
+def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Generator:
+    """A generator that runs `inner`. `function(*positional, **keywords)` makes the same one."""
+    maker = [Partial(functools.partial, [function, *positional], keywords)] if keywords else [function, *positional]
+    made = Generator("lazy", maker, start=frame.root.index, frame=inner, bodies=frame.capture.bodies)
+    made.has_blocks = has_blocks(inner.program.code)
+    made.advance = resume
+    return made
+
+
+def has_blocks(code: types.CodeType) -> bool:
+    """Does a generator have `try` or `with` blocks, other than what CPython puts around all of it?"""
+    targets = {entry.target for entry in dis._parse_exception_table(code)}  # type: ignore[attr-defined]
+    return any(i.offset in targets and i.opname != "CALL_INTRINSIC_1" for i in dis.get_instructions(code))
+
+
+def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
+    """What the generator yields next, with an exception raised where it stands; None when it has returned."""
+    inner = made.frame
+    capture, asking = inner.capture, inner.capture.frame
+    if capture.bodies != made.bodies:
+        capture.require_no_body("a generator goes on")
+    native = capture.decisions.native_calls.get(asking.index) if asking.parent is None else None
+    if native is not None:
+        raise Decline(native.reason, native.hint)
+    if made.is_running:
+        raise Decline("a generator that is running is asked for an item")
+    inner.parent = asking
+    if inner.depth >= INLINE_DEPTH:
+        raise Decline("calls are nested too deeply")
+    if made.has_blocks and made not in capture.begun:
+        capture.begun.append(made)
+    handled = asking.root.handled
+    outside = len(handled)
+    handled += made.handled
+    made.is_running = True
+    try:
+        if thrown is not None:
+            inner.throw(thrown)
+        outcome = inner.run()
+    except raising.Raises as raised:
+        made.is_exhausted = True
+        raise raising.out_of_generator(raised) from None
+    finally:
+        made.is_running = False
+        made.handled = handled[outside:]
+        del handled[outside:]
+    capture.frame = asking
+    if isinstance(outcome, Yielded):
+        return outcome.value
+    made.is_exhausted, made.returned = True, outcome.value
+    return None
+
+
+def stop_iteration(ended: Any = None) -> raising.Raises:
+    """What an iterator raises that has no more items. A generator that has just `ended` gives what it has returned."""
+    value = ended.returned if isinstance(ended, Generator) else None
+    is_none = value is None or isinstance(value, Constant) and value.value is None
+    return raising.Raises(ExceptionValue(StopIteration, [] if is_none else [value]), "StopIteration")
+
+
+# --- methods
+
+
+def item_or_stop(made: Generator, item: Any | None) -> Any:
+    if item is None:
+        raise stop_iteration(made)
+    made.position += 1
+    return item
+
+
+def send(made: Generator, value: Any) -> Any:
+    if made.is_exhausted:
+        raise stop_iteration()
+    value = made.frame.capture.realize(value)
+    is_none = isinstance(value, Constant) and value.value is None
+    if not made.position and not is_none:
+        raise Decline("a value is sent to a generator that has just been made")
+    if made.position:
+        made.frame.stack[-1] = value
+    return item_or_stop(made, resume(made))
+
+
+def throw(made: Generator, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+    capture = made.frame.capture
+    given = [capture.realize(v) for v in (kind, value) if v is not None]
+    given = [v for v in given if not (isinstance(v, Constant) and v.value is None)]
+    if len(given) == 2 and not isinstance(given[1], ExceptionValue):
+        raise Decline("an exception that was not made here is thrown into a generator")
+    error = raising.raised(given[-1])
+    if made.is_exhausted or not made.position:
+        made.is_exhausted = True
+        raise error
+    return item_or_stop(made, resume(made, error))
+
+
+def close(made: Generator) -> Any:
+    if made.is_exhausted or not made.position:
+        made.is_exhausted = True
+        return Constant(None)
+    asking = made.frame.capture.frame
+    asking.catches = True  # what comes out of it is looked at here
+    try:
+        item = resume(made, raising.Raises(ExceptionValue(GeneratorExit, [])))
+    except raising.Raises as raised:
+        if not issubclass(raised.value.kind, (GeneratorExit, StopIteration)):
+            raise
+        made.frame.capture.frame = asking
+        return Constant(None)
+    finally:
+        asking.catches = False
+    if item is not None:
+        raise raising.raises(RuntimeError, "generator ignored GeneratorExit")
+    return made.returned if RETURNS_VALUE_WHEN_CLOSED else Constant(None)
+
+
+def drop(frame: Frame, made: Generator) -> None:
+    """A loop over a generator ends early: Python closes one that nothing else refers to."""
+    if is_referred_to(frame, made):
+        return
+    try:
+        close(made)
+    except raising.Raises as raised:
+        raise Decline(f"a generator that is forgotten raises: {raised.reason}") from None
+    frame.capture.frame = frame
+
+
+def is_referred_to(frame: Frame, made: Generator) -> bool:
+    pending: list[Any] = []
+    frames = [frame, *(g.frame for g in frame.capture.begun)]
+    while frames:
+        each = frames.pop()
+        pending += [*each.stack, *each.locals.values(), *each.cells.values()]
+        frames += [each.parent] if each.parent is not None else []
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if value is made:
+            return True
+        if id(value) not in seen and not is_unread(value):
+            seen.add(id(value))
+            pending += children(value)
+    return False
+
+
+def is_unread(value: Any) -> bool:
+    """Is this something from outside that nobody has looked at? It holds nothing that the program made."""
+    return isinstance(value, (OutsideSequence, OutsideMapping)) and not value.is_loaded
+
+
+RETURNS_VALUE_WHEN_CLOSED = sys.version_info >= (3, 13)
+METHODS: dict[str, Callable[..., Any]] = {
+    "send": send,
+    "throw": throw,
+    "close": close,
+    "__next__": lambda made: send(made, Constant(None)),
+}
+
+
+def call_method(made: Generator, name: str, positional: Arguments, keywords: Keywords) -> Any:
+    if keywords:
+        raise Decline(f"generator.{name}() takes no keyword arguments")
+    try:
+        return METHODS[name](made, *positional)
+    except TypeError as error:
+        raise Decline(str(error)) from None
