@@ -16,7 +16,8 @@ from npcompile.tensor_core.tensors import activations, backward, devices, exchan
 from npcompile.tensor_core.tensors.calls import SURFACE, Call, out_position, plain
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.dispatch import perform
-from npcompile.tensor_core.tensors.handle import Handle, RemovableHook, from_node, moved_node, require_numbers
+from npcompile.tensor_core.tensors.handle import RemovableHook, from_node, moved_node, require_numbers
+from npcompile.tensor_core.tensors.memory import MemoryAccess
 from npcompile.tensor_core.tensors.modes import enable_grad, is_grad_enabled, no_grad
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-class Tensor(Handle):
+class Tensor(MemoryAccess):
     """A NumPy array on a device, whose operations are recorded where it requires a gradient.
 
     NumPy's functions, ufuncs, operators and the methods of ndarray work on Tensors and give Tensors, with the values,
@@ -45,7 +46,7 @@ class Tensor(Handle):
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> np.sum(x * x).backward()
     >>> x.grad
-    Tensor([2., 4.], dtype=float64)
+    Tensor([2., 4.])
     """
 
     __slots__ = ()
@@ -67,7 +68,7 @@ class Tensor(Handle):
         return perform(ufunc_call(ufunc, method), inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if not all(issubclass(t, Tensor) or t is np.ndarray or t in KINDS for t in types):
+        if not all(issubclass(t, Tensor) or t.__array_function__ is np.ndarray.__array_function__ or t in KINDS for t in types):
             return NotImplemented
         return perform(function_call(function), args, kwargs)
 
@@ -104,9 +105,17 @@ class Tensor(Handle):
     def shape(self) -> tuple[int, ...]:
         return self._data.shape
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self._set("shape", value)
+
     @property
     def dtype(self) -> np.dtype:
         return self._data.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        self._set("dtype", value)
 
     @property
     def ndim(self) -> int:
@@ -119,6 +128,10 @@ class Tensor(Handle):
     @property
     def strides(self) -> tuple[int, ...]:
         return self._data.strides
+
+    @strides.setter
+    def strides(self, value: Any) -> None:
+        self._set("strides", value)
 
     @property
     def itemsize(self) -> int:
@@ -221,19 +234,22 @@ class Tensor(Handle):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self._host[()], spec) if not self._data.ndim else format(str(self), spec)
+        return format(self._host[()] if not self._data.ndim else self._host, spec)
+
+    def __str__(self) -> str:
+        return str(self._host)
 
     def __repr__(self) -> str:
-        notes = [f"dtype={self.dtype}"]
+        """As NumPy prints, with what else there is to say."""
+        notes = []
         if self.grad_fn is not None:
             notes.append(f"grad_fn={self.grad_fn}")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         if type(self._data) in KINDS:
             notes.append(f"device={self.device}")
-        if not self.size:
-            notes.insert(0, f"shape={self.shape}")
-        return f"Tensor({np.array2string(self._host, separator=', ', prefix='Tensor(')}, {', '.join(notes)})"
+        shown = repr(np.asarray(self._host).view(Printed))
+        return f"{shown[:-1]}, {', '.join(notes)})" if notes else shown
 
     # --- exchange
 
@@ -281,6 +297,10 @@ class Tensor(Handle):
     sigmoid = activations.sigmoid
 
 
+# NumPy prints the name of an array's class.
+Printed = type("Tensor", (np.ndarray,), {})
+
+
 def rebuilt(kind: type[Tensor], data: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
     """What a pickle makes. RuntimeError where the device that it was on is missing."""
     return kind._of(devices.to_device(data, device)).requires_grad_(requires_grad)
@@ -324,8 +344,6 @@ def operator_call(symbol: str, native: Callable[..., Any]) -> Call:
     return Call(symbol, native, SURFACE.operators.get(symbol), in_place, ufunc=UFUNCS.get(symbol))
 
 
-# Methods of ndarray that Tensors do not have: they are about bytes and files.
-LEFT_OUT = ("byteswap", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "to_device", "tofile")
 CHANGING = ("fill", "partition", "put", "sort")  # methods that change the array itself
 UNARY: dict[str, Callable[..., Any]] = {"-x": operator.neg, "+x": operator.pos, "~x": operator.invert, "absx": operator.abs}
 BINARY = python_operators.BINARY | {"divmod": divmod}
@@ -348,10 +366,16 @@ UFUNCS: dict[str, np.ufunc] = {
 
 
 def is_operand(value: Any) -> bool:
-    """Do operators and ufuncs take it beside a Tensor? Array types of others answer for themselves."""
-    if isinstance(value, (Tensor, np.generic, bool, int, float, complex, list, tuple)):
+    """Do operators and ufuncs take it beside a Tensor, as beside an ndarray? Other types of arrays answer for themselves.
+
+    See NumPy's "array subclasses and precedence": https://numpy.org/doc/stable/reference/arrays.classes.html
+    """
+    if isinstance(value, (Tensor, np.generic, bool, int, float, complex, list, tuple)) or type(value) is np.ndarray:
         return True
-    return type(value) is np.ndarray or type(value) in KINDS
+    kind = type(value)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is np.ndarray.__array_ufunc__ or kind in KINDS
+    return kind in KINDS or getattr(value, "__array_priority__", 0.0) <= 0.0
 
 
 def method(name: str) -> Callable[..., Any]:
@@ -364,7 +388,7 @@ def method(name: str) -> Callable[..., Any]:
 
 def binary(symbol: str, native: Callable[..., Any], is_reflected: bool = False) -> Callable[[Tensor, Any], Any]:
     def call(self: Tensor, other: Any) -> Any:
-        if not is_operand(other):
+        if not is_operand(other) or getattr(other, "__array_priority__", 0.0) > 0.0:
             return NotImplemented
         return perform(operator_call(symbol, native), (other, self) if is_reflected else (self, other), {})
 
@@ -377,12 +401,7 @@ def unary(symbol: str, native: Callable[..., Any]) -> Callable[[Tensor], Any]:
 
 def define_operators() -> None:
     for name in dir(np.ndarray):
-        if (
-            not name.startswith("_")
-            and name not in LEFT_OUT
-            and not hasattr(Tensor, name)
-            and callable(getattr(np.ndarray, name))
-        ):
+        if not name.startswith("_") and not hasattr(Tensor, name) and callable(getattr(np.ndarray, name)):
             setattr(Tensor, name, method(name))
     for symbol, native in UNARY.items():
         setattr(Tensor, dunder(native), unary(symbol, native))

@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.tensor_core.tensor import Tensor, function_call
 from npcompile.tensor_core.tensors import devices
-from npcompile.tensor_core.tensors.calls import Call, collect, replaced
+from npcompile.tensor_core.tensors.calls import Call, collect, plain, replaced
 from npcompile.tensor_core.tensors.dispatch import perform
 from npcompile.tensor_core.tensors.handle import Handle
 from npcompile.tensor_core.tensors.results import box
@@ -61,6 +61,16 @@ def rehosted_function(function: Callable[..., Any], name: str, module: str) -> C
 
     functools.update_wrapper(call, function)
     call.__module__, call.__name__, call.__qualname__ = module, name, name
+    return call
+
+
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that only looks at arrays, and asks whether they are NumPy's: of Tensors it gets the arrays."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*plain(args), **plain(kwargs))
+
     return call
 
 

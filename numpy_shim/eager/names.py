@@ -12,8 +12,8 @@ import numpy as np
 
 SHIM = "npcompile.numpy_shim"
 # Modules of NumPy with functions of arrays, by the name that they have in NumPy. Others are NumPy's own: they are about
-# strings, masked arrays, records, testing or types.
-REHOSTED = ("linalg", "fft", "random", "emath", "lib", "lib.stride_tricks", "lib.scimath")
+# strings, masked arrays, records or types.
+REHOSTED = ("linalg", "fft", "random", "emath", "lib", "lib.stride_tricks", "lib.scimath", "testing")
 OF_RANDOM = ("BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence")
 DUNDERS = ("__all__", "__array_api_version__", "__array_namespace_info__", "__version__", "__config__")
 # Functions about dtypes, settings, text and files alone: NumPy's own objects.
@@ -41,6 +41,8 @@ def rehosted(value: Any, name: str, module: str) -> Any:
         return functions.Ufunc(value)
     if value is np.frompyfunc or name in OWN:  # ufuncs of Python functions give objects
         return value
+    if module == "testing":
+        return functions.reading(value) if name.startswith("assert") and not isinstance(value, type) else value
     if isinstance(value, type):
         same_name = getattr(classes, name, None)
         return same_name if isinstance(same_name, type) and not module else value

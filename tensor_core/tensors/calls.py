@@ -25,6 +25,7 @@ class Surface:
     operators: dict[str, Captured] = field(default_factory=dict)  # "+", "+=", "==", "-x", "getitem", "setitem"
     # (function, args, kwargs) -> result, for NumPy functions that are written in Python and have no captured form.
     capture_call: Callable[[Any, tuple, dict], Any] | None = None
+    namespace: Any = None  # the module of NumPy's names for Tensors
 
 
 SURFACE = Surface()

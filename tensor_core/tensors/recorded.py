@@ -22,6 +22,8 @@ from npcompile.tensor_core.tensors.results import box, wrap
 
 def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     """The captured form, evaluated on the tape."""
+    if any(isinstance(v, np.ndarray) and type(v) is not np.ndarray for v in args):
+        raise error_of(call, Decline("an argument is of a subclass of ndarray"))
     if call.ufunc is not None and not kwargs:
         made = uniform(call, args, operands)
         if made is not None:

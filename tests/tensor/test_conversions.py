@@ -59,7 +59,7 @@ def test_asarray_shares_where_it_can() -> None:
 
 def test_numpy_and_array_protocol() -> None:
     x = tensor([1.0, 2.0])
-    assert x.numpy() is x.numpy() and np.asarray(x) is x.numpy()
+    assert x.numpy() is x.numpy() and x.__array__() is x.numpy() and np.shares_memory(np.asarray(x), x.numpy())
     same(tensor(np.array(x)), np.array([1.0, 2.0]))
     assert not np.shares_memory(np.array(x), x.numpy())
     assert np.asarray(x, np.float32).dtype == np.float32
@@ -105,14 +105,18 @@ def test_hash_is_identity() -> None:
 
 
 def test_text() -> None:
-    assert repr(tensor([1.0, 2.0])) == "Tensor([1., 2.], dtype=float64)"
-    assert repr(tensor([1, 2], requires_grad=False)) == "Tensor([1, 2], dtype=int64)"
+    assert repr(tensor([1.0, 2.0])) == "Tensor([1., 2.])" and str(tensor([1.0, 2.0])) == "[1. 2.]"
+    assert repr(tensor([1, 2], requires_grad=False)) == "Tensor([1, 2])"
     x = tensor(np.ones((2, 2), np.float32), requires_grad=True)
     assert repr(x) == "Tensor([[1., 1.],\n        [1., 1.]], dtype=float32, requires_grad=True)"
     assert repr(x[0] * 2) == "Tensor([2., 2.], dtype=float32, grad_fn=multiply)"
     assert repr(x.T) == "Tensor([[1., 1.],\n        [1., 1.]], dtype=float32, grad_fn=permute)"
     assert repr(tensor(np.ones((0, 3)))) == "Tensor([], shape=(0, 3), dtype=float64)"
-    assert f"{tensor(3.14159):.2f}" == "3.14" and f"{tensor([1.0])}" == "Tensor([1.], dtype=float64)"
+    assert f"{tensor(3.14159):.2f}" == "3.14" and f"{tensor([1.0])}" == "[1.]"
+    with np.printoptions(precision=2, suppress=True):
+        for a in (np.linspace(0, 1, 7), np.arange(2000), np.eye(3), np.array(5), np.array([1 + 2j])):
+            assert repr(tensor(a)).replace(" ", "") == repr(a).replace("array", "Tensor").replace(" ", "")
+            assert str(tensor(a)) == str(a)
 
 
 def test_devices() -> None:

@@ -14,7 +14,7 @@ from npcompile.tensor_core.tensor import Tensor, tensor
 
 MODULES = ("", "linalg", "fft", "random", "emath", "lib", "lib.stride_tricks")
 # NumPy's own objects on purpose: what they stand for holds no numbers.
-OWN = ("char", "core", "ctypeslib", "dtypes", "exceptions", "f2py", "ma", "polynomial", "rec", "strings", "testing", "typing")
+OWN = ("char", "core", "ctypeslib", "dtypes", "exceptions", "f2py", "ma", "polynomial", "rec", "strings", "typing")
 
 
 def inner(module: Any, path: str) -> Any:

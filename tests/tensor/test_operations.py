@@ -349,7 +349,8 @@ def test_other_array_types_are_left_alone() -> None:
         x.clone().requires_grad_() + masked
     with pytest.raises(TypeError):
         x + object()  # type: ignore[operator]
-    assert (x == "no") is False
+    same(x == "no", SQUARE == "no")
+    same(x != None, SQUARE != None)  # noqa: E711
 
 
 def test_ufunc_methods() -> None:
