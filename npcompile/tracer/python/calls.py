@@ -24,13 +24,13 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
-from npcompile.tracer.python import generators, operators, raising
+from npcompile.tracer.python import arithmetic, generators, operators, raising
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
     Cell,
-    Comparison,
     Closure,
+    Comparison,
     Constant,
     ContextExit,
     ErrorState,
@@ -152,9 +152,9 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     name = function_name(function)
     if function is str and len(positional) == 1 and isinstance(error := capture.realize(positional[0]), ExceptionValue):
         return raising.text_of(error)
-    if is_hashable(function):
     if function in (int, float, bool) and len(positional) == 1 and not keywords and isinstance(positional[0], Comparison):
         return arithmetic.of_comparison(capture, function, positional[0])
+    if is_hashable(function):
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
         if is_numpy_function(function):

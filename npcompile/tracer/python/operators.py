@@ -116,7 +116,6 @@ def call_function(capture: Capture, function: Any, arguments: list[Any]) -> Any:
     return HOOKS["call"](capture, function, arguments)
 
 
-def involves_array(*values: Any) -> bool:
 def as_count(capture: Capture, symbol: str, value: Any, other: Any) -> Any:
     """An operand that is a Comparison as the 0 or 1 that arithmetic with `other` takes it for; else its answer, guarded.
 
@@ -133,6 +132,7 @@ def as_count(capture: Capture, symbol: str, value: Any, other: Any) -> Any:
     return arithmetic.of_comparison(capture, int, value) if is_counted else capture.realize(value)
 
 
+def involves_array(*values: Any) -> bool:
     return any(isinstance(v, Array) or isinstance(v, Sequence) and involves_array(*v.items) for v in values)
 
 

@@ -332,9 +332,9 @@ def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional:
             raise Decline(f"{function.__name__}() of nothing")
         return default
     has_key = not operators.is_none(capture.realize(key))
-    keys = [capture.realize(operators.call_function(capture, key, [v]) if has_key else v) for v in items]
     if not has_key and (found := arithmetic.extreme(capture, function, [capture.realize(v) for v in items])) is not None:
         return found
+    keys = [capture.realize(operators.call_function(capture, key, [v]) if has_key else v) for v in items]
     best = 0
     for k in range(1, len(items)):
         answer = operators.truth(capture, operators.compare(capture, symbol, keys[k], keys[best]))
