@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import arithmetic, calls, containers, iteration, operators
+from npcompile.tracer.python import calls, containers, iteration, operators, texts
 from npcompile.tracer.values import (
     Constant,
     Lazy,
@@ -112,26 +110,14 @@ CONVERSIONS: dict[int, Callable[[Any], str]] = {1: str, 2: repr, 3: ascii}
 
 def formatted(frame: Frame, convert: int, spec: str) -> Any:
     """format(convert(value), spec) of the top value. Numbers and strings from outside are not fixed for that."""
-    value = frame.pop_raw()
-    if isinstance(value, Lazy) and type(value.example) is str and value.source not in frame.capture.realized:
-        frame.capture.guard(f"type({value.source}) is str")
-        value = Text(value.source, value.example)
-    elif isinstance(value, Lazy) and type(value.example) in (int, float, complex):
-        value = frame.capture.realize(value)
-    elif isinstance(value, Lazy):
+    value, function = frame.pop_raw(), CONVERSIONS.get(convert)
+    made = texts.formatted(frame.capture, function, spec, value)
+    if made is not None:
+        return made
+    if isinstance(value, Lazy) and type(value.example) not in (tuple, list, int, bool, type(None)):
         raise Decline("the text of a value that is not constant")
-    function = CONVERSIONS.get(convert)
-
-    def text_of(x: Any) -> str:
-        return format(function(x) if function else x, spec)
-
-    if not isinstance(value, (Dim, Number, Text)):
-        known = calls.plain(frame.capture, value)
-        return calls.evaluate(lambda: text_of(known))
-    hint = calls.evaluate(lambda: text_of(arithmetic.hint(value))).value
-    given = value.source if isinstance(value, Text) else arithmetic.number_text(value)
-    converted = f"{function.__name__}({given})" if function else given
-    return Text(f"format({converted}, {spec!r})", hint)
+    known = calls.plain(frame.capture, value)
+    return calls.evaluate(lambda: format(function(known) if function else known, spec))
 
 
 def spec_of(frame: Frame, value: Any) -> str:

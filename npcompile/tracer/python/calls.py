@@ -24,7 +24,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
-from npcompile.tracer.python import arithmetic, generators, operators, raising
+from npcompile.tracer.python import arithmetic, generators, operators, raising, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
@@ -192,6 +192,10 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     is_method = isinstance(function, (types.BuiltinMethodType, types.MethodWrapperType))
     if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
         positional = [operators.HOOKS["taken"](capture, p) for p in positional]
+    if is_method and type(function.__self__) is str and function.__name__ == "format":
+        made = texts.format_called(capture, function.__self__, positional, keywords)
+        if made is not None:
+            return made
         return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, types.MethodDescriptorType) and function.__objclass__ is np.ndarray and positional:
         owner = capture.realize(positional[0])

@@ -158,6 +158,10 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         return Sequence(right.plain_kind, right.items * operator.index(plain_number(left)))
     if symbol == "+" and any(isinstance(v, Text) for v in (left, right)):
         return joined(capture, left, right)
+    if symbol == "%" and isinstance(left, Constant) and type(left.value) is str:
+        filled = ask_class("fill in", capture, left.value, right)
+        if filled is not None:
+            return filled
     return evaluate_pure(capture, BINARY[symbol], left, right)
 
 

@@ -20,7 +20,17 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import arithmetic, attributes, containers, generators, iteration, objects, operators, python_numbers
+from npcompile.tracer.python import (
+    arithmetic,
+    attributes,
+    containers,
+    generators,
+    iteration,
+    objects,
+    operators,
+    python_numbers,
+    texts,
+)
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
 from npcompile.tracer.python.operators import evaluate, lift, plain
 from npcompile.tracer.python.raising import Raises
@@ -521,20 +531,28 @@ def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments,
     return operators.evaluate_pure(frame.capture, function, *positional)
 
 
-BUILTINS |= {f: functools.partial(call_pure, f) for f in (ord, chr, hash, format, hex, bin, oct, ascii)}
+BUILTINS |= {f: functools.partial(call_pure, f) for f in (ord, chr, hash)}
 
 
-def call_text(kind: Callable[[Any], str], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    """str() and repr(), of numbers from outside without fixing them."""
+def call_text(kind: Callable[..., str], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """Texts of numbers from outside, without fixing them."""
     match positional:
         case [(Dim() | Number()) as x] if not keywords:
             return Text(f"{kind.__name__}({arithmetic.number_text(x)})", kind(arithmetic.hint(x)))
+        case [value] if not keywords:
+            made = texts.text_of(frame.capture, f"{kind.__name__}({{}})", kind, [value])
+            if made is not None:
+                return made
+        case [value, Constant(str() as spec)] if kind is format and not keywords:
+            made = texts.formatted(frame.capture, None, spec, value)
+            if made is not None:
+                return made
         case [Text() as text] if kind is str and not keywords:
             return text
     return call_pure(kind, frame, positional, keywords)
 
 
-BUILTINS |= {f: functools.partial(call_text, f) for f in (str, repr)}
+BUILTINS |= {f: functools.partial(call_text, f) for f in (str, repr, ascii, format, hex, bin, oct)}
 
 
 @captures(divmod)
