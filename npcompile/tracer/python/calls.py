@@ -190,12 +190,12 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if isinstance(function, enum.EnumMeta) and "_missing_" not in vars(function):
         return evaluate_call(frame, function, positional, keywords)
     is_method = isinstance(function, (types.BuiltinMethodType, types.MethodWrapperType))
-    if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
-        positional = [operators.HOOKS["taken"](capture, p) for p in positional]
     if is_method and type(function.__self__) is str and function.__name__ == "format":
         made = texts.format_called(capture, function.__self__, positional, keywords)
         if made is not None:
             return made
+    if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
+        positional = [operators.HOOKS["taken"](capture, p) for p in positional]
         return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, types.MethodDescriptorType) and function.__objclass__ is np.ndarray and positional:
         owner = capture.realize(positional[0])

@@ -537,8 +537,8 @@ BUILTINS |= {f: functools.partial(call_pure, f) for f in (ord, chr, hash)}
 def call_text(kind: Callable[..., str], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     """Texts of numbers from outside, without fixing them."""
     match positional:
-        case [(Dim() | Number()) as x] if not keywords:
-            return Text(f"{kind.__name__}({arithmetic.number_text(x)})", kind(arithmetic.hint(x)))
+        case [Text() as text] if kind is str and not keywords:
+            return text
         case [value] if not keywords:
             made = texts.text_of(frame.capture, f"{kind.__name__}({{}})", kind, [value])
             if made is not None:
@@ -547,8 +547,6 @@ def call_text(kind: Callable[..., str], frame: Frame, positional: Arguments, key
             made = texts.formatted(frame.capture, None, spec, value)
             if made is not None:
                 return made
-        case [Text() as text] if kind is str and not keywords:
-            return text
     return call_pure(kind, frame, positional, keywords)
 
 
