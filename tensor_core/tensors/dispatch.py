@@ -63,10 +63,16 @@ def boxed_results(result: Any, call: Call, args: tuple, kwargs: dict[str, Any], 
             views.append(value)
 
     replaced(result, is_view)
-    if views and call.captured is not None and known_result(result, args, kwargs, operands) is None:
+    if (
+        views
+        and call.captured is not None
+        and known_result(result, args, kwargs, operands) is None
+        and not any(map(is_deep, operands))
+    ):
         try:
             with recording(False):
-                return wrap(call.captured(TAPE, *linked(args), **linked(kwargs)), operands)
+                made = wrap(call.captured(TAPE, *linked(args), **linked(kwargs)), operands)
+                return as_viewed(made, result, operands)
         except Decline:
             pass  # a view that cannot be told by steps: its Tensor knows the memory alone
 
@@ -74,9 +80,39 @@ def boxed_results(result: Any, call: Call, args: tuple, kwargs: dict[str, Any], 
         known = known_result(value, args, kwargs, operands)
         if known is not None or not isinstance(value, (np.ndarray, np.generic)):
             return value if known is None else known
-        return box(kind, value, memory_of(value, operands) if isinstance(value, np.ndarray) else None)
+        owner = memory_of(value, operands) if isinstance(value, np.ndarray) and value.base is not None else None
+        made = box(kind, value, owner)
+        if owner is not None and made is not value:
+            made._base = base_of(owner)
+        return made
 
     return replaced(result, leaf)
+
+
+DEEPEST = 32  # views of views
+
+
+def is_deep(handle: Handle) -> bool:
+    """Is it a view after so many views that to tell the next by steps would cost more than it is worth?"""
+    link = handle._link
+    return link is not None and len(link.steps) >= DEEPEST and not link.storage.needs_grad  # type: ignore[attr-defined]
+
+
+def as_viewed(made: Any, native: Any, operands: Sequence[Handle]) -> Any:
+    """The Tensors with the views themselves that NumPy made, which have its flags and bases."""
+    if isinstance(made, (tuple, list)):
+        for part, value in zip(made, native, strict=True):
+            as_viewed(part, value, operands)
+    elif isinstance(made, Handle) and isinstance(native, np.ndarray) and native.base is not None:
+        owner = memory_of(native, operands)
+        if owner is not None and owner is not made:
+            made._data, made._base = native, base_of(owner)  # type: ignore[attr-defined]
+    return made
+
+
+def base_of(owner: Handle) -> Handle:
+    """The Tensor at the end of a chain of views."""
+    return getattr(owner, "_base", owner)
 
 
 def linked(value: Any) -> Any:
