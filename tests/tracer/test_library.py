@@ -148,3 +148,34 @@ def test_attributes_that_are_missing(x):
 def test_an_item_of_sizes(axis, x):
     """np.insert asks its index for its item."""
     return np.insert(np.array(x.shape), np.atleast_1d(axis) - 1, 7), np.array([x.shape[0]]).item() * x
+
+
+class Counted:
+    """Answers NumPy's functions itself, and has what they would ask for else."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        return f"{function.__name__} of {len(args)}"
+
+    def sum(self, **keywords):
+        return 5
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(3)
+
+
+@check(Counted())
+def test_classes_that_answer_numpys_functions(counted, x):
+    made = Counted()
+    return np.sum(counted), np.sum(made), np.column_stack([made, x]), np.ndim(counted), np.sum(x)
+
+
+@check()
+def test_arrays_to_stack_are_in_a_sequence(x):
+    found = []
+    for stack in (np.stack, np.hstack, np.vstack, np.dstack, np.column_stack):
+        for arrays in ((x + k for k in range(2)), map(np.sin, [x, x]), {1: x, 2: x}.values(), [x, x]):
+            try:
+                found.append(stack(arrays))
+            except TypeError as error:
+                found.append(str(error))
+    return found

@@ -163,6 +163,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                 plain_named = {k: as_array(v) for k, v in named.items()}
                 result = call_constant(frame, function, [as_array(a) for a in arguments], plain_named)
                 return own_copy(capture, result) if function in TO_ARRAY else as_tensor(capture, result)
+            if isinstance(function, NUMPY_DISPATCHER):
+                operators.HOOKS["dispatch"](capture, function, [*arguments, *named.values()])
         if function in FUNCTIONS:
             try:
                 return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
