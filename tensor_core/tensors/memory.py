@@ -130,16 +130,13 @@ class MemoryAccess(Handle):
 
     # --- changed in place
 
-    def _show(self, data: np.ndarray) -> None:
-        """Show the memory through another array. RuntimeError: what requires grad keeps its shape and dtype."""
-        if self.requires_grad:
-            raise RuntimeError("a Tensor that requires grad keeps its shape and dtype: use reshape, view or astype.")
-        self._data, self._link = data, None if self._link is None else view_in(type(self), data, self)._link
-
     def _set(self, name: str, value: Any) -> None:
+        """Show the memory in another shape or dtype. RuntimeError: what requires grad keeps these."""
+        if self.requires_grad:
+            raise RuntimeError(f"a Tensor that requires grad keeps its {name}: use reshape, view or astype.")
         data = self._host.view()
         setattr(data, name, value)
-        self._show(data)
+        self._data, self._link = data, None if self._link is None else view_in(type(self), data, self)._link
 
     def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
         """As ndarray.resize, in place. ValueError where other arrays see the memory."""
