@@ -373,6 +373,7 @@ class ExceptionValue:
     location: Location | None = None  # of that instruction
     cause: ExceptionValue | None = None
     context: ExceptionValue | None = None
+    origin: ExceptionValue | None = None  # the group that this is a part of, whose traceback it has
 
 
 @dataclass(slots=True, eq=False)

@@ -19,7 +19,8 @@ __call__ | __getattr__ | descriptor | operators of a class | decorated __call__ 
 str methods | comprehension | generator expression | zip | enumerate | map | filter | sorted | reversed | any and all | sum
 min and max | isinstance | hasattr | getattr | setattr | type | len | math | operator | itertools | copy | star-unpacking
 match | walrus | chained comparison | conditional expression | assert | del | global | import
-with np.errstate | with of a user's manager | try without | raised and caught in nested blocks | generator | branch on data
+with np.errstate | with of a user's manager | contextmanager | exception group | except* | try without
+raised and caught in nested blocks | generator | branch on data
 """
 
 

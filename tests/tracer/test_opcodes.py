@@ -86,16 +86,7 @@ def deletes_a_cell(x):
     return z * 2
 
 
-def handles_a_group(x):
-    y = x + 1
-    try:
-        raise ValueError(3)
-    except* ValueError as group:
-        return_value = len(group.exceptions)
-    return y * return_value
-
-
-@pytest.mark.parametrize("function", [makes_a_class, deletes_a_cell, handles_a_group], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [makes_a_class, deletes_a_cell], ids=lambda f: f.__name__)
 def test_declined_instructions_of_functions_say_why(function):
     x = np.ones(3)
     compiled = npc.compile(function, backend="eager")

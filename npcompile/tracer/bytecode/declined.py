@@ -11,7 +11,6 @@ class Declined(NamedTuple):
 
 
 WHY: Final = {
-    Declined("a group of exceptions is handled", "function"): ("CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CALL_INTRINSIC_2"),
     Declined("a class is made", "function"): ("LOAD_BUILD_CLASS",),
     Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),
     Declined("generators and coroutines run as they are", "generator"): (

@@ -9,7 +9,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import calls, objects, raising
+from npcompile.tracer.python import calls, groups, objects, raising
 from npcompile.tracer.python.operators import describe, plain
 from npcompile.tracer.values import (
     Constant,
@@ -65,6 +65,7 @@ def raise_varargs(frame: Frame, i: Instruction) -> None:
         cause = frame.pop() if i.arg == 2 else None
         error = raising.raised(frame.pop(), cause)
         raising.set_context(error.value, frame.root.handled)
+        error.value.origin = None  # from here on it has a traceback of its own
         raise error
     handled = frame.root.handled
     if not handled:
@@ -94,6 +95,28 @@ def pop_except(frame: Frame, i: Instruction) -> None:
 def check_exc_match(frame: Frame, i: Instruction) -> None:
     kinds = plain(frame.capture, frame.pop())
     frame.push(Constant(raising.matches(frame.capture.realize(frame.stack[-1]), kinds)))
+
+
+@handles("CHECK_EG_MATCH")
+def check_eg_match(frame: Frame, i: Instruction) -> None:
+    kinds, value = plain(frame.capture, frame.pop()), frame.pop()
+    found, rest = groups.match(value, kinds)
+    frame.stack += [rest or Constant(None), found or Constant(None)]
+    if found is not None:
+        frame.root.handled[-1] = found
+
+
+@handles("PREP_RERAISE_STAR")
+def prep_reraise_star(frame: Frame, i: Instruction) -> None:
+    raised, original = frame.pop(), frame.pop()
+    frame.push(groups.left_to_raise(original, [frame.capture.realize(e) for e in raised.items]) or Constant(None))
+
+
+@handles("CALL_INTRINSIC_2")
+def call_intrinsic_2(frame: Frame, i: Instruction) -> None:
+    if i.arg != 1:
+        raise Decline(f"intrinsic {i.argrepr} is not captured")
+    prep_reraise_star(frame, i)
 
 
 @handles("WITH_EXCEPT_START")

@@ -16,7 +16,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, generators, objects, operators, raising
+from npcompile.tracer.python import calls, containers, generators, groups, objects, operators, raising
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
@@ -94,8 +94,11 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return Constant(doc_of(owner.code))
         case Method() if name in ("__self__", "__func__") and owner.function is not None:
             return owner.owner if name == "__self__" else owner.function
+        case ExceptionValue() if groups.is_group(owner.kind) and name in groups.METHODS:
+            return Method(owner, None, name)
         case ExceptionValue():
-            return raising.load(owner, name)
+            found = groups.load(owner, name) if groups.is_group(owner.kind) else None
+            return raising.load(owner, name) if found is None else found
         case Generator() if name in generators.METHODS:
             return Method(owner, None, name)
         case Dim() | Number():

@@ -24,7 +24,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
-from npcompile.tracer.python import arithmetic, generators, operators, raising, texts
+from npcompile.tracer.python import arithmetic, generators, groups, operators, raising, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
     ArrayMethod,
@@ -81,6 +81,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(Generator() as made, None, name):
             return generators.call_method(made, name, positional, keywords)
+        case Method(ExceptionValue() as error, None, name):
+            return groups.call_method(frame, error, name, positional, keywords)
         case Method(owner, function, name):
             if function is None:
                 return operators.HOOKS["method"](frame, owner, name, positional, keywords)
@@ -151,7 +153,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     capture = frame.capture
     name = function_name(function)
     if function is str and len(positional) == 1 and isinstance(error := capture.realize(positional[0]), ExceptionValue):
-        return raising.text_of(error)
+        return Constant(groups.text_of(error)) if groups.is_group(error.kind) else raising.text_of(capture, error)
     if function in (int, float, bool) and len(positional) == 1 and not keywords and isinstance(positional[0], Comparison):
         return arithmetic.of_comparison(capture, function, positional[0])
     if is_hashable(function):
@@ -173,6 +175,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
+    if groups.is_group(function):
+        return groups.make(frame, function, positional, keywords)
     if raising.is_exception(function):
         return raising.make(function, positional, keywords)
     if isinstance(function, type) and is_named_tuple(function):

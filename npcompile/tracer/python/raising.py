@@ -41,10 +41,11 @@ def is_exception(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
-def is_plain(kind: type[BaseException]) -> bool:
+def is_plain(kind: type[BaseException], groups: bool = False) -> bool:
     """Does making one run no code of the user's, and keep the arguments as they are?"""
     makers = ((vars(c)[name], c) for name in ("__new__", "__init__") for c in kind.__mro__ if name in vars(c))
-    return type(kind) is type and not issubclass(kind, WITH_CONSTRUCTORS) and all(c.__module__ == "builtins" for _, c in makers)
+    is_special = issubclass(kind, WITH_CONSTRUCTORS) and not (groups and issubclass(kind, BaseExceptionGroup))
+    return type(kind) is type and not is_special and all(c.__module__ == "builtins" for _, c in makers)
 
 
 def make(kind: type[BaseException], positional: list[Any], keywords: dict[str, Any]) -> ExceptionValue:
@@ -95,19 +96,20 @@ def matches(value: Any, kinds: Any) -> bool:
     return issubclass(value.kind, kinds)
 
 
-def text_of(value: ExceptionValue) -> Constant:
+def text_of(capture: Any, value: ExceptionValue) -> Constant:
     """`str(error)`, for arguments that are constants and classes without a `__str__` of the user's."""
     owner = next(c for c in value.kind.__mro__ if "__str__" in vars(c))
-    if owner.__module__ != "builtins" or not all(isinstance(a, Constant) for a in value.arguments):
+    arguments = [capture.realize(a) for a in value.arguments]
+    is_known = all(isinstance(a, Constant) and isinstance(a.value, (str, int, float, bool, type(None))) for a in arguments)
+    if owner.__module__ != "builtins" or not is_known:
         raise Decline("the text of an exception")
-    if not all(isinstance(a.value, (str, int, float, bool, type(None))) for a in value.arguments):
-        raise Decline("the text of an exception")
-    return Constant(str(value.kind(*(a.value for a in value.arguments))))
+    return Constant(str(value.kind(*(a.value for a in arguments))))
 
 
 def load(value: ExceptionValue, name: str) -> Any:
     """`error.args`; what Python notes on an exception while it is raised is not known here."""
-    if name == "args" and not any("args" in vars(c) for c in value.kind.__mro__ if c.__module__ != "builtins"):
+    has_own = any("args" in vars(c) for c in value.kind.__mro__ if c.__module__ != "builtins")
+    if name == "args" and not has_own and not issubclass(value.kind, BaseExceptionGroup):
         return Sequence(tuple, list(value.arguments))
     if name in ("__cause__", "__context__"):
         return getattr(value, name.strip("_")) or Constant(None)

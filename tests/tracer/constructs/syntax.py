@@ -362,18 +362,6 @@ def reraises(x):
         raise
 
 
-@construct("exception group", breaks=2, why="groups are made and split by the interpreter")
-def exception_group(x):
-    found = []
-    try:
-        raise ExceptionGroup("two", [ValueError(1), TypeError(2)])
-    except* ValueError as group:
-        found.append(len(group.exceptions))
-    except* TypeError:
-        found.append("type")
-    return x * 2, found
-
-
 @construct("error half way, after effects", [], breaks=1, why="NumPy raises")
 def error_half_way(log, x):
     log.append(1)
