@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
@@ -221,9 +222,7 @@ def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> A
         contents = fixed_contents(array.node)
         array = array if contents is None or contents.dtype == object else contents
     if isinstance(array, Array):
-        if not for_write:
-            raise Decline("a boolean mask selects as many elements as are True", "use np.where(mask, x, other)")
-        return Mask(array)
+        return Mask(array) if for_write else Positions(data_sizes.places(builder, array), array.shape)
     return Mask(literal(builder, array)) if keep_masks else Positions(np.nonzero(array), array.shape)
 
 
@@ -432,6 +431,9 @@ def write_masked(builder: Builder, view: Array, selection: Selection, source: Ar
     mask = lookup.item.array
     end = lookup.axis + mask.ndim
     value = source.node
+    if any(isinstance(n, Dim) and n.env.is_measured(str(n)) for n in source.shape):
+        places = Lookup(lookup.axis, Positions(data_sizes.places(builder, mask), mask.shape))
+        return write_looked_up(builder, view, replace(selection, lookups=(places,)), source)
     if source.ndim > lookup.axis + 1 + view.ndim - end:
         raise Decline("an assignment through a mask of an array with more axes than the mask selects")
     if source.ndim:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import (
     array_of,
     assigned,
@@ -16,6 +17,7 @@ from npcompile.numpy_shim.arguments import (
     axis_of,
     copy_of,
     fit,
+    fixed,
     flag,
     integer,
     is_sequence,
@@ -368,6 +370,11 @@ def part(builder: Builder, node: Any, axis: int, start: Size, length: Size, step
 def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
     """Each element `repeats` times; a different number for each where `repeats` is a constant sequence."""
     a, axis = along(builder, a, axis)
+    if isinstance(repeats, Array) and repeats.ndim == 1 and repeats.dtype.kind in "biu" and fixed(repeats) is None:
+        result = (*a.shape[:axis], None, *a.shape[axis + 1 :]), a.dtype
+        if axis:  # the size that data decides is that of the first axis
+            raise Decline("repeats that are array data, along another axis than the first")
+        return data_sizes.sized(builder, np.repeat, [a, repeats], (result,), axis=axis)[0]
     counts = repeat_counts(repeats)
     if len(counts) != 1:
         return repeat_each(builder, a, counts, axis)

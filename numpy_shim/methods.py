@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import contraction, indexing, manipulation
+from npcompile.numpy_shim import contraction, data_sizes, indexing, manipulation
 from npcompile.numpy_shim.arguments import (
     array_of,
     assigned,
@@ -283,20 +283,24 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
 
 @method("nonzero")
 def nonzero(builder: Builder, a: Array) -> tuple[Array, ...]:
-    """The places of elements that are known not to be 0."""
+    """The places of elements that are not 0."""
     contents = fixed(a)
     if contents is None or not a.ndim or contents.dtype == object:
-        raise Decline("as many places as elements are not 0", "np.where(condition, x, y) stays in the graph")
+        return data_sizes.places(builder, a)
     places = literal(builder, np.argwhere(contents))
     return tuple(indexing.getitem(builder, places, (slice(None), axis)) for axis in range(a.ndim))
 
 
 @method("compress")
 def compress(builder: Builder, a: Array, condition: Any, axis: Any = None, out: Any = None) -> Array:
-    """The slices for which a condition is known to be true."""
-    mask = known(array_of(builder, condition))
-    if mask is None or mask.ndim != 1 or mask.dtype == object or out is not None:
-        raise Decline("as many elements as the condition is True", "np.where(condition, x, y) stays in the graph")
+    """The slices for which a condition is true."""
+    condition = array_of(builder, condition)
+    mask = known(condition)
+    if condition.ndim != 1 or out is not None:
+        raise Decline("compress by a condition that is no vector, or into an array")
+    if mask is None or mask.dtype == object:
+        (positions,) = data_sizes.places(builder, condition)
+        return take(builder, a, positions, axis)
     return take(builder, a, np.flatnonzero(mask), axis)
 
 

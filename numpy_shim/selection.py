@@ -18,10 +18,12 @@ from npcompile.tensor_core.meta import Decline, broadcast_shapes
 
 
 @implements(np.where)
-def where(builder: Builder, condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Array:
-    """np.where(condition, x, y): always an array, 0-D too."""
+def where(builder: Builder, condition: Any, x: Any = NoValue, y: Any = NoValue, /) -> Any:
+    """np.where(condition, x, y): always an array, 0-D too. Of a condition alone the places where it holds."""
     if x is NoValue or y is NoValue:
-        raise Decline("np.where with one argument has a data-dependent shape")
+        if x is not NoValue or y is not NoValue:
+            raise Decline("either both or neither of x and y should be given")
+        return METHODS["nonzero"](builder, source_array(builder, condition))
     choice = source_array(builder, condition)
     arms = [operand(builder, v) for v in (x, y)]
     dtype = arms_dtype(arms)

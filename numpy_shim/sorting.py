@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, fixed, flag, integer, known_sequence, unbox
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.methods import method
@@ -151,12 +152,34 @@ def searchsorted(builder: Builder, a: Array, v: Any, side: Any = "left", sorter:
     return unbox(fresh(builder, node, TensorMeta(values.shape, INTP)))
 
 
+def different(
+    builder: Builder,
+    x: Array,
+    return_index: Any = False,
+    return_inverse: Any = False,
+    return_counts: Any = False,
+    axis: Any = None,
+    **keywords: Any,
+) -> Any:
+    """np.unique of data."""
+    if axis is not None and x.ndim != 1 or set(keywords) - {"equal_nan", "sorted"}:
+        raise Decline("np.unique along an axis")
+    wanted = {"return_index": flag(return_index), "return_inverse": flag(return_inverse), "return_counts": flag(return_counts)}
+    shapes = [(None,)] * wanted["return_index"] + [x.shape] * wanted["return_inverse"] + [(None,)] * wanted["return_counts"]
+    results = (((None,), x.dtype), *((shape, INTP) for shape in shapes))
+    found = data_sizes.sized(builder, np.unique, [x], results, **wanted, **{k: flag(v) for k, v in keywords.items()})
+    return tuple(found) if len(found) > 1 else found[0]
+
+
 @implements(np.unique)
 def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
-    """Of elements that are known: sizes and axes are compared so."""
-    contents = fixed(array_of(builder, ar))
-    if contents is None or contents.dtype == object or any(map(is_traced, (*args, *keywords.values()))):
-        raise Decline("as many elements as there are different ones", "Their number depends on data.")
+    """Elements that are known are compared when compiling: sizes and axes are such."""
+    x = array_of(builder, ar)
+    contents = fixed(x)
+    if any(map(is_traced, (*args, *keywords.values()))):
+        raise Decline("flags of np.unique that are data")
+    if contents is None or contents.dtype == object:
+        return different(builder, x, *args, **keywords)
     try:
         result = np.unique(contents, *args, **keywords)
     except (TypeError, ValueError) as error:

@@ -38,6 +38,7 @@ class ShapeEnv:
     changed: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value
     changing: set[str] = field(default_factory=set)  # those of them that are not to be fixed again
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
+    measured: set[str] = field(default_factory=set)  # symbols of sizes that data decides: known when the graph runs
 
     def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:
         self.hints[name] = hint
@@ -46,9 +47,15 @@ class ShapeEnv:
         return Dim(self, (((name,), 1),))
 
     def assume(self, text: str) -> None:
+        if self.measured and self.is_measured(text):
+            raise Decline("a size that data decides")
         if self.unknown and not self.unknown.isdisjoint(re.findall(r"\w+", text)):
             raise Decline("a random number decides")
         self.guards[text] = None
+
+    def is_measured(self, text: str) -> bool:
+        """Is this Python text written with a size that data decides?"""
+        return not self.measured.isdisjoint(re.findall(r"\w+", text))
 
     def bound(self, size: Size, steps: int = MOST_STEPS) -> int | None:
         """The largest integer that `size` is known to be at least, or None."""

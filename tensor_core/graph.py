@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.meta import TensorMeta, is_static
@@ -66,6 +67,7 @@ class Graph:
     checks: frozenset[str] = frozenset()  # floating-point errors to report: np.errstate's categories not ignored
     restored: frozenset[int] = frozenset()  # inputs written that must be as before when such an error is reported
     accuracy: str = "numpy"  # "fast": a backend may round otherwise than NumPy
+    measured: tuple[tuple[str, Node], ...] = ()  # symbols that are no arguments: how long the results of these nodes are
 
     @property
     def results(self) -> tuple[Node, ...]:
@@ -74,7 +76,7 @@ class Graph:
     @property
     def nodes(self) -> list[Node]:
         """Every live node, inputs first, each after what it uses."""
-        return topological(self.results, self.inputs)
+        return topological((*(node for _, node in self.measured), *self.results), self.inputs)
 
     def __call__(self, *values: Any) -> list[Any]:
         """The outputs, by NumPy: for graphs in params of nodes, which write nothing. Takes what a compiled graph takes."""
@@ -140,6 +142,7 @@ def users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 
 FLOAT_ERRORS = frozenset(("divide", "over", "under", "invalid"))  # np.errstate's names
+MEASURED_HINT = 1024  # what costs are estimated with where data decides a size
 ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction", "extern")
 
 
@@ -156,7 +159,10 @@ class Builder:
     outer: Builder | None = None  # of the program that this is a sub-graph of: it has the inputs from outside
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     records: bool = True  # do gradients go through what is written here? Not under no_grad
+    may_measure: Callable[[], bool] | None = None  # may nodes have sizes that data decides, here in the program?
+    measured: dict[str, Node] = field(default_factory=dict)  # symbol of such a size -> the node that has it
     _made: dict[tuple, Node] = field(default_factory=dict)
+    _sized: dict[tuple, Node] = field(default_factory=dict)
 
     @property
     def root(self) -> Builder:
@@ -170,6 +176,8 @@ class Builder:
         key = ("input", argument)
         if argument and key in self._made:
             return self._made[key]
+        if self.env.measured and self.env.is_measured(argument):
+            raise Decline("a number made of a size that data decides")
         node = self._made[key] = Node("input", (), {"index": len(self.inputs)}, meta, self.location)
         self.inputs.append(node)
         self.arguments.append(argument)
@@ -187,6 +195,18 @@ class Builder:
             for graph in subgraphs(node).values():
                 self.checks |= graph.checks - self.ignored
         return node
+
+    def measure(self, op: str, *inputs: Node, **params: Any) -> Node:
+        """A node for an op of as many results as data decides: its param `size` is a new symbol. At least 2, else it raises."""
+        key = (op, inputs, freeze(params))
+        if key not in self._sized:
+            if self.outer is not None or self.may_measure is None or not self.may_measure():
+                raise Decline("as many results as data decides, where sizes must be known", "np.where(mask, x, other) keeps all.")
+            name = f"measured_{len(self.measured)}"
+            size = self.env.symbol(name, MEASURED_HINT, at_least=2)
+            self.env.measured.add(name)
+            self._sized[key] = self.measured[name] = self.apply(op, *inputs, size=size, **params)
+        return self._sized[key]
 
     @property
     def made(self) -> tuple[Node, ...]:
@@ -207,8 +227,11 @@ class Builder:
     ) -> Graph:
         """The graph of what was built that `outputs` and `writes` need, verified."""
         metas = tuple(n.meta for n in outputs) if metas is None else tuple(metas)
-        graph = Graph(tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name, self.checks)
-        symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node))
+        measured = tuple(self.measured.items())
+        graph = Graph(
+            tuple(self.inputs), tuple(outputs), metas, tuple(writes), (), self.env, name, self.checks, measured=measured
+        )
+        symbols = dict.fromkeys(s for node in graph.nodes for s in symbols_of(node) if s not in self.measured)
         graph = replace(graph, symbols=tuple(symbols))
         verify(graph)
         return graph

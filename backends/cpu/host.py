@@ -16,6 +16,7 @@ from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.whole import measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
 SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}[{}]"}
@@ -66,9 +67,15 @@ class Host:
         if all(is_branch(node) for node in nodes):  # compiled graphs report their own
             self.lines += inner
         elif inner:
-            self.lines += ["before = set_state(error_state())", "try:", *(f"    {line}" for line in inner)]
-            self.lines += ["except FloatingPointError:", "    raise FloatingPointSignal from None"]
-            self.lines += ["finally:", "    reset_state(before)"]
+            self.lines += self.reporting(inner)
+
+    def reporting(self, lines: list[str]) -> list[str]:
+        """Statements whose floating-point errors are the graph's."""
+        return [
+            *("before = set_state(error_state())", "try:", *(f"    {line}" for line in lines)),
+            *("except FloatingPointError:", "    raise FloatingPointSignal from None"),
+            *("finally:", "    reset_state(before)"),
+        ]
 
     def call_piece(
         self, inputs: Sequence[Node], outputs: Sequence[Node], symbols: Sequence[int], compiled: CompiledGraph
@@ -78,6 +85,19 @@ class Host:
         self.lines.append(f"{targets}= {self.keep('piece', compiled.call)}({', '.join(arguments)})")
         self.fresh.update(outputs)
         self.contiguous.update(outputs)
+
+    def measure(self, node: Node, symbol: str) -> None:
+        """A node whose size data decides; from here on the symbol has that value."""
+        lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
+        target = self.variable(node)
+        params = {name: value for name, value in node.params.items() if name != "size"}
+        arguments = [*(self.names[i] for i in node.inputs), f"**{self.bound('params', params)}"]
+        lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
+        if not isinstance(node.meta, TupleMeta):
+            lines.append(f"{target} = asarray({target}, order='C')")
+        number = self.graph.symbols.index(symbol)
+        lines.append(f"symbol_{number} = symbols[{symbol!r}] = {self.keep('measured', measured)}({target})")
+        self.lines += self.reporting(lines)
 
     def statements(self, node: Node) -> list[str]:
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]  # leaves
@@ -160,13 +180,16 @@ class Host:
             if node not in self.names:
                 self.lines += self.statements(node)  # leaves
         outputs = [self.output(n, meta, n in self.fresh and count[n] == 1) for n, meta in zip(graph.outputs, graph.metas)]
+        found = dict(graph.measured)  # symbols that the program finds out, and gives out after the outputs
+        outputs += [f"symbol_{graph.symbols.index(name)}" for name in found]
         self.lines.append(f"outputs = ({''.join(f'{o}, ' for o in outputs)})")
         # All contents are computed before any is written.
         copies = [f"contents_{k} = array({self.names[n]})" for k, (_, n) in enumerate(graph.writes)]
         self.lines += copies + [f"x{index}[...] = contents_{k}" for k, (index, _) in enumerate(graph.writes)]
         self.lines.append("return outputs")
-        arguments = [*(f"x{k}" for k in range(len(graph.inputs))), *(f"symbol_{k}" for k in range(len(graph.symbols)))]
-        symbols = ", ".join(f"{name!r}: symbol_{k}" for k, name in enumerate(graph.symbols))
+        given = {k: name for k, name in enumerate(graph.symbols) if name not in found}
+        arguments = [*(f"x{k}" for k in range(len(graph.inputs))), *(f"symbol_{k}" for k in given)]
+        symbols = ", ".join(f"{name!r}: symbol_{k}" for k, name in given.items())
         lines = [f"def call({', '.join(arguments)}):", f"    symbols = {{{symbols}}}", *(f"    {line}" for line in self.lines)]
         text = "\n".join(lines)
         exec(compile(text, f"<npcompile {graph.name}, with NumPy>", "exec"), self.namespace)

@@ -40,7 +40,7 @@ def cut(graph: Graph, stage: dict[Node, int], number: int, is_native: Callable[[
     needed = set(graph.results)
     needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
     outputs = [n for n in graph.nodes if is_inside(n) and n in needed and n.op not in LEAVES]
-    outputs += [n for n in graph.results if n.op in LEAVES and number == 0 and n not in outputs]
+    outputs += [n for n in graph.results if n.op in LEAVES and stage[n] == number and n not in outputs]
     if not outputs:
         return None
     inputs: dict[Node, Node] = {}

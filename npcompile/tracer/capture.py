@@ -99,6 +99,7 @@ class Decisions:
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
+    fixed_sizes: bool = False  # no size is one that data decides, as gradients go through the program
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
 
 
@@ -161,6 +162,12 @@ class Capture:
 
     def __post_init__(self) -> None:
         self.grad_enabled = self.grad_enabled_outside
+        self.builder.may_measure = self.may_measure
+
+    def may_measure(self) -> bool:
+        """May sizes be what data decides? Not in bodies, where what runs is one graph, nor where derivatives are taken."""
+        is_plain = not (self.bodies or self.goes_through_gradients or self.tensors or self.draws.batches)
+        return is_plain and self.place is None and not self.decisions.fixed_sizes
 
     @property
     def grad_enabled(self) -> bool:

@@ -117,8 +117,9 @@ class Emitter:
         storages = list(fresh.values())
         writes = [(s.original.params["index"], s.node) for s in self.written()]
         nodes = [s.node for s in storages]
-        unused = self.unused_that_may_raise([*nodes, *(node for _, node in writes)])
-        if not storages and not writes and not unused:
+        measured = self.capture.builder.measured
+        unused = self.unused_that_may_raise([*nodes, *(node for _, node in writes), *measured.values()])
+        if not storages and not writes and not unused and not measured:
             return None
         metas = [*(s.meta for s in storages), *(n.meta for n in unused)]
         graph = self.capture.builder.finish([*nodes, *unused], metas, writes, name)
@@ -161,7 +162,8 @@ class Emitter:
         """`native` runs the same part of the program with NumPy: for floating-point errors, which it reports."""
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
-        results = "".join(f"{name}, " for name in (*self.storages.values(), *self.saved))
+        measured = (name for name, _ in graph.measured)
+        results = "".join(f"{name}, " for name in (*self.storages.values(), *self.saved, *measured))
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
         errors = ["FloatingPointSignal"] * bool(graph.checks)

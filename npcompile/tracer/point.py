@@ -15,6 +15,7 @@ from typing import Any
 
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
 from npcompile.devices import compile_here, compile_there
 from npcompile.logs import log
@@ -514,6 +515,9 @@ class CompiledFunction:
         if graph is None:
             emitter.draw(native)
         else:
+            if graph.measured and capture.tensors:
+                capture.decisions.fixed_sizes = True
+                raise Restart
             fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
@@ -563,15 +567,25 @@ class CompiledFunction:
             backend = self.options.backend
             mode = self.options.mode
             graph = replace(graph, accuracy=self.options.accuracy)
-            made = compile_here(backend, graph, mode) if place is None else compile_there(backend, graph, place.number, mode)
+            if place is not None:
+                made = compile_there(backend, graph, place.number, mode)
+            elif graph.measured:
+                made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)))
+            else:
+                made = compile_here(backend, graph, mode)
         except (NoCompiler, CompilerError) as error:
             warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
-            made = compile_eager(graph, examples)
-        compiled = made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+            made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
+        compiled = compiled_graph(made)
         timings["compile"] = time.perf_counter() - began
         log("output_code", lambda: compiled.source)
         self.graphs.append((graph, compiled))
         return compiled
+
+
+def compiled_graph(made: Any) -> CompiledGraph:
+    """What a backend made, which may be just a callable."""
+    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
 
 
 def drop_sources(filenames: list[str]) -> None:

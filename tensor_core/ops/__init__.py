@@ -14,6 +14,7 @@ from npcompile.tensor_core.ops import (
     random,
     reduction,
     sorting,
+    whole,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "random",
     "reduction",
     "sorting",
+    "whole",
 ]

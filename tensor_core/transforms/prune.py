@@ -43,7 +43,7 @@ def prune(graph: Graph) -> Graph:
     first: dict[int, Node] = {}  # of the nodes that one stands for: all have its operands
     for node, use in uses.items():
         first.setdefault(id(use), node)
-    live = set(graph.results)
+    live = {*graph.results, *(node for _, node in graph.measured)}
     for node in reversed(order):
         if node in uses:
             use = uses[node]
@@ -75,7 +75,8 @@ def rebuilt(graph: Graph, order: Sequence[Node], uses: dict[Node, Use]) -> Graph
             operands = [made[use.node.inputs[k]] for k in use.plan.operands]
             whole[id(use)] = builder.apply(node.op, *operands, **use.plan.params)
     writes = tuple((index, made[n]) for index, n in graph.writes)
-    return replace(graph, outputs=tuple(made[n] for n in graph.outputs), writes=writes)
+    measured = tuple((name, made[n]) for name, n in graph.measured)
+    return replace(graph, outputs=tuple(made[n] for n in graph.outputs), writes=writes, measured=measured)
 
 
 def uses_of(order: Iterable[Node]) -> dict[Node, Use]:

@@ -1,0 +1,53 @@
+"""Graphs with sizes that data decides: programs of known sizes, joined by the calls that find these out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from npcompile.backends.cpu.host import Host
+from npcompile.backends.kernels.pieces import cut
+from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
+
+
+def compile_measured(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
+    """A program for a graph in which `measured` nodes have sizes that data decides, from programs for what lies between.
+
+    It takes the graph's inputs and symbols, and returns the sizes after the outputs. Writes are made last.
+    """
+    names = {node: name for name, node in graph.measured}
+    whole = replace(graph, symbols=(*graph.symbols, *names.values()))
+    stage = stages_of(graph)
+
+    def is_inside(node: Node) -> bool:
+        return node not in names and not (node.op == "item" and node.inputs[0] in names)
+
+    order = graph.nodes
+    stages = range(max(stage.values(), default=0) + 1)
+    pieces = {s: p for s in stages if (p := cut(whole, stage, s, is_inside)) is not None}
+    compiled = {s: compile_piece(p.graph) for s, p in pieces.items()}
+    host = Host(whole, {}, {n for p in pieces.values() for n in p.inputs})
+    for s in stages:
+        for node in (n for n in order if stage[n] == s and not is_inside(n)):
+            if node in names:
+                host.measure(node, names[node])
+            else:
+                host.call_numpy([node])
+        if (piece := pieces.get(s)) is not None:
+            host.call_piece(piece.inputs, piece.outputs, piece.symbols, compiled[s])
+    call, text = host.finish()
+    source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
+    kernels = tuple(k for c in compiled.values() for k in c.kernels)
+    return CompiledGraph(call, "\n".join([source, *(c.source for c in compiled.values())]), kernels)
+
+
+def stages_of(graph: Graph) -> dict[Node, int]:
+    """Every node's stage: after the calls whose results or sizes it needs. Those are made in the order of the symbols."""
+    measures = dict(graph.measured)
+    stage: dict[Node, int] = {}
+    for node in graph.nodes:
+        needed = [*node.inputs, *(measures[s] for s in symbols_of(node) if s in measures and measures[s] is not node)]
+        before = max((stage[n] for n in needed), default=0)
+        stage[node] = before + (node in measures.values())
+    return stage

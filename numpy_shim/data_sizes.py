@@ -1,0 +1,43 @@
+"""Results of as many elements as data decides: places that are not 0, masks, different elements, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, fresh
+from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.meta import Decline, TupleMeta
+from npcompile.tensor_core.ops.whole import Keywords
+
+Results = tuple[tuple[tuple[Any, ...], np.dtype], ...]
+
+
+def places(builder: Builder, x: Array) -> tuple[Array, ...]:
+    """x.nonzero(): for each axis a column of one array."""
+    if not x.ndim:
+        raise Decline("nonzero of an array of no dimensions")
+    node = builder.measure("argwhere", x.node)
+    rows = fresh(builder, node)
+    whole = AxisSlice(0, 1, node.meta.shape[0])
+    return tuple(basic_index(rows, BasicIndex((whole, axis))) for axis in range(x.ndim))
+
+
+def sized(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:
+    """What NumPy's function gives, where the sizes that are None in `results` are the one that data decides."""
+    call = Keywords(function, tuple(keywords.items()))
+    node = builder.measure("whole_sized", *(x.node for x in arrays), function=call, results=results)
+    return items(builder, node)
+
+
+def whole(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:
+    """What NumPy's function gives, in C order, where shapes and dtypes are known."""
+    call = Keywords(function, tuple(keywords.items()))
+    return items(builder, builder.apply("whole", *(x.node for x in arrays), function=call, results=results))
+
+
+def items(builder: Builder, node: Node) -> list[Array]:
+    assert isinstance(node.meta, TupleMeta)
+    return [fresh(builder, builder.apply("item", node, index=k)) for k in range(len(node.meta.items))]

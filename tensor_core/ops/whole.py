@@ -1,0 +1,84 @@
+"""NumPy's functions that run as they are, of which only shapes and dtypes are known; and those whose sizes data decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.meta import Shape, TensorMeta, TupleMeta
+from npcompile.tensor_core.op import row
+from npcompile.tensor_core.ops.extern import Unexpected
+
+INTP = np.dtype(np.intp)
+LEAST = 2  # elements that what follows was compiled for: sizes of 0 and 1 are other programs
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """A function of arrays: another one with these keywords."""
+
+    function: Callable[..., Any]
+    values: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.function(*arrays, **dict(self.values))
+
+    def __repr__(self) -> str:
+        return f"<{', '.join([self.function.__name__, *(f'{k}={v!r}' for k, v in self.values)])}>"
+
+
+Results = tuple[tuple[Shape, np.dtype], ...]  # of a call: shape and dtype of each; a size of None is the one that data decides
+
+
+def parts_of(made: Any, results: Results) -> tuple[np.ndarray, ...]:
+    """What a function gave, checked, as what follows was compiled for these results."""
+    parts = tuple(map(np.asarray, made if isinstance(made, (tuple, list)) else (made,)))
+    if len(parts) != len(results):
+        raise Unexpected
+    for part, (shape, dtype) in zip(parts, results):
+        if part.dtype != dtype or part.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, part.shape)):
+            raise Unexpected
+    return parts
+
+
+def eager_whole(*arrays: Any, function: Callable[..., Any], results: Results) -> tuple[np.ndarray, ...]:
+    return parts_of(function(*arrays), results)
+
+
+@row("extern", eager=eager_whole, raises=(Exception,))
+def whole(*arrays: TensorMeta, function, results):
+    """What a function of NumPy gives for these arrays."""
+    return TupleMeta.of(*(TensorMeta(shape, dtype) for shape, dtype in results))
+
+
+def eager_whole_sized(*arrays: Any, function: Callable[..., Any], results: Results, size: Size = 0) -> tuple[np.ndarray, ...]:
+    parts = parts_of(function(*arrays), results)
+    sizes = {n for part, (shape, _) in zip(parts, results) for n, m in zip(part.shape, shape) if m is None}
+    if len(sizes) != 1:
+        raise Unexpected
+    return parts
+
+
+@row("extern", eager=eager_whole_sized, raises=(Exception,))
+def whole_sized(*arrays: TensorMeta, function, results, size):
+    """The same, where one size of the results, of the first one's first axis too, is what data decides."""
+    found = (TensorMeta(tuple(size if n is None else n for n in shape), dtype) for shape, dtype in results)
+    return TupleMeta.of(*found)
+
+
+@row("extern", eager=lambda x, *, size=0: np.argwhere(x), raises=(Unexpected,))
+def argwhere(x: TensorMeta, *, size):
+    """The places of elements that are not 0: a row for each, in C order, of as many integers as x has axes."""
+    return TensorMeta((size, x.ndim), INTP)
+
+
+def measured(value: Any) -> int:
+    """How many results there are, of which what follows takes any number from LEAST."""
+    first = value[0] if isinstance(value, tuple) else value
+    if first.shape[0] < LEAST:
+        raise Unexpected
+    return int(first.shape[0])
