@@ -36,6 +36,7 @@ class Storage:
     meta: TensorMeta  # of the owning array
     source: Any = None  # where the owner came from when the program got it from outside, else None: fresh memory
     original: Node = field(init=False)
+    may_be: tuple[Storage, ...] = ()  # other memory that this may be, which data decides: so it is only read
 
     def __post_init__(self) -> None:
         self.original = self.node
@@ -46,6 +47,8 @@ class Storage:
 
     def write(self, steps: Sequence[Step], value: Node) -> None:
         """Replace what the view `steps` shows by `value`."""
+        if self.may_be:
+            raise Decline("an array is written to, and data decides whose memory it has")
         kinds = {step.kind for step in steps}
         is_recorded = self.builder.records and "constant" not in kinds
         if is_recorded and "variable" in kinds:

@@ -61,7 +61,7 @@ class ShapeEnv:
         """The largest integer that `size` is known to be at least, or None."""
         if isinstance(size, int):
             return size
-        known = [self._sum_of_bounds(size)]
+        known: list[int | None] = [self._sum_of_bounds(size)]
         for monomial, coefficient in size.terms if steps else ():
             if len(monomial) == 1 and isinstance(monomial[0], Call):
                 known.append(self._bound_without(size - size.of_term(monomial, coefficient), coefficient, monomial[0], steps - 1))
@@ -80,11 +80,11 @@ class ShapeEnv:
         if (low := self.bound(b, steps)) is None or low <= 0:
             return None
         if call.fn == "mod":
-            limits = [0] if coefficient > 0 else [b - 1]
+            limits: list[Size] = [0] if coefficient > 0 else [b - 1]
             if coefficient < 0 and (least := self.bound(a, steps)) is not None and least >= 0:
                 limits.append(a)
-            known = [each for limit in limits if (each := self.bound(rest + coefficient * limit, steps)) is not None]
-            return max(known, default=None)
+            bounds = [self.bound(rest + coefficient * limit, steps) for limit in limits]
+            return max((each for each in bounds if each is not None), default=None)
         if not isinstance(b, int):
             return None
         scaled = self.bound(rest * b + coefficient * (a - b + 1 if coefficient > 0 else a), steps)

@@ -146,6 +146,7 @@ class Capture:
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
+    undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
     draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why

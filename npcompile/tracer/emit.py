@@ -27,6 +27,7 @@ from npcompile.tracer.arrays.lost import message_of, remember_lost
 from npcompile.tracer.arrays.random_state import Repetition, restore
 from npcompile.tracer.capture import Break, Capture, Restart
 from npcompile.tracer.holders import rows_from
+from npcompile.tracer.joining import require_unseen
 from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.python.arithmetic import plain_number
@@ -97,6 +98,7 @@ class Emitter:
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
         pending = list(values)
+        require_unseen(self.capture, pending)
         while pending:
             value = pending.pop()
             if id(value) in seen:

@@ -262,7 +262,102 @@ def in_a_try(x):
     return y
 
 
+def argument_or_new(x):
+    m = np.abs(x).max()
+    if m > 0:
+        x = x / m
+    return x * 2
+
+
+def argument_or_another(x):
+    z = x[::-1] * 2
+    y = x if x[0] > 0 else z
+    return y + z
+
+
+def one_view_or_another(x):
+    y = x[:2] if x[0] > 0 else x[2:]
+    return y[::-1] * y
+
+
+def view_or_new(x):
+    y = x[1:3] if x[0] > 0 else x[:2] * 3
+    return np.concatenate([y, y[:1]])
+
+
+def argument_or_new_again_and_again(x):
+    for k in range(3):
+        if x.sum() > k:
+            x = x / 2
+    return x - 1
+
+
+def in_nested_arms(x):
+    if x[0] > 0:
+        y = x
+        if x[1] > 1:
+            y = x + 1
+        y = y if x[2] > 2 else y * 2
+    else:
+        y = x
+    return y.sum(), np.sort(y)
+
+
+def of_a_caller(x):
+    def g(z):
+        if z.max() > 2:
+            return z
+        return z * 2
+
+    return g(x) + g(x[::-1] * 1)
+
+
+def in_a_list(x):
+    kept = [x, x + 1] if x[0] > 0 else [x * 2, x]
+    return kept[0] - kept[1]
+
+
+def kept_elsewhere(x):
+    y = old = x + 1
+    if x.sum() > 0:
+        y = y * 2
+    return y * 3, old
+
+
+def kept_by_a_caller(x):
+    y = x + 1
+
+    def g(z):
+        if x.sum() > 0:
+            z = z * 2
+        return z.mean()
+
+    return g(y), y
+
+
+def written_before_the_branch(x):
+    x[0] = 2
+    y = x if x[1] > 0 else x * 2
+    return y + x
+
+
+def another_is_written(x):
+    z = x * 1
+    y = x if x[1] > 0 else x * 2
+    z += y
+    return z
+
+
+def copied_and_written(x):
+    y = x if x[0] > 0 else x * 2
+    y = y.copy()
+    y[0] = 7
+    return y
+
+
 CAPTURED = [
+    argument_or_new, argument_or_another, one_view_or_another, view_or_new, argument_or_new_again_and_again, in_nested_arms,
+    of_a_caller, in_a_list, kept_elsewhere, kept_by_a_caller, written_before_the_branch, another_is_written, copied_and_written,
     returns, assigns, assigns_several, conditional_expression, conditional_in_a_call, only_one_arm, nested, early_returns,
     conjunction, conjunction_as_a_value, negated, chained, in_a_loop, continues, in_an_inlined_function,
     writes_to_what_was_made, loop_in_an_arm, by_a_number, size_one, sizes_and_numbers, errstate_inside,
@@ -465,7 +560,125 @@ def makes_lists_before(x):
     return old, new, kept
 
 
+def write_one_of_two(x):
+    y = x if x[0] > 0 else x * 2
+    y[1] = 7
+    return y.sum()
+
+
+def add_to_one_of_two(x):
+    z = x * 1
+    y = z if x[0] > 0 else x * 2
+    y += 1
+    return z
+
+
+def out_is_one_of_two(x):
+    y = x if x[0] > 0 else x * 2
+    np.multiply(x, 3, out=y)
+    return x + 1
+
+
+def argument_is_written_later(x):
+    y = x if x[0] > 0 else x * 2
+    x[1] = 7
+    return y + 1
+
+
+def array_from_before_is_written_later(x):
+    z = x * 1
+    y = z[1:] if x[0] > 0 else x[1:] * 2
+    z += 1
+    return y * 2
+
+
+def new_array_is_written_later(x):
+    if x[0] > 0:
+        a = x * 2
+        b = a[1:]
+    else:
+        a = x * 3
+        b = (x + 1)[1:]
+    a[1] = 100
+    return b * 1, a
+
+
+def written_in_another_arm(x):
+    y = x if x[0] > 0 else x * 2
+    z = x[1:]
+    if x[1] > 1:
+        z[0] = 50
+    return y * 1
+
+
+def written_in_its_own_arm(x):
+    z = x * 1
+    if x[0] > 0:
+        y = z if x[1] > 1 else x
+        z += 1
+        w = y * 2
+    else:
+        w = x
+    return w + z
+
+
+def asks_which_it_is(x):
+    y = x if x[0] > 0 else x * 2
+    return (y is x), y + 1
+
+
+def asks_for_the_base(x):
+    y = x[1:] if x[0] > 0 else x[1:] * 2
+    return (y.base is None), y + 1
+
+
+def asks_who_owns_it(x):
+    y = x[1:] if x[0] > 0 else x[1:] * 2
+    return y.flags.owndata, y + 1
+
+
+def asks_what_is_shared(x):
+    y = x if x[0] > 0 else x * 2
+    return np.shares_memory(x, y), np.may_share_memory(x, y), y + 1
+
+
+def returns_a_view(x):
+    y = x if x[0] > 0 else x * 2
+    return y[1:]
+
+
+def returns_it_in_a_list(x):
+    y = x if x[0] > 0 else x * 2
+    return [{"y": y.T}], y + 1
+
+
+def returns_a_function_of_it(x):
+    y = x if x[0] > 0 else x * 2
+    return (lambda: y)()
+
+
+def returns_what_is_asarray(x):
+    y = np.asarray(x if x[0] > 0 else x * 2)
+    return np.ravel(y)
+
+
+def breaks_with_it(x):
+    y = x if x[0] > 0 else x * 2
+    LOG.append("broken")
+    return y * 2
+
+
+def one_order_or_another(x):
+    y = np.outer(x, np.arange(4.0))
+    y = y if x[0] > 0 else y.T
+    return (y + 1).strides, y * 2
+
+
 NOT_CAPTURED = [
+    write_one_of_two, add_to_one_of_two, out_is_one_of_two, argument_is_written_later, array_from_before_is_written_later,
+    new_array_is_written_later, written_in_another_arm, written_in_its_own_arm, asks_which_it_is, asks_for_the_base,
+    asks_who_owns_it, asks_what_is_shared, returns_a_view, returns_it_in_a_list, returns_a_function_of_it,
+    returns_what_is_asarray, breaks_with_it, one_order_or_another,
     leaves_the_argument, leaves_views, other_shape, other_dtype, other_order, other_kind, python_numbers, numbers_and_scalars,
     prints, writes_to_the_argument, appends, sets_a_cell, takes_an_item, raises, raises_for_data, unused_that_raises,
     one_object_or_two, ends_a_loop, while_data_says, unbound_after_one_arm, deletes, generates, draws, makes_lists_before,
@@ -508,7 +721,7 @@ def test_captured(function: Any) -> None:
 
 
 WHY = {
-    leaves_the_argument: "an array from outside",
+    leaves_the_argument: "data decides whether an array is from before the branch, which shows later",
     python_numbers: "leave different values",
     other_shape: "different dtype, shape or memory order",
     other_dtype: "different dtype, shape or memory order",
@@ -576,3 +789,30 @@ def test_gradients_go_through_the_arm_taken() -> None:
         x = npc.tensor(given, requires_grad=True)
         npc.compile(npc.wrap_numpy(f), fullgraph=True)(x).backward()
         np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+TRANSFORMED = [returns, argument_or_new, argument_or_another, one_view_or_another, view_or_new, of_a_caller, copied_and_written]
+
+
+@pytest.mark.parametrize("function", TRANSFORMED, ids=lambda f: f.__name__)
+def test_gradients_of_either_array(function: Any) -> None:
+    def energy(x):
+        return (function(x) ** 2).sum()
+
+    gradient = npc.compile(npc.grad(energy), fullgraph=True)
+    for given in (UP, -UP, MIXED + 0.25, UP[::-1].copy()):
+        steps = 1e-6 * np.eye(4)
+        slopes = [(energy(given + h) - energy(given - h)) / 2e-6 for h in steps]
+        np.testing.assert_allclose(gradient(given), slopes, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(npc.grad(energy)(given), slopes, rtol=1e-6, atol=1e-6)
+        x = npc.tensor(given, requires_grad=True)
+        npc.compile(npc.wrap_numpy(energy))(x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), slopes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", TRANSFORMED, ids=lambda f: f.__name__)
+def test_every_example_takes_its_arm(function: Any) -> None:
+    rows = np.stack([UP, DOWN, MIXED, LARGE])
+    expected = np.stack([function(row.copy()) for row in rows])
+    np.testing.assert_allclose(npc.vmap(function)(rows), expected)
+    np.testing.assert_allclose(npc.compile(npc.vmap(function))(rows), expected)

@@ -122,6 +122,8 @@ def missing(kind: type, name: str) -> raising.Raises:
 
 
 def load_from_array(frame: Frame, x: Array, name: str) -> Any:
+    if name in ("base", "flags") and x.storage.may_be:
+        raise Decline(f"ndarray.{name} of an array whose memory data decides")
     if name == "base":
         return base_of(frame, x)
     if name == "flags" and x.meta.boxed:
