@@ -204,6 +204,22 @@ static inline float npc_select_f4(int c, float a, float b) {
   return a;
 }
 static inline long double npc_select_f16(int c, long double a, long double b) { return c ? a : b; }
+/* NumPy's is exact for cubes: one step of Newton's method more, where nothing in it over- or underflows. */
+static inline double npc_cbrt_f8(double x) {
+  double y = cbrt(x);
+#ifdef __FMA__
+  int64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  bits &= 0x7fffffffffffffff;
+  const int is_ordinary = bits > 0x1000000000000000 && bits < 0x7e00000000000000;
+  double root = npc_select_f8(is_ordinary, y, 1), cube = npc_select_f8(is_ordinary, x, 1), square = root * root;
+  double excess = NPC_FUSED(square, root, -cube) + NPC_FUSED(root, root, -square) * root;
+  y -= excess / (3 * square);
+#endif
+  return y;
+}
+static inline float npc_cbrt_f4(float x) { return cbrtf(x); }
+static inline long double npc_cbrt_f16(long double x) { return cbrtl(x); }
 /* By a comparison of numbers as wide as x: only then are there vectors of it and of what it chooses. */
 static inline int npc_signbit_f8(double x) { int64_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }
 static inline int npc_signbit_f4(float x) { int32_t bits; __builtin_memcpy(&bits, &x, sizeof x); return bits < 0; }

@@ -24,7 +24,7 @@ from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
-from npcompile.backends.registry import FloatingPointSignal
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, FloatingPointSignal
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
 
@@ -228,11 +228,12 @@ def start(library: Library) -> int:
     routines, limit = find_blas()
     begin = ctypes.PYFUNCTYPE(
         ctypes.c_void_p,
-        *(ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
+        *(ctypes.c_void_p, *[ctypes.py_object] * 4, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
     )(("npc_start", library.handle))
     numpy_api = capsule_pointer(np._core._multiarray_umath._ARRAY_API)
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
-    table = begin(numpy_api, np.generic, report_float_errors, thread_limit(), most_kept(), blas, limit)
+    objects = (np.generic, report_float_errors, _ERROR_STATE, _DEFAULT_STATE)
+    table = begin(numpy_api, *objects, thread_limit(), most_kept(), blas, limit)
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
     return table

@@ -80,9 +80,10 @@ struct npc_runtime {
 
   /* Floating-point errors, np.errstate's four: 1 divide, 2 over, 4 under, 8 invalid. They add up over all threads of
      a loop. `report` gives -1, with FloatingPointSignal set, when one of `errors` happened since `watch` and
-     np.errstate does not ignore it, else 0. */
+     np.errstate does not ignore it, else 0. Those in `with_invalid` happened where an invalid operation did. NumPy may
+     note those in `unseen`, and nothing here does: they happened wherever np.errstate is not as it is by default. */
   void (*watch)(void);
-  int (*report)(int errors);
+  int (*report)(int errors, int with_invalid, int unseen);
 
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */

@@ -31,6 +31,7 @@ Py_complex PyComplex_AsCComplex(PyObject*);
 PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
+int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
 
 /* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
 
@@ -163,9 +164,20 @@ static int errstate_bits(unsigned flags) { return 0; }
 #endif
 
 static PyObject* reporter; /* asks np.errstate about the bits, and raises when it does not ignore one */
+static PyObject *state_variable, *usual_state; /* NumPy's context variable of np.errstate, and its value when nobody set one */
 
-static int report(int errors) {
-  int bits = errstate_bits(raised_flags()) & errors;
+static int is_state_usual(void) {
+  PyObject* state = 0;
+  if (PyContextVar_Get(state_variable, 0, &state) || !state) return 0;
+  Py_DecRef(state);
+  return state == usual_state;
+}
+
+static int report(int errors, int with_invalid, int unseen) {
+  int noted = errstate_bits(raised_flags());
+  if (noted & 8) noted |= with_invalid;
+  if (unseen & errors & ~noted && !is_state_usual()) noted |= unseen;
+  int bits = noted & errors;
   if (!bits) return 0;
   PyObject* answer = PyObject_CallFunction(reporter, "i", bits);
   if (!answer) return -1;
@@ -667,13 +679,18 @@ static void resume_child(void) {
 
 /* The table, ready for use; NULL with an exception set. Called once, with the GIL. `blas` has one pointer per routine
    in the order of npc_runtime, or NULL. */
-const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObject* report_errors, int threads,
-                                    int64_t bytes_kept, void* const* blas, int64_t blas_limit) {
+const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObject* report_errors, PyObject* variable,
+                                    PyObject* usual, int threads, int64_t bytes_kept, void* const* blas,
+                                    int64_t blas_limit) {
   if (handler_capsule) return &runtime;
   numpy = numpy_api;
   generic_type = generic;
   Py_IncRef(report_errors);
   reporter = report_errors;
+  Py_IncRef(variable);
+  state_variable = variable;
+  Py_IncRef(usual);
+  usual_state = usual;
   thread_limit = (int)least(threads, MOST_WORKERS + 1);
   pthread_mutex_init(&workers.mutex, 0);
   pthread_cond_init(&workers.condition, 0);
