@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import keyword
 import types
@@ -41,6 +42,7 @@ from npcompile.tracer.values import (
     Closure,
     Comparison,
     Constant,
+    Deque,
     DictView,
     ErrorState,
     ExceptionValue,
@@ -248,6 +250,10 @@ class Emitter:
                 return value.source  # type: ignore[return-value]
             case Sequence():
                 return self.sequence_text(value)
+            case Deque():
+                return self.variable(
+                    value, f"{self.name_constant(collections.deque)}([{', '.join(map(self.text, value.items))}])"
+                )
             case Mapping():
                 name = self.variable(value, "{}")
                 for key, item in value.items.items():
@@ -473,7 +479,7 @@ class Emitter:
     def decorated(self, name: str, closure: Closure) -> str:
         """The function with the attributes that it was given."""
         for key, value in closure.attributes.items():
-            if key == "__wrapped__":
+            if key == "__wrapped__" and closure.is_renamed:
                 self.lines.append(f"{self.name_constant(functools.update_wrapper)}({name}, {self.text(value)})")
             else:
                 self.lines.append(f"{name}.{key} = {self.text(value)}")

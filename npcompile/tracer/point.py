@@ -38,7 +38,7 @@ from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
-from npcompile.tracer.python import array_function, copying, functions, iterators, library, numbers, python_builtins
+from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recompiles import why_not
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy
@@ -50,7 +50,7 @@ _OURS = re.compile(
 )
 
 # They register what is captured, and how.
-assert control and copying and functions and instructions and iterators and library and numbers and python_builtins
+assert control and copying and deques and functions and instructions and iterators and library and numbers and python_builtins
 assert array_function and random_methods and tensors and transformed
 
 

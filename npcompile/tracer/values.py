@@ -151,6 +151,14 @@ class SetValue:
 
 
 @dataclass(slots=True, eq=False)
+class Deque:
+    """A collections.deque made inside the captured program, without a maximum length."""
+
+    items: list[Any]
+    source: None = None
+
+
+@dataclass(slots=True, eq=False)
 class Record:
     """An object of a class written in Python, made inside the captured program."""
 
@@ -252,7 +260,8 @@ class Closure:
     annotations: Any = None  # Sequence of names and values in turn, or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
-    attributes: dict[str, Any] = field(default_factory=dict)  # set on it; "__wrapped__" is what functools.wraps was given
+    attributes: dict[str, Any] = field(default_factory=dict)  # set on it
+    is_renamed: bool = False  # does it look as its `__wrapped__`, by functools.wraps?
 
 
 @dataclass(slots=True, eq=False)
@@ -405,7 +414,7 @@ def is_number(value: Any) -> bool:
 def children(value: Any) -> AbstractIterator[Any]:
     """The values that a value holds."""
     match value:
-        case Sequence():
+        case Sequence() | Deque():
             yield from value.items
         case Mapping() | Record():
             yield from value.items.values()

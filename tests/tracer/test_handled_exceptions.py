@@ -6,8 +6,11 @@ PYTEST_DONT_REWRITE: the programs have `assert` as Python compiles it.
 # The shapes are the point: what a linter would write shorter stays.
 # ruff: noqa: B012
 
+import sys
+
 import numpy as np
 
+import npcompile as npc
 from tests.tracer.harness import check
 
 
@@ -482,3 +485,18 @@ def test_context_of_the_next(x):
     except KeyError as error:
         kept = error
     return type(kept.__context__).__name__, x + 1
+
+
+def current_exception(x):
+    return x + 1, sys.exception() is None, sys.exc_info()[0]
+
+
+def test_exception_that_the_caller_handles():
+    compiled = npc.compile(current_exception, backend="eager")
+    x = np.ones(2)
+    for _ in range(2):
+        assert compiled(x)[1:] == (True, None)
+        try:
+            raise Refused
+        except Refused:
+            assert compiled(x)[1:] == (False, Refused)

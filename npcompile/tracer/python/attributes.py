@@ -23,6 +23,7 @@ from npcompile.tracer.values import (
     ArrayMethod,
     Closure,
     Constant,
+    Deque,
     ExceptionValue,
     Generator,
     Lazy,
@@ -74,7 +75,7 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return objects.load_from_super(frame, owner, name)
         case Sequence() if owner.kind not in (list, tuple) and name not in containers.METHODS[tuple]:
             return load_from_named_tuple(frame, owner, name)
-        case Sequence() | Mapping() | SetValue() if name in containers.METHODS[containers.kind_of(owner)]:  # type: ignore[index]
+        case Sequence() | Mapping() | SetValue() | Deque() if name in containers.METHODS[containers.kind_of(owner)]:  # type: ignore[index]
             return Method(owner, None, name)
         case Sequence() | Mapping() | SetValue() if name == "__class__":
             return Constant(owner.kind if not isinstance(owner, Mapping) else dict)
@@ -88,7 +89,7 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
         case Partial() if owner.kind is functools.partial and name in ("func", "args", "keywords"):
             func, *args = owner.positional
             return func if name == "func" else Sequence(tuple, args) if name == "args" else Mapping(dict(owner.keywords))
-        case Closure() if name in ("__name__", "__qualname__") and "__wrapped__" not in owner.attributes:
+        case Closure() if name in ("__name__", "__qualname__") and not owner.is_renamed:
             return Constant(owner.code.co_name if name == "__name__" else owner.code.co_qualname)
         case Closure() if name == "__doc__":
             return Constant(doc_of(owner.code))
@@ -214,6 +215,9 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         found = getattr(value, name, _missing)
         if found is _missing and isinstance(value, BUILT_IN):
             raise missing(type(value), name)
+        if found is _missing and isinstance(value, type) and not hasattr(type(type(value)), "__getattr__"):
+            frame.capture.guard(f"not hasattr({frame.capture.name_constant(value)}, {name!r})")
+            raise raising.raises(AttributeError, f"type object {value.__name__!r} has no attribute {name!r}")
         if found is _missing:
             raise Decline(f"{type(value).__qualname__} has no attribute {name!r}")
         if isinstance(value, type) and not is_library(value.__module__):
@@ -305,7 +309,7 @@ def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
             return None
     if isinstance(owner, Opaque) and is_set_to_itself(frame, owner, name, value):
         return None
-    if isinstance(owner, Closure) and not name.startswith("__"):
+    if isinstance(owner, Closure) and (not name.startswith("__") or name == "__wrapped__" and not owner.is_renamed):
         frame.capture.require_no_body("an attribute is set")
         owner.attributes[name] = value
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from npcompile.tracer.python.operators import HOOKS, constant_key, lift, plain
 from npcompile.tracer.python.raising import raises
 from npcompile.tracer.values import (
     Constant,
+    Deque,
     DictView,
     Iterator,
     Mapping,
@@ -427,6 +429,8 @@ def kind_of(owner: Any) -> type | None:
             return dict
         case SetValue():
             return owner.kind
+        case Deque():
+            return collections.deque
     return None
 
 

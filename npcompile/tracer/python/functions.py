@@ -14,7 +14,7 @@ from npcompile.tracer.python import attributes, calls, iteration, operators
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
 from npcompile.tracer.python.operators import HOOKS, lift, plain
 from npcompile.tracer.python.python_builtins import type_of
-from npcompile.tracer.values import Closure, Constant, Lazy, Mapping, Partial, Sequence
+from npcompile.tracer.values import Closure, Constant, Lazy, Mapping, Method, Partial, Sequence
 
 # --- objects that hold a function and arguments
 
@@ -109,8 +109,20 @@ def call_update_wrapper(frame: Frame, positional: Arguments, keywords: Keywords)
     frame.capture.require_no_body("a function gets attributes")
     if isinstance(wrapped, Closure):
         wrapper.attributes |= wrapped.attributes
-    wrapper.attributes["__wrapped__"] = wrapped
+    wrapper.attributes["__wrapped__"], wrapper.is_renamed = wrapped, True
     return wrapper
+
+
+@captures(types.MethodType)
+def call_method_type(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """A function bound to an object."""
+    if len(positional) != 2 or keywords:
+        raise Decline("arguments that MethodType does not take")
+    function, owner = positional
+    real = function.value if isinstance(function, Constant) else getattr(function, "example", None)
+    if not isinstance(function, Closure) and not isinstance(real, types.FunctionType):
+        raise Decline("a method of what is no function")
+    return Method(owner, function, getattr(real, "__name__", ""))
 
 
 @captures(functools.wraps)

@@ -19,6 +19,7 @@ from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.values import (
     Constant,
+    Deque,
     DictView,
     Iterator,
     Mapping,
@@ -45,6 +46,8 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return Iterator("view", [DictView("keys", value), Sequence(tuple, [lift(k) for k in value.items])])
         case DictView():
             return Iterator("view", [value, Sequence(tuple, [lift(k) for k in value.owner.items])])
+        case Deque():
+            return Iterator("set", [value, Sequence(tuple, list(value.items))])
         case SetValue():
             return Iterator("set", [value, Sequence(tuple, [lift(v) for v in ordered(capture, value)])])
         case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, operators
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
-from npcompile.tracer.values import Constant, Opaque
+from npcompile.tracer.values import Constant, ExceptionValue, Opaque, Sequence, TracebackValue
 
 # --- signatures
 
@@ -33,4 +34,26 @@ def call_signature(asked: Callable[..., Any], frame: Frame, positional: Argument
     return operators.evaluate(lambda: asked(function))
 
 
+# --- the exception that is handled
+
+
+def call_exception(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    """sys.exception()"""
+    handled = frame.root.handled
+    if handled:
+        return handled[-1]
+    if sys.exception() is not None:
+        raise Decline("sys.exception() in a function that is called by a handler of exceptions")
+    frame.capture.guard(f"{frame.capture.name_constant(sys.exception)}() is None")
+    return Constant(None)
+
+
+def call_exc_info(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    error = call_exception(frame, positional, keywords)
+    if not isinstance(error, ExceptionValue):
+        return Sequence(tuple, [Constant(None)] * 3)
+    return Sequence(tuple, [Constant(error.kind), error, TracebackValue(error)])
+
+
+BUILTINS |= {sys.exception: call_exception, sys.exc_info: call_exc_info}
 BUILTINS |= {f: functools.partial(call_signature, f) for f in (inspect.signature, inspect.getfullargspec)}

@@ -34,6 +34,7 @@ from npcompile.tracer.values import (
     Closure,
     Comparison,
     Constant,
+    Deque,
     DictView,
     ExceptionValue,
     Iterator,
@@ -368,7 +369,7 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return Constant(bool(value))
         case Number():
             return Constant(value.ask(f"bool({value.text})", bool(value.hint)))
-        case Sequence() | Mapping():
+        case Sequence() | Mapping() | Deque():
             return Constant(bool(value.items))
         case RangeValue():
             return Constant(bool(remaining_range(value)))
@@ -450,7 +451,7 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
 
 
 NUMBERS = (int, float, complex, str, bytes, tuple)
-MADE_IN_THE_PROGRAM = (Record, Iterator, Closure, ExceptionValue)
+MADE_IN_THE_PROGRAM = (Record, Deque, Iterator, Closure, ExceptionValue)
 
 
 def unknown() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import itertools
 import operator
@@ -38,6 +39,7 @@ from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
     Closure,
     Constant,
+    Deque,
     DictView,
     ErrorState,
     ExceptionValue,
@@ -71,7 +73,7 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return lift(x.shape[0])
         case [TensorValue() as x]:
             return call_len(frame, [x.array], keywords)
-        case [Sequence() | Mapping() | SetValue() as x]:
+        case [Sequence() | Mapping() | SetValue() | Deque() as x]:
             return Constant(len(x.items))
         case [DictView() as x]:
             return Constant(len(x.owner.items))
@@ -150,6 +152,8 @@ def type_of(value: Any) -> type:
             return dict
         case Record() | SetValue() | Partial() | ExceptionValue():
             return value.kind
+        case Deque():
+            return collections.deque
         case DictView():
             return type(getattr({}, value.kind)())
         case Iterator() if value.kind in ("zip", "map", "filter", "enumerate"):

@@ -122,5 +122,8 @@ def load(value: ExceptionValue, name: str) -> Any:
 
 def store(value: ExceptionValue, name: str, given: Any) -> None:
     """`error.__traceback__ = traceback`, which nobody sees of an exception that the program handles."""
+    if name == "__context__" and isinstance(given, ExceptionValue) or isinstance(given, Constant) and given.value is None:
+        value.context = given if isinstance(given, ExceptionValue) else None
+        return
     if name != "__traceback__" or not isinstance(given, TracebackValue) or given.error is not value:
         raise Decline(f"attribute {name!r} of an exception is set")
