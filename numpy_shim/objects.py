@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +12,18 @@ from npcompile.numpy_shim.registry import implements
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
+from npcompile.tensor_core.meta import MOST_DIMENSIONS, Decline, Shape, broadcast_shapes, product
 from npcompile.tensor_core.number import Number
 
 
 class ShimObject:
-    """An object made while capturing that never changes. Its methods are captured like the user's functions."""
+    """An object made while capturing that never changes. Its methods are captured like the user's functions.
+
+    One that may leave the program says which NumPy call on which arrays makes it there.
+    """
+
+    maker: ClassVar[Any] = None
+    made_of: tuple[Array, ...] = ()
 
 
 # --- dtypes
@@ -78,12 +84,17 @@ def iterable(builder: Builder, y: Any) -> bool:
 # --- np.broadcast
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Broadcast(ShimObject):
     """np.broadcast(...) without its iterators."""
 
     shape: Shape
-    numiter: int
+    made_of: tuple[Array, ...]
+    maker = np.broadcast
+
+    @property
+    def numiter(self) -> int:
+        return len(self.made_of)
 
     @property
     def ndim(self) -> int:
@@ -100,7 +111,10 @@ class Broadcast(ShimObject):
 
 @implements(np.broadcast)
 def broadcast(builder: Builder, *arrays: Any) -> Broadcast:
-    return Broadcast(broadcast_shapes(*(array_of(builder, a).shape for a in arrays)), len(arrays))
+    if len(arrays) > MOST_DIMENSIONS:
+        raise Decline(f"np.broadcast of {len(arrays)} arrays")
+    operands = tuple(array_of(builder, a) for a in arrays)
+    return Broadcast(broadcast_shapes(*(x.shape for x in operands)), operands)
 
 
 # --- numpy._core._multiarray_umath._array_converter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -127,7 +128,7 @@ def read_axis(axis: Any) -> int:
 
 def read_out(out: Any) -> Any:
     """The `out` of a method with one output: an array to write, `...` or None."""
-    if isinstance(out, tuple) and len(out) == 1:
+    if isinstance(out, tuple) and len(out) == 1 and out[0] is not ...:
         (out,) = out
     if out is None or out is ... or is_target(out):
         return out
@@ -144,6 +145,8 @@ def reduction_loop(ufunc: np.ufunc, array: Array, dtype: Any, out: Any) -> Dtype
         raise Decline(f"reductions with {ufunc.__name__} of {array.dtype} run as NumPy")
     if isinstance(out, Array) and not np.can_cast(loop[-1], out.dtype, "safe"):
         raise Decline("how NumPy rounds partial results into such an out is not captured")
+    if isinstance(out, Array) and not np.can_cast(out.dtype, loop[-1], "same_kind"):
+        raise Decline("NumPy reads such an out before it is written, and converts it, with warnings")
     return loop
 
 
@@ -304,5 +307,22 @@ def require_values(values: Operand, shape: Shape) -> None:
         raise Decline("array is not broadcastable to correct shape")
 
 
+def dots_by_keyword(method: Captured) -> Captured:
+    """NumPy takes `...` as `out` by keyword alone."""
+
+    @functools.wraps(method)
+    def captured(builder: Builder, ufunc: np.ufunc, *arguments: Any, **keywords: Any) -> Any:
+        if any(a is ... for a in arguments[1:]):
+            raise Decline("out=... is only allowed as a keyword argument.")
+        return method(builder, ufunc, *arguments, **keywords)
+
+    return captured
+
+
 # Method name -> captured form (builder, ufunc, *args, **kwargs).
-UFUNC_METHODS: dict[str, Captured] = {"reduce": reduce, "accumulate": accumulate, "outer": outer, "at": at}
+UFUNC_METHODS: dict[str, Captured] = {
+    "reduce": dots_by_keyword(reduce),
+    "accumulate": dots_by_keyword(accumulate),
+    "outer": outer,
+    "at": at,
+}

@@ -156,6 +156,7 @@ class Builder:
     location: Location | None = None  # the user's line being captured
     ignored: frozenset[str] = frozenset()  # np.errstate categories that the program ignores here
     checks: frozenset[str] = frozenset()  # those that some node was made under without ignoring them
+    loud: set[Node] = field(default_factory=set)  # these nodes
     outer: Builder | None = None  # of the program that this is a sub-graph of: it has the inputs from outside
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     records: bool = True  # do gradients go through what is written here? Not under no_grad
@@ -190,11 +191,20 @@ class Builder:
         if node is None:
             meta = OPS[op].meta(*(n.meta for n in inputs), **params)
             node = self._made[key] = Node(op, inputs, params, meta, self.location)
-            if OPS[op].kind in ARITHMETIC_KINDS and any(kind_of(n.dtype) in "fc" for n in (node, *inputs)):
-                self.checks |= FLOAT_ERRORS - self.ignored
-            for graph in subgraphs(node).values():
-                self.checks |= graph.checks - self.ignored
+        if node not in self.loud:
+            self.note_errors(node)  # of a node that is met again too: it may have been made where errors are ignored
         return node
+
+    def note_errors(self, node: Node) -> None:
+        """Remember which floating-point errors the program does not ignore here."""
+        errors: frozenset[str] = frozenset()
+        if OPS[node.op].kind in ARITHMETIC_KINDS and any(kind_of(n.dtype) in "fc" for n in (node, *node.inputs)):
+            errors = FLOAT_ERRORS
+        for graph in subgraphs(node).values():
+            errors |= graph.checks
+        if errors - self.ignored:
+            self.checks |= errors - self.ignored
+            self.loud.add(node)
 
     def measure(self, op: str, *inputs: Node, **params: Any) -> Node:
         """A node for an op of as many results as data decides: its param `size` is a new symbol. At least 2, else it raises."""
@@ -238,15 +248,17 @@ class Builder:
 
 
 def freeze(value: Any) -> Any:
-    """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and nan from nothing."""
+    """A hashable key that tells -0.0 from 0.0, 1 from 1.0 from True, and a NaN from one of another sign alone."""
     if isinstance(value, dict):
         return tuple((k, freeze(v)) for k, v in sorted(value.items()))
     if isinstance(value, (tuple, list)):
         return tuple(map(freeze, value))
     if isinstance(value, np.ndarray):
         return (value.dtype, value.shape, value.tobytes())
-    if isinstance(value, (bool, int, float, complex, np.generic)):
-        return (type(value), repr(value))
+    if isinstance(value, (float, complex, np.generic)):
+        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, int):
+        return (type(value), value)
     return value
 
 

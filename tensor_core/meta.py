@@ -14,6 +14,7 @@ from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.dtypes import short
 
 Shape = tuple[Size, ...]
+MOST_DIMENSIONS = 64  # of an ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class TensorMeta:
     weak: bool = False  # a Python int, float or complex: NEP 50 lets the other operand decide the dtype
 
     def __post_init__(self) -> None:
+        if len(self.shape) > MOST_DIMENSIONS:
+            raise Decline(f"maximum supported dimension for an ndarray is {MOST_DIMENSIONS}, found {len(self.shape)}")
         if len(self.strides) != len(self.shape):
             object.__setattr__(self, "strides", contiguous_strides(self.shape, self.dtype.itemsize))
 

@@ -48,7 +48,8 @@ from npcompile.tracer.values import (
     is_named_tuple,
 )
 
-ARRAY_FLAGS = 0x1 | 0x100 | 0x400  # C_CONTIGUOUS, ALIGNED, WRITEABLE of ndarray.flags.num
+WRITEABLE, WARNS_OF_WRITES = 0x400, 0x80000000  # of ndarray.flags.num; arrays of np.broadcast_arrays have the second
+ARRAY_FLAGS = 0x1 | 0x100 | WRITEABLE | WARNS_OF_WRITES  # C_CONTIGUOUS and ALIGNED besides
 FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
@@ -422,7 +423,7 @@ class Capture:
         """`owner` is the source of the Tensor that holds the array, if one does."""
         device = array_kind(type(x))
         kind = self.name_constant(type(x))
-        if not is_number(x.dtype) or (device is None and not x.flags.aligned):
+        if not is_number(x.dtype) or (device is None and (not x.flags.aligned or x.flags.num & WARNS_OF_WRITES)):
             self.guard(f"type({source}) is {kind}")
             return Opaque(source, x)
         known = self.by_identity.get(id(x))
@@ -435,7 +436,7 @@ class Capture:
         if device is None:
             flags = x.flags.num & ARRAY_FLAGS
             self.guard(flags_text := f"{source}.flags.num & {ARRAY_FLAGS} == {flags}")
-            boxed, writeable = True, x.flags.writeable
+            boxed, writeable = True, bool(flags & WRITEABLE)
         else:
             boxed = self._guard_device(source, x, device, owner)
             writeable = boxed and not is_repeated(x)
@@ -529,6 +530,8 @@ class Capture:
         for axis, n in enumerate(x.shape):
             if changed[axis] and n > 1:
                 name = self._bind(f"{source}.shape[{axis}]", n)
+                self.builder.env.changed.add(name)  # no program is made for one more value of it
+                self.builder.env.changing.add(name)
                 self.guard(f"{name} >= 2")
                 shape.append(self.builder.env.symbol(name, n, at_least=2))
             else:

@@ -14,12 +14,14 @@ import numpy as np
 
 from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.registry import may_not_return
+from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import may_report
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
@@ -146,16 +148,23 @@ class Emitter:
         return not contents.isdisjoint(outputs)
 
     def unused_that_may_raise(self, results: list[Node]) -> list[Node]:
-        """Nodes that nothing uses and that raise for some data: NumPy would."""
+        """Nodes that nothing uses and that raise, or report a floating-point error, for some data: NumPy would."""
         made = self.capture.builder.made
         used = set(topological(results)) | made_of_stand_ins(made)
         unused: dict[Node, None] = {}
         for node in reversed(made):
-            if OPS[node.op].raises and node not in used:
+            if node not in used and (OPS[node.op].raises or self.reports_errors(node)):
                 unused[node] = None
                 used.update(topological([node]))
         # One of the results stands for an op that has several.
         return [self.capture.builder.apply("item", n, index=0) if isinstance(n.meta, TupleMeta) else n for n in unused]
+
+    def reports_errors(self, node: Node) -> bool:
+        """Not for the values that gradients did without, nor on a device, which has no flags to tell of errors."""
+        capture = self.capture
+        if node not in capture.builder.loud or capture.place is not None or capture.goes_through_gradients:
+            return False
+        return may_report(node)
 
     def written(self) -> list[Storage]:
         """Outside arrays that the program has changed."""
@@ -238,6 +247,8 @@ class Emitter:
         match value:
             case Lazy() | Opaque():
                 return value.source
+            case Constant(ShimObject(maker=make) as made) if make is not None:
+                return self.variable(value, f"{self.name_constant(make)}({', '.join(map(self.text, made.made_of))})")
             case Constant():
                 return self.constant_text(value)
             case Dim():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, ClassVar
 
+from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Variable
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Location
@@ -436,6 +437,8 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from (value.owner, value.function)
         case ArrayMethod() | ArrayFlags() | TensorMethod():
             yield value.owner
+        case Constant(ShimObject() as made):
+            yield from made.made_of
         case TensorValue():
             yield value.array
         case Truth() | PythonNumber():

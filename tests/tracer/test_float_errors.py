@@ -42,7 +42,19 @@ def quiet_then_loud(x, y):
     return z, x / y
 
 
-PROGRAMS = (divide, logarithm, overflow, reduces, quiet, quiet_then_loud)
+def quiet_then_the_same_loud(x, y):
+    with np.errstate(all="ignore"):
+        z = x / (y - y)
+    return z, x / (y - y)
+
+
+def unused(x, y):
+    x / y
+    np.log(x - 1)
+    return y
+
+
+PROGRAMS = (divide, logarithm, overflow, reduces, quiet, quiet_then_loud, quiet_then_the_same_loud, unused)
 DATA = {
     "harmless": (np.array([1.5, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])),
     "zeros": (np.array([1.0, 2.0, 0.5]), np.array([0.0, 1.0, 2.0])),

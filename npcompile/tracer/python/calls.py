@@ -492,12 +492,13 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
     if "unchecked" in transform.options:
         builder.ignored |= UNCHECKED
     records, builder.records = builder.records, True
+    loud = builder.loud.copy()  # what derivatives do without is not computed for the errors that it would report
     frame.capture.transforming += 1
     try:
         return TRANSFORMS[transform.kind](frame, transform, positional, keywords)
     finally:
         frame.capture.transforming -= 1
-        builder.ignored, builder.records = ignored, records
+        builder.ignored, builder.records, builder.loud = ignored, records, loud
 
 
 # --- Python's builtins: what each does on values is in python_builtins.py

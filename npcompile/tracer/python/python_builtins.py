@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
@@ -109,7 +110,7 @@ def call_range(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 def call_isinstance(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     value, kinds = positional[0], plain(frame.capture, positional[1])
     require_plain_check(kinds, "__instancecheck__")
-    if isinstance(value, Constant):
+    if isinstance(value, Constant) and not isinstance(value.value, ShimObject):
         return evaluate(lambda: isinstance(value.value, kinds))
     return evaluate(lambda: issubclass(type_of(value), kinds))
 
@@ -140,6 +141,10 @@ def type_of(value: Any) -> type:
     match value:
         case Array():
             return np.ndarray if value.meta.boxed else value.dtype.type
+        case Constant(ShimObject(maker=maker)):
+            if maker is None:
+                raise Decline(f"the type of {operators.describe(value)}")
+            return maker
         case TensorValue():
             return Tensor
         case Dim():

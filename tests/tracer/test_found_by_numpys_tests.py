@@ -1,0 +1,88 @@
+"""The smallest programs of NumPy's own tests (tests/numpy_compiled) that once were not NumPy's."""
+
+import warnings
+
+import numpy as np
+
+import npcompile as npc
+
+from tests.tracer.harness import check
+
+VECTOR = np.array([1.0, 0.5, -2.0])
+MASK = np.array([True, False, True])
+
+
+@check(VECTOR, MASK)
+def test_nans_of_two_signs_are_two_constants(x, e):
+    a, b = x.copy(), x.copy()
+    a[e], b[e] = np.nan, -np.nan
+    return np.signbit(a), np.signbit(b), np.signbit(np.full(2, -np.nan))
+
+
+@check(VECTOR, np.zeros(3))
+def test_a_result_that_nobody_reads_raises(x, y):
+    with np.errstate(all="raise"):
+        try:
+            x / y
+        except FloatingPointError as error:
+            return str(error)
+
+
+@check(VECTOR, np.zeros(3))
+def test_errors_ignored_at_first(x, y):
+    with np.errstate(all="ignore"):
+        x / y
+    with np.errstate(all="raise"):
+        try:
+            return x / y
+        except FloatingPointError as error:
+            return str(error)
+
+
+@check(np.float16(60000))
+def test_a_warning_counted_where_nobody_reads_the_result(x):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        np.multiply(x, x)
+        return len(said)
+
+
+@check(np.ones((2, 3)), VECTOR)
+def test_the_iterator_of_a_broadcast(x, y):
+    b = np.broadcast(x, y)
+    return type(b) is np.broadcast, isinstance(b, np.broadcast), b.shape, b.numiter, len(b.iters), [p * q for p, q in b]
+
+
+@check(np.ones((1,) * 33))
+def test_no_array_has_more_dimensions_than_numpy_allows(x):
+    try:
+        return np.add.outer(x, x)
+    except ValueError as error:
+        return str(error)
+
+
+@check()
+def test_dots_are_an_output_by_keyword_alone():
+    said = []
+    for call in (lambda: np.add.reduce(1, (), None, ...), lambda: np.add.reduce(1, (), out=(...,)), lambda: np.add(1, 2, ...)):
+        try:
+            said.append(call())
+        except TypeError as error:
+            said.append(str(error))
+    return said
+
+
+def test_the_warning_of_a_write_to_an_array_that_overlaps_itself():
+    def program(x, y):
+        x += y
+
+    compiled = npc.compile(program, backend="eager")
+    for _ in range(2):
+        messages = []
+        for function in (compiled, program):
+            x = np.broadcast_arrays(np.arange(2), np.ones((2, 2)))[0]
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                function(x, 1)
+            messages.append([str(w.message) for w in said])
+        assert messages[0] == messages[1] and len(messages[1]) == 1
