@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 
 import npcompile as npc
-
 from tests.tracer.harness import check
 
 VECTOR = np.array([1.0, 0.5, -2.0])
