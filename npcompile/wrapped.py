@@ -9,6 +9,7 @@ from typing import Any
 from npcompile.compiler import caller, compile, original
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.tensor_core.tensors.dispatch import SURFACE
+from npcompile.tracer.arrays import rehosted  # noqa: F401  (functions of the namespace in captured programs)
 from npcompile.tracer.point import GraphBreakError
 
 

@@ -4,13 +4,18 @@ Importing this package fills the registry of captured forms. Used as `import npc
 Tensors: every public name of numpy, made when it is first asked for.
 """
 
-import importlib
-import pkgutil
+import importlib as _importlib
+import pkgutil as _pkgutil
 
-from npcompile.numpy_shim.eager.names import lookup
+import numpy as _numpy
 
-__getattr__, __dir__ = lookup(globals(), "")
+from npcompile.numpy_shim.eager.names import PARTS as _PARTS
+from npcompile.numpy_shim.eager.names import lookup as _lookup
 
-# Every module here registers what it captures.
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__getattr__, __dir__ = _lookup(globals(), "")
+
+# Every module here registers what it captures. One named like a function of NumPy leaves the name to that.
+for _module in _pkgutil.iter_modules(__path__):
+    _importlib.import_module(f"{__name__}.{_module.name}")
+    if hasattr(_numpy, _module.name) and _module.name not in _PARTS:
+        del globals()[_module.name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.tensor import Tensor, function_call
+from npcompile.tensor_core.tensor import Tensor, function_call, ufunc_call
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import Call, collect, plain, replaced
 from npcompile.tensor_core.tensors.dispatch import perform
@@ -75,7 +75,7 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Ufunc:
-    """A ufunc of NumPy with its methods, for Tensors. It is an instance of np.ufunc, and equal to NumPy's own."""
+    """A ufunc of NumPy with its methods, for Tensors. It is an instance of np.ufunc."""
 
     __slots__ = ("__wrapped__",)
     __wrapped__: np.ufunc
@@ -88,6 +88,9 @@ class Ufunc:
         return np.ufunc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(a.__class__ is list or a.__class__ is tuple for a in args):
+            # NumPy does not ask what is in lists; and other types than Tensors are asked there as well.
+            return call_numpy(ufunc_call(self.__wrapped__, "__call__"), args, kwargs)
         return as_tensors(self.__wrapped__(*args, **kwargs), kwargs.get("out"))
 
     def reduce(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,17 +111,16 @@ class Ufunc:
     def __dir__(self) -> list[str]:
         return dir(self.__wrapped__)
 
-    def __eq__(self, other: object) -> bool:
-        return self.__wrapped__ is (other.__wrapped__ if type(other) is Ufunc else other)
-
-    def __hash__(self) -> int:
-        return hash(self.__wrapped__)
-
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ufunc, (self.__wrapped__,)
+        return rehosted_ufunc, (self.__wrapped__,)
+
+
+@functools.cache
+def rehosted_ufunc(ufunc: np.ufunc) -> Ufunc:
+    return Ufunc(ufunc)
 
 
 class Subscripted:

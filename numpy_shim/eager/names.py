@@ -13,8 +13,8 @@ import numpy as np
 SHIM = "npcompile.numpy_shim"
 # Modules of NumPy with functions of arrays, by the name that they have in NumPy. Others are NumPy's own: they are about
 # strings, masked arrays, records or types.
-REHOSTED = ("linalg", "fft", "random", "emath", "lib", "lib.stride_tricks", "lib.scimath", "testing")
-OF_RANDOM = ("BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence")
+PARTS = ("linalg", "fft", "random")  # modules of files
+REHOSTED = (*PARTS, "emath", "lib", "lib.stride_tricks", "lib.scimath", "testing")
 DUNDERS = ("__all__", "__array_api_version__", "__array_namespace_info__", "__version__", "__config__")
 # Functions about dtypes, settings, text and files alone: NumPy's own objects.
 OWN_NAMES = """
@@ -32,13 +32,13 @@ def rehosted(value: Any, name: str, module: str) -> Any:
 
     path = f"{module}.{name}" if module else name
     if isinstance(value, types.ModuleType):
-        if path in ("linalg", "fft", "random"):
+        if path in PARTS:
             return importlib.import_module(f"{SHIM}.{name}")
         return namespace(path) if path in REHOSTED else value
     if module == "random" and name in classes.random_classes():
         return classes.random_classes()[name]
     if isinstance(value, np.ufunc):
-        return functions.Ufunc(value)
+        return functions.rehosted_ufunc(value)
     if value is np.frompyfunc or name in OWN:  # ufuncs of Python functions give objects
         return value
     if module == "testing":

@@ -1,0 +1,39 @@
+"""Functions of npcompile.numpy_shim in captured programs: NumPy's, whose arrays are Tensors."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from npcompile.numpy_shim.eager.functions import rehosted_function, rehosted_ufunc
+from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.arrays.tensor_values import as_tensor
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.python import calls
+from npcompile.tracer.python.calls import Arguments, Keywords
+from npcompile.tracer.values import Constant
+
+
+def call_native(frame: Frame, native: Any, positional: Arguments, keywords: Keywords) -> Any:
+    if "out" in keywords or "device" in keywords:
+        raise Decline(f"np.{native.__name__} of npcompile.numpy_shim with out= or device=")
+    return as_tensor(frame.capture, calls.call(frame, Constant(native), positional, keywords))
+
+
+def call_rehosted(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    return call_native(frame, function.__wrapped__, positional, keywords)
+
+
+def call_ufunc(ufunc: np.ufunc, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    if len(positional) > ufunc.nin:
+        raise Decline(f"np.{ufunc.__name__} of npcompile.numpy_shim with an array for its result")
+    return call_native(frame, ufunc, positional, keywords)
+
+
+# Every rehosted function has this code.
+calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", "").__code__] = call_rehosted
+for value in vars(np).values():
+    if isinstance(value, np.ufunc):
+        calls.BUILTINS[rehosted_ufunc(value)] = functools.partial(call_ufunc, value)
