@@ -26,8 +26,8 @@ from npcompile.tracer.values import Constant, Opaque, Sequence
 
 GLOBAL: Any = np.random.random_sample.__self__  # type: ignore[attr-defined]  # what np.random's own functions draw from
 
-# Methods that give generators, change what is no state, or warn on the line that they are called from.
-NOT_DRAWN = {"spawn", "get_state", "set_state", "random_integers", "multivariate_normal"}
+# Methods that give generators, or read or set states, or are deprecated and warn of it on the line that they are called from.
+NOT_DRAWN = {"spawn", "get_state", "set_state", "random_integers"}
 DRAWN |= {
     kind: {n: f for n, f in vars(kind).items() if n[0] != "_" and callable(f) and n not in NOT_DRAWN} for kind in BIT_GENERATOR
 }
@@ -165,6 +165,17 @@ def with_out(frame: Frame, function: Any, positional: Arguments, keywords: Keywo
     return write(frame, target, value)
 
 
+def multivariate_normal(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
+    """Where NumPy would warn of the covariance the draw raises, and NumPy runs on the user's line."""
+    owner, *rest = positional
+    named = bound(function, rest, keywords)
+    if plain(frame.capture, named.get("check_valid", Constant("warn"))) == "warn":
+        named["check_valid"] = Constant("raise")
+    result = draw(frame, function, owner, [], named)
+    frame.capture.draws.may_raise = True
+    return result
+
+
 # --- generators
 
 MAKERS = (np.random.default_rng, Generator, RandomState, *BIT_GENERATORS)
@@ -188,6 +199,11 @@ def seed(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     return draw(frame, RandomState.seed, Constant(GLOBAL), positional, keywords)
 
 
+@captures(np.random.ranf, np.random.sample)
+def ranf(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    return draw(frame, RandomState.random_sample, Constant(GLOBAL), positional, keywords)
+
+
 def captured_maker(maker: Any) -> Callable[[Frame, Arguments, Keywords], Any]:
     return lambda frame, positional, keywords: make(frame, maker, positional, keywords)
 
@@ -197,6 +213,7 @@ SPECIAL: dict[str, Callable[[Frame, Any, Arguments, Keywords], Any]] = {
     "permutation": permutation,
     "shuffle": shuffle,
     "choice": choice,
+    "multivariate_normal": multivariate_normal,
 }
 for methods in DRAWN.values():
     BUILTINS |= {function: captured_draw(function) for function in methods.values()}
