@@ -105,22 +105,27 @@ def order_of(value: Any, allowed: str = "CFAK", default: str = "C") -> str:
     return value.upper()
 
 
-def dtype_of(value: Any) -> np.dtype:
-    """A dtype argument that is not None."""
+def dtype_of(value: Any, *, takes_classes: bool = True) -> np.dtype:
+    """A dtype argument that is not None. Some of NumPy's functions take np.dtypes.Float64DType for a Python class: objects."""
     if is_traced(value):
         raise Decline("a dtype is array data")
+    if not takes_classes and isinstance(value, type) and issubclass(value, np.dtype):
+        raise Decline("a Python class as dtype")
     try:
-        return require_dtype(value)
+        dtype = require_dtype(value)
     except TypeError as error:
         raise Decline(str(error)) from None
+    if not takes_classes and dtype.char in "qQ":
+        raise Decline("NumPy's second integer type of 64 bits")
+    return dtype
 
 
 def flag(value: Any) -> bool:
     """A bool argument."""
     if isinstance(value, Array) and value.ndim == 0 and (contents := known(value)) is not None:
         return bool(contents)
-    if isinstance(value, (Array, Number)):
-        raise Decline("a flag is array data")
+    if not isinstance(value, (bool, int, Dim, np.bool_)):  # of others NumPy's functions take some, and not all the same
+        raise Decline(f"a {type(value).__name__} as a flag")
     return bool(value)
 
 

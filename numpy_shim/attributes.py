@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import array_of, assigned, axis_of, fit, scalar
+from npcompile.numpy_shim.arguments import array_of, assigned, axes_of, axis_of, fit, scalar
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES, Captured, as_array, implements
 from npcompile.tensor_core.array import Array, expand, fresh, transpose
@@ -232,8 +232,7 @@ def function_size(builder: Builder, a: Any, axis: Any = None) -> Size:
     x = array_of(builder, a)
     if axis is None:
         return product(x.shape)
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return product([x.shape[axis_of(i, x.ndim)] for i in axes])
+    return product([x.shape[i] for i in (axes_of(axis, x.ndim) if isinstance(axis, tuple) else (axis_of(axis, x.ndim),))])
 
 
 @implements(np.real)

@@ -11,18 +11,16 @@ from npcompile.numpy_shim.arguments import (
     array_of,
     axes_of,
     axis_of,
+    copy_of,
     dtype_of,
-    flag,
     integer,
     is_sequence,
-    order_of,
-    require_cast,
     scalar,
     unbox,
     write_out,
 )
 from npcompile.numpy_shim.manipulation import calls_method, diagonal, part, ravel
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, is_traced, result_dtype
+from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
 from npcompile.tensor_core.dim import Size, same
@@ -33,12 +31,9 @@ from npcompile.tensor_core.meta import (
     Shape,
     TensorMeta,
     broadcast_strides,
-    by_strides,
-    concrete,
     contiguous_strides,
     is_contiguous,
     keep_order_strides,
-    packed_strides,
     product,
 )
 
@@ -124,6 +119,8 @@ def dot_arrays(builder: Builder, a: Array, b: Any, out: Any = None) -> Array:
         a_labels = tuple(range(a.ndim))
         b_labels = tuple(a.ndim - 1 if i == axis else a.ndim + i for i in range(b.ndim))
         result = product_of(builder, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:axis], *b_labels[axis + 1 :]))
+    if out is not None and not result.ndim:
+        raise Decline("a product of vectors with out=, which is a scalar nevertheless")
     return result if out is None else into(out, result)
 
 
@@ -131,6 +128,7 @@ def scaled(builder: Builder, a: Array, b: Array) -> Array:
     """The product with a 0-D operand: a ufunc, but for matrices that BLAS takes."""
     dtype = common_dtype(a, b)
     if max(a.ndim, b.ndim) > 2 or dtype.char not in "fdFD":
+        a, b = (x if x.dtype == dtype else copy_of(x, "K", dtype) for x in (a, b))
         return FUNCTIONS[np.multiply](builder, a, b)
     shape = a.shape or b.shape
     factors = [views.expand(builder, cast(builder, x.node, dtype), shape) for x in (a, b)]
@@ -178,6 +176,8 @@ def vdot(builder: Builder, a: Any, b: Any, /) -> Array:
 
 @implements(np.outer)
 def outer(builder: Builder, a: Any, b: Any, out: Any = None) -> Array:
+    if out is ... or isinstance(out, tuple):
+        raise Decline("an output that is only allowed as a keyword argument")
     column, row = (ravel(builder, array_of(builder, x)) for x in (a, b))
     column = views.reshape(column, (*column.shape, 1))
     row = views.reshape(row, (1, *row.shape))
@@ -225,7 +225,7 @@ def stacked_product(ufunc: np.ufunc, a_core: str, b_core: str) -> None:
         if ufunc.signature.startswith("(n),(n)") and isinstance(keywords.get("axis"), int):
             axis = keywords.pop("axis")
             x1, x2 = (last_axis(array_of(builder, x), axis) for x in (x1, x2))
-        unusual = [k for k, v in keywords.items() if k not in DEFAULTS or v != DEFAULTS[k]]
+        unusual = [k for k, v in keywords.items() if k not in DEFAULTS or type(v) is not type(DEFAULTS[k]) or v != DEFAULTS[k]]
         if unusual:
             raise Decline(f"{ufunc.__name__}({', '.join(unusual)}=)")
         a, b = array_of(builder, x1), array_of(builder, x2)
@@ -285,142 +285,6 @@ if hasattr(np, "vecdot"):
 if hasattr(np, "matvec"):
     stacked_product(np.matvec, "mn", "n")
     stacked_product(np.vecmat, "n", "np")
-
-
-# --- einsum
-
-
-@implements(np.einsum)
-def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Array:
-    path = optimize if is_sequence(optimize) or isinstance(optimize, str) else flag(optimize)
-    unknown = set(keywords) - {"dtype", "order", "casting"}
-    if unknown:
-        raise Decline(f"einsum({', '.join(sorted(unknown))}=)")
-    text, values = subscripts_of(operands)
-    arrays = [array_of(builder, v) for v in values]
-    inputs, output = parse_subscripts(text, [x.ndim for x in arrays])
-    dtype = keywords.get("dtype")
-    dtype = common_dtype(*arrays) if dtype is None else dtype_of(dtype)
-    for x in arrays:
-        require_cast(x.dtype, dtype, keywords.get("casting", "safe"))
-    order = order_of(keywords.get("order"), default="K")
-    if len(arrays) == 1 and len(output) == len(set(inputs[0])) and out is None:
-        return rearranged(builder, arrays[0], inputs[0], output, dtype, order)
-    nodes = [(cast(builder, x.node, dtype), labels) for x, labels in zip(arrays, inputs)]
-    if path is not False and len(nodes) > 2:
-        nodes = contract_pairs(builder, nodes, output, path)
-    node = contract(builder, nodes, output, block=SHORT_SUM if path is False else None)
-    result = fresh(builder, node, einsum_meta(node.meta.shape, dtype, arrays, inputs, output, order))
-    if out is None:
-        return unbox(result)
-    return write_out(out, result, keywords.get("casting", "safe"))
-
-
-def contract_pairs(builder: Builder, operands: list[tuple[Node, Labels]], output: Labels, path: Any) -> list[tuple[Node, Labels]]:
-    """The last two operands of einsum(optimize=): earlier pairs are contracted in the order that NumPy finds best."""
-    letters = {label: k for k, label in enumerate(dict.fromkeys(label for _, labels in operands for label in labels))}
-    shown = [
-        v for node, labels in operands for v in (np.broadcast_to(0, concrete(node.meta.shape)), [letters[i] for i in labels])
-    ]
-    try:
-        steps, _ = np.einsum_path(*shown, [letters[label] for label in output], optimize=path)
-    except (TypeError, ValueError, KeyError) as error:
-        raise Decline(str(error)) from None
-    for step in steps[1:-1]:
-        chosen = [operands[k] for k in step]
-        operands = [operand for k, operand in enumerate(operands) if k not in step]
-        needed = {*output, *(label for _, labels in operands for label in labels)}
-        kept = tuple(dict.fromkeys(label for _, labels in chosen for label in labels if label in needed))
-        operands.append((contract(builder, chosen, kept), kept))
-    return operands
-
-
-def subscripts_of(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """einsum takes a text and arrays, or arrays and lists of axis numbers by turns."""
-    if not operands:
-        raise Decline("must provide at least an operand")
-    if isinstance(operands[0], str):
-        return operands[0].replace(" ", ""), operands[1:]
-    values, lists = operands[0:-1:2] if len(operands) % 2 else operands[0::2], operands[1::2]
-    terms = [list_text(labels) for labels in lists]
-    text = ",".join(terms)
-    return f"{text}->{list_text(operands[-1])}" if len(operands) % 2 else text, values
-
-
-def list_text(labels: Any) -> str:
-    if not is_sequence(labels) or is_traced(labels):
-        raise Decline("subscripts must be lists of integers")
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-    if not all(label is Ellipsis or (isinstance(label, int) and 0 <= label < len(letters)) for label in labels):
-        raise Decline("a subscript that is not in 0..51")
-    return "".join("..." if label is Ellipsis else letters[label] for label in labels)
-
-
-def parse_subscripts(text: str, ndims: Sequence[int]) -> tuple[list[Labels], Labels]:
-    """Labels of each operand's axes and of the result's. Axes of an ellipsis count from the right, below 0."""
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ndims):
-        raise Decline("more or fewer operands than subscripts")
-    inputs = [term_labels(term, ndim) for term, ndim in zip(terms, ndims)]
-    widest = min((label for labels in inputs for label in labels if label < 0), default=0)
-    hidden = tuple(range(widest, 0))
-    if arrow:
-        output = term_labels(right, None, hidden)
-        known = {label for labels in inputs for label in labels}
-        if len(set(output)) != len(output) or not set(output) <= known | set(hidden):
-            raise Decline("einsum subscripts string has a wrong output")
-        if hidden and "..." not in right:
-            raise Decline("output has broadcast dimensions that are not in its subscripts")
-        return inputs, output
-    letters = [label for labels in inputs for label in labels if label >= 0]
-    return inputs, (*hidden, *sorted(label for label in set(letters) if letters.count(label) == 1))
-
-
-def term_labels(term: str, ndim: int | None, hidden: Labels = ()) -> Labels:
-    before, ellipsis, after = term.partition("...")
-    letters = before + after
-    if any(not (c.isascii() and c.isalpha()) for c in letters):
-        raise Decline(f"einsum subscripts {term!r}")
-    if ndim is not None:
-        missing = ndim - len(letters)
-        if missing < 0 or (missing and not ellipsis):
-            raise Decline("operand has another number of dimensions than subscripts")
-        hidden = tuple(range(-missing, 0))
-    return (*map(ord, before), *(hidden if ellipsis else ()), *map(ord, after))
-
-
-def rearranged(builder: Builder, x: Array, labels: Labels, output: Labels, dtype: np.dtype, order: str) -> Array:
-    """einsum of one operand without a sum: a view with its axes in another order."""
-    if len(set(labels)) != len(labels):
-        raise Decline("a writeable view of a diagonal", "np.diagonal")
-    if x.dtype != dtype:
-        raise Decline("einsum of one operand to another dtype")
-    return unbox(views.transpose(x, [labels.index(label) for label in output]))
-
-
-def einsum_meta(
-    shape: Shape, dtype: np.dtype, arrays: Sequence[Array], inputs: Sequence[Labels], output: Labels, order: str
-) -> TensorMeta:
-    """Memory order of the result: with order='K' that of nditer over all labels, summed ones last."""
-    if order == "A":
-        order = "F" if all(is_contiguous(x.meta, "F") for x in arrays) else "C"
-    if order != "K":
-        return TensorMeta(shape, dtype, contiguous_strides(shape, dtype.itemsize, order))
-    summed = dict.fromkeys(label for labels in inputs for label in labels if label not in output)
-    every = (*output, *summed)
-    sizes = {label: n for x, labels in zip(arrays, inputs) for label, n in zip(labels, x.shape)} | dict(zip(output, shape))
-    full = tuple(sizes[label] for label in every)
-    strides = [tuple(label_stride(x, labels, label) for label in every) for x, labels in zip(arrays, inputs)]
-    metas = [TensorMeta(full, dtype, steps) for steps in strides]
-    packed = keep_order_strides(full, dtype.itemsize, metas)
-    outermost_first = [axis for axis in by_strides(packed) if axis < len(output)]
-    return TensorMeta(shape, dtype, packed_strides(shape, dtype.itemsize, outermost_first))
-
-
-def label_stride(x: Array, labels: Labels, label: int) -> Size:
-    """How far a step along a label moves in an operand: not at all when it has no such axis, or one that repeats."""
-    return sum((s for known, n, s in zip(labels, x.shape, x.meta.strides) if known == label and not same(n, 1)), 0)
 
 
 # --- convolution
@@ -502,5 +366,7 @@ def windows_of(builder: Builder, shape: Shape) -> Node:
 def trace(
     builder: Builder, a: Array, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
 ) -> Array:
+    if dtype is not None:
+        dtype = dtype_of(dtype, takes_classes=False)
     keywords = {name: value for name, value in (("dtype", dtype), ("out", out)) if value is not None}
     return METHODS["sum"](builder, diagonal(builder, a, offset, axis1, axis2), axis=-1, **keywords)

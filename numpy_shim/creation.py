@@ -169,12 +169,12 @@ def array(
     order: Any = "K",
     subok: Any = False,
     ndmin: Any = 0,
-    ndmax: Any = 0,
+    ndmax: Any = np._NoValue,
     like: Any = None,
 ) -> Array:
     flag(subok)
     require_cpu(like=like)
-    if ndmax != 0:
+    if ndmax is not np._NoValue:
         raise Decline("ndmax=")
     return converted(builder, object, dtype, order_of(order, default="K"), copy, integer(ndmin))
 
@@ -270,7 +270,7 @@ def native_scalar(kind: type, value: Any) -> Any:
         raise Decline(str(error)) from None
 
 
-SCALAR_TYPES = dict.fromkeys(np.dtype(code).type for code in "?bhilqBHILQefdFD")
+SCALAR_TYPES = dict.fromkeys(np.dtype(code).type for code in "?bhilBHILefdFD")
 for _kind in SCALAR_TYPES:
     implements(_kind)(scalar_type(_kind))
 
@@ -293,7 +293,7 @@ def arange(
     require_cpu(device, like)
     first, last = range_ends(start_or_stop, start, stop)
     values = [first, last, 1 if step is None else step]
-    wanted = None if dtype is None else dtype_of(dtype)
+    wanted = None if dtype is None else dtype_of(dtype, takes_classes=False)
     if all(isinstance(v, (int, Dim, np.integer)) and not isinstance(v, bool) for v in values) and (
         wanted is None or wanted.kind in "iuf"
     ):
@@ -307,9 +307,7 @@ def range_ends(start_or_stop: Any, start: Any, stop: Any) -> tuple[Any, Any]:
             raise Decline("start given twice")
         return start, stop
     if start_or_stop is None:
-        if stop is None:
-            raise Decline("arange() requires stop to be specified.")
-        return 0, stop
+        raise Decline("arange() requires stop to be specified.")
     return (0, start_or_stop) if stop is None else (start_or_stop, stop)
 
 

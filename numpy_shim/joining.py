@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import arrays_of, axis_of, dtype_of, require_cast, same_shape, write_out
+from npcompile.numpy_shim.arguments import arrays_of, axis_of, dtype_of, is_sequence, require_cast, same_shape, write_out
 from npcompile.numpy_shim.manipulation import atleast_1d, atleast_2d, atleast_3d, flatten, transpose
 from npcompile.numpy_shim.registry import implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, TensorMeta, concatenated_strides
+from npcompile.tensor_core.number import Number
 
 
 @implements(np.concatenate)
@@ -24,6 +26,8 @@ def concatenate(
     if not parts:
         raise Decline("need at least one array to concatenate")
     if axis is None:
+        if is_sequence(arrays) and any(isinstance(a, (int, float, complex, Dim, Number)) for a in arrays):
+            raise Decline("Python numbers joined with arrays, which are weak here alone")
         parts, axis = [part if part.ndim == 1 else flatten(builder, part) for part in parts], 0
     ndim = parts[0].ndim
     if not ndim or any(part.ndim != ndim for part in parts):
@@ -42,7 +46,7 @@ def joined_dtype(parts: list[Array], dtype: Any, out: Any, casting: str) -> np.d
     if dtype is not None:
         if out is not None:
             raise Decline("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-        wanted = dtype_of(dtype)
+        wanted = dtype_of(dtype, takes_classes=False)
     elif isinstance(out, Array):
         wanted = out.dtype
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from itertools import pairwise
@@ -15,6 +16,7 @@ from npcompile.numpy_shim.arguments import (
     assigned,
     axes_of,
     axis_of,
+    boxed,
     copy_of,
     fit,
     fixed,
@@ -57,18 +59,19 @@ def calls_method(*functions: Any) -> Callable[[Captured], Captured]:
             result = captured(builder, array_of(builder, a), *args, **kwargs)
             return unbox(result) if is_scalar else result
 
-        implements(*functions)(named_first(captured, function))
+        implements(*functions)(named_first(next(iter(inspect.signature(functions[0]).parameters)), function))
         return captured
 
     return add
 
 
-def named_first(captured: Captured, function: Captured) -> Captured:
+def named_first(name: str, function: Captured) -> Captured:
     """Let the first argument be given by name, as NumPy's functions do."""
-    name = captured.__code__.co_varnames[1]  # type: ignore[attr-defined]
 
-    @wraps(captured)
+    @wraps(function)
     def call(builder: Builder, *args: Any, **kwargs: Any) -> Any:
+        if not args and name not in kwargs:
+            raise Decline(f"missing a required argument: {name!r}")
         return function(builder, *args, **kwargs) if args else function(builder, kwargs.pop(name), **kwargs)
 
     return call
@@ -191,7 +194,9 @@ def moveaxis(builder: Builder, a: Array, source: Any, destination: Any) -> Array
 
 @implements(np.rollaxis)
 def rollaxis(builder: Builder, a: Any, axis: Any, start: Any = 0) -> Array:
-    a = array_of(builder, a)
+    if not isinstance(a, Array):
+        raise Decline("rollaxis of what is not an array")
+    a = boxed(a)
     axis, start = axis_of(axis, a.ndim), int(integer(start))
     start = start + a.ndim if start < 0 else start
     if not 0 <= start <= a.ndim:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.arguments import copy_of, scalar
-from npcompile.numpy_shim.reductions import default
+from npcompile.numpy_shim.reductions import default, method_out
 from npcompile.numpy_shim.registry import METHODS, implements
 from npcompile.numpy_shim.ufunc_methods import (
     NoValue,
@@ -38,7 +38,7 @@ def mean(
     where: Any = True,
 ) -> Array:
     array = source_array(builder, a)
-    keepdims, where, out = default(keepdims, False), default(where, True), read_out(out)
+    keepdims, where, out = default(keepdims, False), default(where, True), read_out(method_out(a, out))
     narrow = dtype is None and array.dtype == FLOAT16
     total = reduce(builder, np.add, array, axis, mean_dtype(array, dtype), out, keepdims, NoValue, where)
     require_elements(builder, array, axis, where, 0)
@@ -63,7 +63,10 @@ def count(builder: Builder, array: Array, axis: Any, where: Any, keepdims: bool)
             raise Decline(f"axis {axis} is out of bounds for array of dimension 0")
         sizes: list[Size] = [array.shape[a] for a in read_axes(axis, array.ndim)]
         return fresh(builder, size_node(builder, product(sizes)), boxed=False)
-    mask = broadcast_to(source_array(builder, where), array.shape)
+    mask = source_array(builder, where)
+    if mask.ndim > array.ndim:
+        raise Decline("a mask with more dimensions")
+    mask = broadcast_to(mask, array.shape)
     return reduce(builder, np.add, mask, axis, np.intp, None, keepdims)
 
 
@@ -123,7 +126,7 @@ def variance(
     mean: Any = NoValue,
 ) -> Array:
     array = source_array(builder, a)
-    keepdims, where, mean, out = default(keepdims, False), default(where, True), default(mean, None), read_out(out)
+    keepdims, where, mean, out = default(keepdims, False), default(where, True), default(mean, None), read_out(method_out(a, out))
     if dtype is None and array.dtype.kind in "biu":
         dtype = FLOAT64
     require_elements(builder, array, axis, where, ddof)

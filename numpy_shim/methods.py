@@ -43,6 +43,8 @@ def method(*names: str) -> Callable[[Captured], Captured]:
     def add(captured: Captured) -> Captured:
         @wraps(captured)
         def call(builder: Builder, x: Array, /, *args: Any, **kwargs: Any) -> Any:
+            if not x.meta.boxed and not all(hasattr(np.generic, name) for name in names):
+                raise Decline(f"a NumPy scalar has no {names[0]}")
             result = captured(builder, boxed(x), *args, **kwargs)
             if x.meta.boxed:
                 return result
@@ -114,10 +116,10 @@ def copy(builder: Builder, x: Array, order: Any = "C") -> Array:
 
 
 @method("view")
-def view(builder: Builder, x: Array, dtype: Any = None, type: Any = None) -> Array:
-    if type is not None:
-        raise Decline("view(type=)")
-    wanted = x.dtype if dtype is None else dtype_of(dtype)
+def view(builder: Builder, x: Array, dtype: Any = np._NoValue, type: Any = None) -> Array:
+    if type is not None or dtype is None:
+        raise Decline("view(type=), or of the dtype None, which is float64")
+    wanted = x.dtype if dtype is np._NoValue else dtype_of(dtype)
     if wanted == x.dtype:  # another array, whose base is x
         return x.view("permute", tuple(range(x.ndim)), x.meta)
     if wanted.itemsize != x.dtype.itemsize or wanted.kind == "b":
@@ -146,7 +148,7 @@ def tolist(builder: Builder, x: Array) -> Any:
 
 
 @method("fill")
-def fill(builder: Builder, x: Array, value: Any) -> None:
+def fill(builder: Builder, x: Array, value: Any, /) -> None:
     source = assigned(builder, value, x.dtype)
     require_element(value, x.dtype)
     if source.ndim:
@@ -210,6 +212,8 @@ method("take")(take)
 @method("put")
 def put(builder: Builder, a: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
     """a.flat[indices] = values, repeated as often as needed."""
+    if isinstance(indices, Array) and not np.can_cast(indices.dtype, np.intp):
+        raise Decline(f"positions of dtype {indices.dtype}")
     positions = position_node(builder, indices)
     source = assigned(builder, values, a.dtype)
     count = manipulation.product(positions.meta.shape)
@@ -252,12 +256,21 @@ def copyto(builder: Builder, dst: Any, src: Any, casting: Any = "same_kind", whe
     dst.write(source)
 
 
+def safely_cast(builder: Builder, values: Any, dtype: np.dtype) -> Any:
+    """Values that np.putmask and np.place convert to `dtype`: arrays only where nothing is lost."""
+    if not isinstance(values, (Array, np.ndarray, np.generic)):
+        return values
+    values = array_of(builder, values)
+    require_cast(values.dtype, dtype, "safe")
+    return values
+
+
 @implements(np.putmask)
 def putmask(builder: Builder, a: Any, /, mask: Any, values: Any) -> None:
     """a.flat[i] = values.flat[i] where mask.flat[i]; repeated values only when there is one."""
     if not isinstance(a, Array) or not a.meta.boxed:
         raise Decline("putmask into what is not an array")
-    condition, source = array_of(builder, mask), assigned(builder, values, a.dtype)
+    condition, source = array_of(builder, mask), assigned(builder, safely_cast(builder, values, a.dtype), a.dtype)
     if condition.dtype.kind != "b" or not same_shape(condition.shape, a.shape):
         raise Decline("a mask of another dtype or shape")
     if source.ndim and not same_shape(source.shape, a.shape):
@@ -270,11 +283,7 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
     """arr.flat[i] = the next of vals, where mask.flat[i]; only when there is one, which is put everywhere."""
     if not isinstance(arr, Array) or not arr.meta.boxed:
         raise Decline("place into what is not an array")
-    condition, source = array_of(builder, mask), vals
-    if isinstance(vals, (Array, np.ndarray, np.generic)):
-        source = array_of(builder, vals)
-        require_cast(source.dtype, arr.dtype, "safe")
-    source = assigned(builder, source, arr.dtype)
+    condition, source = array_of(builder, mask), assigned(builder, safely_cast(builder, vals, arr.dtype), arr.dtype)
     if condition.dtype.kind != "b" or not same_shape(condition.shape, arr.shape) or not same(product(source.shape), 1):
         raise Decline("place of several values, or where a mask of another dtype or shape is")
     value = reshaped(builder, source.node, (1,) * arr.ndim)
@@ -341,10 +350,9 @@ def round_(builder: Builder, x: Array, decimals: Any = 0, out: Any = None) -> Ar
 def rounded(builder: Builder, node: Node, places: int) -> Node:
     if not places:
         return builder.apply("rint", node)
-    power = node.meta.dtype.type(10.0 ** abs(places))
-    if not np.isfinite(power):
+    if abs(places) > 308 or 10.0 ** abs(places) > np.finfo(node.dtype).max:
         raise Decline(f"rounding to {places} decimals")
-    factor = full(builder, node.meta.shape, power, node.meta.dtype)
+    factor = full(builder, node.meta.shape, node.dtype.type(10.0 ** abs(places)), node.dtype)
     scale, unscale = ("multiply", "divide") if places > 0 else ("divide", "multiply")
     return builder.apply(unscale, builder.apply("rint", builder.apply(scale, node, factor)), factor)
 

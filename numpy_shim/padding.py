@@ -95,7 +95,7 @@ def runs_of(n: Size, width: tuple[Size, Size], mode: str) -> list[Run]:
 
 def with_elements(builder: Builder, node: Node, runs: list[list[Run]]) -> Node:
     """Every block of positions, one run along each axis, written to its place in a new array."""
-    if all(len(along) == 1 for along in runs):
+    if all(along == [(0, 1, n)] for along, n in zip(runs, node.meta.shape)):
         return node
     if math.prod(map(len, runs)) > MOST_BLOCKS:
         raise Decline("np.pad along many axes")

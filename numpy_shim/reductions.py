@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import copy_of
+from npcompile.numpy_shim.arguments import copy_of, dtype_of
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.ufunc_methods import (
     NoValue,
@@ -20,7 +20,7 @@ from npcompile.numpy_shim.ufunc_methods import (
     reduce,
     source_array,
 )
-from npcompile.numpy_shim.ufuncs import call_ufunc, store
+from npcompile.numpy_shim.ufuncs import call_ufunc, is_target, store
 from npcompile.tensor_core.array import Array, fresh, reshape
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder
@@ -45,7 +45,14 @@ def reduce_method(
 ) -> Array:
     """np.sum and np.prod, and the methods of those names."""
     keepdims, where = default(keepdims, False), default(where, True)
-    return reduce(builder, ufunc, a, axis, dtype, out, keepdims, initial, where)
+    return reduce(builder, ufunc, a, axis, dtype, method_out(a, out), keepdims, initial, where)
+
+
+def method_out(a: Any, out: Any) -> Any:
+    """The `out` of functions that are methods too: of a NumPy scalar the result is a scalar, whatever was written."""
+    if out is ... or isinstance(out, tuple) or out is not None and isinstance(a, (Array, np.generic)) and not is_target(a):
+        raise Decline("out= as a tuple or an ellipsis, or of a NumPy scalar")
+    return out
 
 
 def default(value: Any, otherwise: Any) -> Any:
@@ -80,18 +87,25 @@ def truth(
     return reduce_method(ufunc, builder, a, axis, np.bool_, out, keepdims, NoValue, where)
 
 
-def register(captured: Callable[..., Any], ufunc: np.ufunc, functions: tuple[Any, ...], method: str) -> None:
+def truth_method(ufunc: np.ufunc, builder: Builder, a: Any, axis: Any = None, **keywords: Any) -> Array:
+    """ndarray.any and ndarray.all: `out` is what they are documented to take next, but it would be a dtype."""
+    return truth(ufunc, builder, a, axis, **keywords)
+
+
+def register(
+    captured: Callable[..., Any], ufunc: np.ufunc, functions: tuple[Any, ...], method: str, captured_method: Any = None
+) -> None:
     for function in functions:
         FUNCTIONS[function] = partial(captured, ufunc)
-    METHODS[method] = partial(captured, ufunc)
+    METHODS[method] = partial(captured_method or captured, ufunc)
 
 
 register(reduce_method, np.add, (np.sum,), "sum")
 register(reduce_method, np.multiply, (np.prod,), "prod")
 register(extreme, np.maximum, (np.max, np.amax), "max")
 register(extreme, np.minimum, (np.min, np.amin), "min")
-register(truth, np.logical_or, (np.any,), "any")
-register(truth, np.logical_and, (np.all,), "all")
+register(truth, np.logical_or, (np.any,), "any", truth_method)
+register(truth, np.logical_and, (np.all,), "all", truth_method)
 
 
 @implements(np.ptp)
@@ -117,7 +131,7 @@ def count_nonzero(builder: Builder, a: Any, axis: Any = None, *, keepdims: Any =
 
 def arg_extreme(which: str, builder: Builder, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Array:
     """np.argmax and np.argmin: int64, in C order."""
-    array = source_array(builder, a)
+    array, out = source_array(builder, a), method_out(a, out)
     keepdims = read_flag(default(keepdims, False))
     if axis is None:
         axes = tuple(range(array.ndim))
@@ -154,11 +168,13 @@ for name in ("max", "min"):
 def running(ufunc: np.ufunc, builder: Builder, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
     """np.cumsum and np.cumprod: over the flattened array when axis is None."""
     array = source_array(builder, a)
+    if dtype is not None:
+        dtype = dtype_of(dtype, takes_classes=False)
     if axis is not None:
         axis = read_axis(axis)
     if axis is None or array.ndim == 0 and axis in (0, -1):
         array, axis = reshape(array, (product(array.shape),)), 0
-    return accumulate(builder, ufunc, array, axis, dtype, out)
+    return accumulate(builder, ufunc, array, axis, dtype, method_out(a, out))
 
 
 register(running, np.add, (np.cumsum,), "cumsum")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy._core import umath
 
+from npcompile.numpy_shim.reductions import method_out
 from npcompile.numpy_shim.registry import METHODS, implements, result_dtype
 from npcompile.numpy_shim.ufunc_methods import NoValue, source_array
 from npcompile.numpy_shim.ufunc_operands import Operand, operand
@@ -67,6 +68,7 @@ def clip_method(builder: Builder, a: Array, min: Any = None, max: Any = None, ou
             min = None
         if is_python_integer(max) and bool(max >= limits.max):
             max = None
+    out = method_out(a, out)
     bounds = [bound for bound in (min, max) if bound is not None]
     ufunc = umath.clip if len(bounds) == 2 else np.positive if not bounds else np.minimum if min is None else np.maximum
     return call_ufunc(ufunc, builder, a, *bounds, out=out, **keywords)

@@ -60,6 +60,8 @@ def positions(kth: Any, length: Size) -> tuple[Size, ...]:
     if sequence is None:
         raise Decline("a partition index is array data")
     found = [integer(k) for k in (sequence if isinstance(sequence, (tuple, list)) else (sequence,))]
+    if not found:
+        raise Decline("Partition index must be integer")
     for k in found:
         if not -length <= k < length:
             raise Decline(f"kth(={k}) out of bounds ({length})")

@@ -41,6 +41,8 @@ def as_strided(
     """A view of the memory that a contiguous row lies in."""
     flag(subok)
     a = array_of(builder, x)
+    if not all(v is None or isinstance(v, (tuple, list)) for v in (shape, strides)):
+        raise Decline("as_strided takes a shape and strides as tuples")
     lengths = a.shape if shape is None else shape_of(shape)
     steps = a.meta.strides if strides is None else sizes_of(strides)
     itemsize = a.dtype.itemsize

@@ -149,7 +149,9 @@ def require_canonical(dtype: np.dtype) -> np.dtype:
 
 def read_signature(ufunc: np.ufunc, dtype: Any, signature: Any, sig: Any) -> tuple[Any, ...] | None:
     """The `dtype=` and `signature=` keywords as the tuple that `resolve_dtypes` takes."""
-    given = [s for s in (signature, sig) if s is not None]
+    given = [s for s in (signature, sig) if s is not NoValue]
+    if None in given:
+        raise Decline("the signature object to ufunc must be a string or a tuple.")
     if dtype is not NoValue and given:
         raise Decline("cannot specify both 'signature' and 'dtype'")
     if dtype is not None and dtype is not NoValue:

@@ -10,6 +10,7 @@ import numpy as np
 
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.numpy_shim.ufunc_operands import (
+    NoValue,
     operand,
     resolve,
     without_arrays,
@@ -29,22 +30,31 @@ def call_both(
     halves: tuple[np.ufunc, np.ufunc],
     builder: Builder,
     *arguments: Any,
-    out: Any = None,
+    out: Any = NoValue,
     **keywords: Any,
 ) -> tuple[Array, Array]:
     """A ufunc with two outputs whose results are those of two other ufuncs."""
-    inputs, outs = split_outputs(ufunc, arguments, out)
+    inputs, outs = split_outputs(ufunc, arguments, given(out))
     if any(isinstance(o, Array) for o in outs):
         raise Decline(f"out= of {ufunc.__name__} runs as NumPy")
+    if "signature" in keywords or "sig" in keywords:
+        raise Decline(f"the signature of {ufunc.__name__} runs as NumPy")
     first, second = (call_ufunc(half, builder, *inputs, out=o, **keywords) for half, o in zip(halves, outs))
     return first, second
 
 
+def given(out: Any) -> Any:
+    """The `out` of a ufunc with several outputs."""
+    if out is None:
+        raise Decline("'out' must be a tuple of arrays")
+    return None if out is NoValue else out
+
+
 def call_parts(
-    ufunc: np.ufunc, parts: Callable[..., tuple[Node, Node]], builder: Builder, *arguments: Any, out: Any = None
+    ufunc: np.ufunc, parts: Callable[..., tuple[Node, Node]], builder: Builder, *arguments: Any, out: Any = NoValue
 ) -> Any:
     """A ufunc that takes numbers apart in two ways. Keywords run as NumPy."""
-    (x,), outs = split_outputs(ufunc, arguments, out)
+    (x,), outs = split_outputs(ufunc, arguments, given(out))
     if any(o is not None for o in outs):
         raise Decline(f"out= of {ufunc.__name__} runs as NumPy")
     source = operand(builder, x)

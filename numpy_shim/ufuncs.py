@@ -39,16 +39,18 @@ def call_ufunc(
     casting: str = "same_kind",
     order: str = "K",
     dtype: Any = NoValue,
-    signature: Any = None,
-    sig: Any = None,
+    signature: Any = NoValue,
+    sig: Any = NoValue,
     subok: Any = True,
     **unknown: Any,
 ) -> Array:
     """ufunc(*arguments, ...) for a ufunc with one output."""
     if unknown:
         raise Decline(f"{ufunc.__name__}() got an unexpected keyword argument {next(iter(unknown))!r}")
-    if not isinstance(casting, str) or not isinstance(order, str):
-        raise Decline("casting and order are strings")
+    if not isinstance(casting, str) or not isinstance(order, str) or order.upper() not in tuple("KACF"):
+        raise Decline("casting and order are strings, order one of 'C', 'F', 'A' and 'K'")
+    if not isinstance(subok, bool):
+        raise Decline("'subok' must be a boolean")
     inputs, outs = split_outputs(ufunc, arguments, out)
     operands = [operand(builder, x) for x in inputs]
     if all(o.is_weak for o in operands):
@@ -59,6 +61,8 @@ def call_ufunc(
     shape = broadcast_shapes(*(o.shape for o in operands), *([mask.shape] if mask else []))
     target = outs[0]
     if isinstance(target, Array):
+        if mask is not None and not np.can_cast(target.dtype, loop[-1], "same_kind"):
+            raise Decline("NumPy reads what it does not write, and converts it, with warnings")
         shape = require_output(target, shape, loop[-1], casting)
         value = cast_quietly(builder, apply_loop(builder, ufunc, operands, loop, shape), target.dtype)
         return store(target, value, mask)
@@ -72,8 +76,6 @@ def call_ufunc(
 
 
 def require_known_order(order: str, operands: Sequence[Operand], loop: Dtypes) -> None:
-    if order not in tuple("KACF"):
-        raise Decline(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     for x, dtype in zip((o.value for o in operands), loop):
         if order == "A" and isinstance(x, Array) and x.ndim == 1 and x.dtype != dtype and not is_contiguous(x.meta):
             raise Decline("whether order='A' sees this vector, or its contiguous cast, depends on its size")
