@@ -33,9 +33,15 @@ def turned(function: Callable) -> Callable:
     return lambda z: function(mp.mpc(z.real, clipped(z.imag)))
 
 
-def at_least(function: Callable) -> Callable:
-    """An odd function with slope 1 at 0, which mpmath computes as a difference of logarithms: by its slope where that cancels."""
-    return lambda z: z if abs(z) < 1e-40 else function(z)
+def widened(function: Callable) -> Callable:
+    """An inverse tangent, which mpmath computes as a difference of logarithms, with the bits more that it may lose to that."""
+
+    def with_bits(z):
+        exponents = [exponent(part) for part in (z.real, z.imag) if part]
+        with mp.workprec(mp.prec + 4 * max(map(abs, exponents))):
+            return function(z)
+
+    return with_bits
 
 
 def power(x, y):
@@ -100,7 +106,7 @@ COMPLEX = {
 }
 COMPLEX |= {name: turned(function) for name, function in (("sin", mp.sin), ("cos", mp.cos), ("tan", mp.tan))}
 COMPLEX |= {name: REAL[name] for name in ("square", "reciprocal", "add", "subtract", "multiply", "divide")}
-COMPLEX |= {name: at_least(function) for name, function in (("arctan", mp.atan), ("arctanh", mp.atanh))}
+COMPLEX |= {name: widened(function) for name, function in (("arctan", mp.atan), ("arctanh", mp.atanh))}
 COMPLEX |= {"absolute": abs, "power": lambda z, w: bounded(mp.exp)(w * mp.log(z))}
 COMPLEX["float_power"] = COMPLEX["power"]
 

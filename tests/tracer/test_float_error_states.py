@@ -1,0 +1,98 @@
+"""Every elementwise function x each floating-point error that NumPy reports in it x what np.errstate does about that error."""
+
+import traceback
+import warnings
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.tensor_core import OPS
+from tests.accuracy.special_values import ERRORS, errors_of_numpy, harmless, special_operands
+from tests.ops.test_elementwise import has_loop
+
+STATES = ("ignore", "warn", "raise", "call", "print", "log")
+MESSAGES = {error: message for message, error in ERRORS.items()}
+FILE = "<every function>"
+
+
+def calls(dtype):
+    """Ufuncs with the dtypes of their operands."""
+    found = []
+    for name, op in OPS.items():
+        if isinstance(op.numpy, np.ufunc):
+            dtypes = (np.dtype(dtype), *[np.dtype("i" if name == "ldexp" else dtype)] * (op.numpy.nin - 1))
+            if has_loop(op.numpy, dtypes):
+                found.append((name, dtypes))
+    return found
+
+
+def program(functions):
+    """One function that calls each, on its own arguments, on its own line."""
+    names = [[f"x{k}_{n}" for n in range(len(dtypes))] for k, (_, dtypes) in enumerate(functions)]
+    parameters = ", ".join(x for xs in names for x in xs)
+    lines = [f"def every({parameters}):", "    results = []"]
+    lines += [f"    results.append(np.{name}({', '.join(xs)}))" for (name, _), xs in zip(functions, names)]
+    made = {"np": np}
+    exec(compile("\n".join([*lines, "    return results"]), FILE, "exec"), made)
+    return made["every"]
+
+
+def reporting(name, dtypes):
+    """Operands for which NumPy reports an error: for each error the first that is found, and those for which it reports two."""
+    base, found = harmless(name, dtypes), {}
+    for values in zip(*special_operands(dtypes, np.random.default_rng(0), 300)):
+        operands = tuple(x.copy() for x in base)
+        for x, value in zip(operands, values):
+            x[3] = value
+        errors = frozenset(errors_of_numpy(name, operands))
+        if errors:
+            found.setdefault(errors, operands)
+    return found
+
+
+class Log:
+    def __init__(self):
+        self.lines = []
+
+    def write(self, text):
+        self.lines.append(text)
+
+
+def outcome(function, arguments, states, capfd):
+    """What was warned, raised, called, logged, printed, on which line, and what came out."""
+    noted, log = [], Log()
+    called = (lambda kind, flag: noted.append((kind, flag))) if "call" in states.values() else log
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with np.errstate(call=called, **states):
+                results, error = function(*arguments), None
+        except FloatingPointError as raised:
+            lines = [f.lineno for f in traceback.extract_tb(raised.__traceback__) if f.filename == FILE]
+            results, error = [], (str(raised), lines)
+    said = [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    return (said, error, noted, log.lines, capfd.readouterr()), results
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_every_function_every_error_every_state(dtype, capfd):
+    functions = calls(dtype)
+    given = [harmless(name, dtypes) for name, dtypes in functions]
+    every = program(functions)
+    compiled = npc.compile(every, fullgraph=True)
+    compiled(*sum(given, ()))
+    seen = set()
+    for k, (name, dtypes) in enumerate(functions):
+        for errors, operands in reporting(name, dtypes).items():
+            arguments = sum([*given[:k], operands, *given[k + 1 :]], ())
+            seen |= errors
+            # All errors in one state; then one error, while the others are ignored.
+            every_state = [dict.fromkeys(MESSAGES, state) for state in STATES]
+            states = every_state + [dict.fromkeys(MESSAGES, "ignore") | {error: "raise"} for error in errors]
+            for state in states:
+                (ours, results), (theirs, expected) = (outcome(f, arguments, state, capfd) for f in (compiled, every))
+                assert ours == theirs, (name, errors, state)
+                for got, wanted in zip(results, expected, strict=True):
+                    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    assert seen == set(MESSAGES)
