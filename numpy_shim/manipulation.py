@@ -215,6 +215,7 @@ def squeeze(builder: Builder, a: Array, axis: Any = None) -> Array:
     if axis is None:
         dropped = tuple(i for i, n in enumerate(a.shape) if n == 1)
     else:
+        axis = axis if isinstance(axis, tuple) else integer(axis)
         dropped = axes_of(axis, a.ndim) if a.ndim or axis not in (0, -1) else ()
         if any(a.shape[i] != 1 for i in dropped):
             raise Decline("cannot select an axis to squeeze out which has size not equal to one")

@@ -233,7 +233,7 @@ def blank(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         kept = [s for s, n in zip(value.strides, value.shape) if n > 1 and value.size]
         return type(value), value.dtype, value.shape, kept, bool(value.flags.writeable)
-    return [type(value), *map(blank, value)] if isinstance(value, (tuple, list)) else value
+    return [type(value), *map(blank, value)] if isinstance(value, (tuple, list)) else repr(value)  # nan is nan
 
 
 def agree(name: str, ours: Any, theirs: Any) -> None:

@@ -181,7 +181,7 @@ def factor(c: Drawing) -> Any:
 
 
 def float_operand(c: Drawing) -> Any:
-    return c.array("dddfDFlg")
+    return c.array("dddfDFlg", [(3,), (2, 3), (3, 2), (4,), (1,), (2, 3, 2), ()])  # of nothing it makes what was in memory
 
 
 def spacing(c: Drawing) -> Any:
