@@ -172,6 +172,11 @@ class Tensor(MemoryAccess):
     def imag(self, value: Any) -> None:
         self.imag[...] = value
 
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """As ndarray.view. As a Tensor, or np.ndarray, it is a Tensor."""
+        own = [np.ndarray if isinstance(a, type) and a is not object and issubclass(Tensor, a) else a for a in args]
+        return perform(method_call("view"), (self, *own), kwargs)
+
     # --- gradients
 
     def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from npcompile.numpy_shim.eager.functions import as_tensors, call_numpy
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tensor_core.tensors.calls import Call, plain
+from npcompile.tensor_core.tensors.results import PLAIN
 
 
 class ArrayType(type):
@@ -28,23 +29,21 @@ class ArrayType(type):
     def __subclasscheck__(cls, other: type) -> bool:
         return other is cls or issubclass(other, (Tensor, np.ndarray))
 
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(Tensor, name) if hasattr(Tensor, name) else getattr(np.ndarray, name)
-
-    def __dir__(cls) -> list[str]:
-        return dir(np.ndarray)
+    def __getattribute__(cls, name: str) -> Any:
+        is_method = not name.startswith("__") and hasattr(Tensor, name)
+        return getattr(Tensor, name) if is_method else super().__getattribute__(name)
 
 
-class ndarray(metaclass=ArrayType):
-    """np.ndarray: `ndarray(shape, dtype, buffer, ...)` makes Tensors."""
+class ndarray(np.ndarray, metaclass=ArrayType):
+    """np.ndarray: `ndarray(shape, dtype, buffer, ...)` makes Tensors. Views of NumPy's subclasses as it are NumPy's arrays."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not ndarray:  # NumPy's `ndarray.__new__(subclass, ...)`
             return np.ndarray.__new__(cls, *args, **kwargs)  # type: ignore[unreachable]
         return call_numpy(Call("np.ndarray", np.ndarray, None), args, kwargs)
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        return np.ndarray[item]
+
+PLAIN.add(ndarray)
 
 
 class vectorize(np.vectorize):

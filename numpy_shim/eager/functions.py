@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,7 @@ def call_numpy(call: Call, args: tuple, kwargs: dict[str, Any]) -> Any:
     return as_tensors(call.native(*args, **kwargs), kwargs.get("out"))
 
 
+@functools.cache
 def rehosted_function(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
     """The function for Tensors, named `module`.`name`. A keyword `device` may be that of a Tensor."""
     asks = asks_operands(function)
@@ -61,7 +63,24 @@ def rehosted_function(function: Callable[..., Any], name: str, module: str) -> C
 
     functools.update_wrapper(call, function)
     call.__module__, call.__name__, call.__qualname__ = module, name, name
-    return call
+    return Builtin(call) if isinstance(function, types.BuiltinFunctionType) else call
+
+
+class Builtin:
+    """A function that NumPy has written in C: as an attribute of a class it does not become a method."""
+
+    def __init__(self, call: Callable[..., Any]):
+        functools.update_wrapper(self, call)
+        self.__wrapped__ = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<built-in function {self.__name__}>"  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> str:
+        return self.__name__  # type: ignore[attr-defined,no-any-return]
 
 
 def reading(function: Callable[..., Any]) -> Callable[..., Any]:

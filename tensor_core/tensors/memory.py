@@ -122,6 +122,10 @@ class MemoryAccess(Handle):
         np.empty(0).__array_namespace__(api_version=api_version)
         return SURFACE.namespace
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What NumPy makes of an array that it computed from this Tensor and others."""
+        return box(type(self), plain(array))
+
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
         """The Tensor on a device, as `to`. ValueError for a stream other than None."""
         if stream is not None:

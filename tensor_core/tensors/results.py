@@ -48,11 +48,12 @@ class Held(dict[np.dtype, bool]):
 
 
 HELD = Held()
+PLAIN: set[type] = {np.ndarray}  # types of arrays that are no subclasses which mean something else
 
 
 def box(kind: type[Handle], value: Any, owner: Handle | None = None) -> Any:
     """A Tensor for what NumPy gave. What a Tensor cannot hold (strings, objects, masks) stays as it is."""
-    is_other = isinstance(value, np.ndarray) and type(value) is not np.ndarray
+    is_other = isinstance(value, np.ndarray) and type(value) not in PLAIN
     data = np.asarray(value)
     if is_other or data.dtype not in HELD:
         return value

@@ -2,25 +2,26 @@
 
     pytest -p tests.numpy_tests.plugin --namespace npcompile.numpy_shim --pyargs numpy._core.tests.test_umath
 
-When the test modules are imported, their global names that are NumPy's (`np`, `numpy.linalg`, functions imported by name) are
-replaced by those of the namespace. Class bodies have been evaluated with NumPy by then; functions among
-the parameters are replaced. With `--namespace
-numpy` what fails does so without Tensors. `--outcomes FILE` writes a JSON object: test id -> passed, failed or skipped.
+Where a test module imports NumPy, or from it, it gets the namespace: class bodies and parameters are made with it as well. With
+`--namespace numpy` what fails does so without Tensors. `--outcomes FILE` writes the outcome and message of each test as JSON.
 """
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
+import operator
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-MODULES = ("", "linalg", "fft", "random", "testing", "lib.stride_tricks", "emath")
-outcomes: dict[str, str] = {}
+PARTS = ("linalg", "fft", "random", "testing", "lib", "lib.stride_tricks")  # modules that the namespace has in NumPy's place
+outcomes: dict[str, tuple[str, str]] = {}  # test -> passed, failed or skipped, and the message of what failed
+replaced: list[str] = []  # modules that got the namespace
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,48 +29,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--outcomes", default=None, help="file for the outcome of each test")
 
 
-def attribute(module: Any, path: str) -> Any:
-    for name in path.split(".") if path else ():
-        module = getattr(module, name)
-    return module
+def importing(namespace: types.ModuleType) -> Callable[..., Any]:
+    """`__import__` for modules whose NumPy is the namespace."""
+
+    def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        found = builtins.__import__(name, globals, locals, fromlist, level)
+        if level or name.partition(".")[0] != "numpy":
+            return found
+        part = name.partition(".")[2] if fromlist else ""
+        return operator.attrgetter(part)(namespace) if part in PARTS else found if part else namespace
+
+    return import_
 
 
-class Replacements:
-    """NumPy's objects as the namespace has them."""
+def pytest_configure(config: pytest.Config) -> None:
+    namespace = importlib.import_module(config.getoption("--namespace"))
+    loader: Any = config.pluginmanager.rewrite_hook  # of test modules, whose assertions pytest rewrites
+    execute = loader.exec_module
 
-    def __init__(self, namespace: types.ModuleType):
-        self.modules = {id(attribute(np, path)): attribute(namespace, path) for path in MODULES}
-        self.natives = [(attribute(np, path), attribute(namespace, path)) for path in MODULES]
+    def with_namespace(module: types.ModuleType) -> None:
+        path = Path(str(module.__file__))
+        if "numpy" in path.parts and path.parent.name == "tests" and path.name.startswith("test_"):
+            replaced.append(module.__name__)
+            module.__dict__["__builtins__"] = vars(builtins) | {"__import__": importing(namespace)}
+        execute(module)
 
-    def of(self, value: Any) -> Any:
-        if isinstance(value, types.ModuleType):
-            return self.modules.get(id(value), value)
-        name = getattr(value, "__name__", None)
-        if callable(value) and isinstance(name, str):
-            for native, ours in self.natives:
-                if getattr(native, name, None) is value:
-                    return getattr(ours, name)
-        return value
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    replacements = Replacements(importlib.import_module(config.getoption("--namespace")))
-    for item in items:
-        if (spec := getattr(item, "callspec", None)) is not None:
-            spec.params.update({name: replacements.of(value) for name, value in spec.params.items()})
-    for module in {item.module for item in items if isinstance(item, pytest.Function)}:
-        for name, value in list(vars(module).items()):
-            setattr(module, name, replacements.of(value))
+    loader.exec_module = with_namespace
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    # xfailed tests are skipped ones to pytest; a test that should fail and passes is a failed one.
-    if report.failed or outcomes.get(report.nodeid) is None:
-        outcomes[report.nodeid] = report.outcome
-    elif report.when == "call" and outcomes[report.nodeid] == "passed":
-        outcomes[report.nodeid] = report.outcome
+    # What is expected to fail is skipped to pytest; where it passes nevertheless, it has failed.
+    name = report.nodeid.partition("::")[2]
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        outcomes[name] = ("failed", str(crash.message if crash else report.longrepr)[:1000])
+    elif outcomes.get(name, ("passed",))[0] == "passed":
+        outcomes[name] = (report.outcome, "")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    assert replaced, "no module of NumPy's tests got the namespace"
     if path := session.config.getoption("--outcomes"):
         Path(path).write_text(json.dumps(outcomes, indent=0))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 import numpy as np
 
 from npcompile.numpy_shim.eager.functions import rehosted_function, rehosted_ufunc
+from npcompile.numpy_shim.eager.names import SHIM
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_tensor
 from npcompile.tracer.frame import Frame
@@ -26,6 +28,10 @@ def call_rehosted(frame: Frame, function: Any, positional: Arguments, keywords: 
     return call_native(frame, function.__wrapped__, positional, keywords)
 
 
+def call_builtin(native: Any, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+    return call_native(frame, native, positional, keywords)
+
+
 def call_ufunc(ufunc: np.ufunc, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if len(positional) > ufunc.nin:
         raise Decline(f"np.{ufunc.__name__} of npcompile.numpy_shim with an array for its result")
@@ -33,7 +39,9 @@ def call_ufunc(ufunc: np.ufunc, frame: Frame, positional: Arguments, keywords: K
 
 
 # Every rehosted function has this code.
-calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", "").__code__] = call_rehosted
-for value in vars(np).values():
+calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", "").__code__] = call_rehosted  # type: ignore[attr-defined]
+for name, value in vars(np).items():
     if isinstance(value, np.ufunc):
         calls.BUILTINS[rehosted_ufunc(value)] = functools.partial(call_ufunc, value)
+    elif isinstance(value, types.BuiltinFunctionType):
+        calls.BUILTINS[rehosted_function(value, name, SHIM)] = functools.partial(call_builtin, value)
