@@ -96,3 +96,25 @@ def test_every_function_every_error_every_state(dtype, capfd):
                 for got, wanted in zip(results, expected, strict=True):
                     np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
     assert seen == set(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "values"),
+    [
+        *[("sin", "f4", [1e-30]), ("cos", "f4", [1e-30]), ("exp", "f4", [1e-45]), ("exp2", "f4", [-149])],
+        *[("arctanh", "f2", [3.2782554626464844e-06]), ("logaddexp", "f2", [-0.1917724609375, -1.74609375])],
+        *[("logaddexp2", "f2", [-2.0, -0.4150390625]), ("power", "f8", [0, -np.inf]), ("power", "f4", [1e38, np.inf])],
+    ],
+)
+@pytest.mark.parametrize("error", MESSAGES)
+def test_errors_that_only_numpy_notes(name, dtype, values, error, capfd):
+    """Its loops note them on the way to a result that the kernels compute in another way."""
+    function = (name, (np.dtype(dtype),) * len(values))
+    operands = harmless(*function)
+    every = program([function])
+    compiled = npc.compile(every)
+    compiled(*operands)
+    for x, value in zip(operands, values):
+        x[3] = value
+    states = dict.fromkeys(MESSAGES, "ignore") | {error: "raise"}
+    assert outcome(compiled, operands, states, capfd)[0] == outcome(every, operands, states, capfd)[0]
