@@ -29,6 +29,7 @@ from npcompile.tensor_core.transforms.reverse import depending, gradients, is_co
 from npcompile.tracer.arrays.random_state import Draws
 from npcompile.tracer.conditions import ArrayGuards
 from npcompile.tracer.known import is_scalar
+from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.values import (
     Cell,
@@ -131,7 +132,7 @@ class Capture:
     seen: dict[str, list[tuple]]  # source of an array -> (shape, strides) of earlier captures at this Point
     fixed_before: dict[str, frozenset[int]]  # source of an integer -> values that earlier programs at this Point are for
     dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
-    name_constant: Callable[[Any], str]  # a name in the generated program for an object
+    name_object: Callable[[Any], str]  # a name in the generated program for an object that is the same in every call
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
     symbols: dict[str, str] = field(default_factory=dict)  # name of a symbolic integer -> its source
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
@@ -154,6 +155,7 @@ class Capture:
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
     frame: Any = None  # the Frame whose instruction is being captured
+    anew: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of a class made anew, or a part of it -> its source, it
     begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
@@ -201,13 +203,18 @@ class Capture:
         """Let go of the arguments of this call: the capture's parts refer to each other."""
         frame = self.frame.root
         for held in (frame.stack, frame.locals, frame.cells, self.realized, self.by_identity, self.examples, self.cells,
-                     self.tensors, self.tensors_by_identity, self.begun, self.owners, self.changed):  # fmt: skip
+                     self.tensors, self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed):  # fmt: skip
             held.clear()
         self.frame = None
 
     def require_no_body(self, what: str) -> None:
         if self.bodies:
             raise Decline(f"{what} in the body of a loop or branch that is a node of the graph")
+
+    def name_constant(self, value: Any) -> str:
+        """An expression of the generated program for an object: a name, where it is no part of a class that is made anew."""
+        known = self.anew.get(id(value))
+        return self.name_object(value) if known is None else known[0]
 
     # --- guards
 
@@ -251,6 +258,9 @@ class Capture:
 
     def wrap(self, source: str, x: Any) -> Any:
         kind = type(x)
+        meet_class(self, f"type({source})", kind)
+        if issubclass(kind, type):
+            meet_class(self, source, x)
         if kind is np.ndarray or array_kind(kind) is not None:
             return self._wrap_array(source, x)
         if kind is Tensor:

@@ -176,7 +176,7 @@ class Ending:
             return
         callee = self.capture.realize(value)
         user: Any = callee.example if isinstance(callee, Opaque) else getattr(callee, "value", None)
-        if is_user_function(user):
+        if is_user_function(user) and id(user) not in self.capture.anew:
             is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
             if call in self.capture.decisions.native_calls or is_partly_disabled:
                 if isinstance(callee, Opaque):

@@ -503,7 +503,7 @@ class CompiledFunction:
         """Compile the graph and generate the program that runs it and goes on."""
         if self.options.fullgraph and not isinstance(outcome, Return):
             raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
-        emitter = Emitter(capture, self.name_constant)
+        emitter = Emitter(capture, capture.name_constant)
         ending = Ending(self, point, capture, frame, emitter)
         changes = [value for effect in capture.effects for value in effect.values]
         live = [*ending.live_values(outcome), *capture.grads.values(), *changes]

@@ -68,13 +68,6 @@ def test_declined_instructions_are_where_their_reason_says():
             assert "function" not in found.get(name, ())
 
 
-def makes_a_class(x):
-    class Local:
-        pass
-
-    return Local.__name__, x + 1
-
-
 def deletes_a_cell(x):
     y = x + 1
 
@@ -86,7 +79,7 @@ def deletes_a_cell(x):
     return z * 2
 
 
-@pytest.mark.parametrize("function", [makes_a_class, deletes_a_cell], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [deletes_a_cell], ids=lambda f: f.__name__)
 def test_declined_instructions_of_functions_say_why(function):
     x = np.ones(3)
     compiled = npc.compile(function, backend="eager")

@@ -11,7 +11,6 @@ class Declined(NamedTuple):
 
 
 WHY: Final = {
-    Declined("a class is made", "function"): ("LOAD_BUILD_CLASS",),
     Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),
     Declined("generators and coroutines run as they are", "generator"): (
         *("SEND", "END_SEND", "CLEANUP_THROW", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
@@ -66,6 +67,13 @@ def delete_global(frame: Frame, i: Instruction) -> None:
 
 
 # --- attributes
+
+
+@handles("LOAD_BUILD_CLASS")
+def load_build_class(frame: Frame, i: Instruction) -> None:
+    if frame.globals_source is not None:
+        frame.capture.guard_name(vars(builtins), "__build_class__")
+    frame.push(Constant(builtins.__build_class__))
 
 
 @handles("DELETE_ATTR")

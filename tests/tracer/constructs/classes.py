@@ -580,7 +580,7 @@ def types_of_objects(obj, x):
     return x * sum(known), known, type(obj).__name__, obj.__class__ is Layer
 
 
-@construct("class made inside", breaks=2, why="a class statement runs code that is kept")
+@construct("class made inside", breaks=1, why="a class statement runs code that is kept")
 def class_inside(x):
     class Local:
         factor = 3
