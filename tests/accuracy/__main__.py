@@ -66,7 +66,7 @@ def real_errors(backend: str, count: int, step: int) -> tuple[Errors, list[str]]
             name = call[0]
             ours, numpys = (measure.worst(name, xs, y).units for y in (got, measure.numpys(name, xs)))
             more = every.get(name, (0.0, 0.0))
-            found.setdefault(name, {})[dtype] = entry(call, max(ours, more[0]), max(numpys, more[1]))
+            found.setdefault(name, {})[dtype] = entry(call, max(ours, more[0]), max(numpys, more[1]), backend)
     return found, moved
 
 
@@ -94,12 +94,12 @@ def complex_errors(backend: str, count: int) -> tuple[Errors, Errors]:
         for call, xs, got in zip(kernels.calls, given, kernels(given)):
             ours, numpys = (measure.worst_of_parts(call[0], xs, y) for y in (got, measure.numpys(call[0], xs)))
             for errors, one, other in zip(found, ours, numpys):
-                errors.setdefault(call[0], {})[dtype] = entry(call, one.units, other.units)
+                errors.setdefault(call[0], {})[dtype] = entry(call, one.units, other.units, backend)
     return found
 
 
-def entry(call: Call, ours: float, numpys: float) -> str:
-    return f"{shown(ours)} / {shown(numpys)}" if is_compiled(call) else f"NumPy's loop: {shown(numpys)}"
+def entry(call: Call, ours: float, numpys: float, backend: str) -> str:
+    return f"{shown(ours)} / {shown(numpys)}" if is_compiled(call, backend) else f"NumPy's loop: {shown(numpys)}"
 
 
 def shown(units: float) -> str:

@@ -38,7 +38,7 @@ class Kernels:
         self.calls, self.backend, self.checks = calls, backend, checks
         self.programs: dict[str, Callable] = {}
 
-    def program(self, layout: str) -> Callable:
+    def program(self, layout: str, inputs: Sequence[np.ndarray] = ()) -> Callable:
         if layout not in self.programs:
             builder = Builder()
             n = builder.env.symbol("n", 100, at_least=2)
@@ -47,18 +47,20 @@ class Kernels:
                 metas = [TensorMeta((n,), d, (LAYOUTS[layout][0] * d.itemsize,)) for d in dtypes]
                 outputs.append(builder.apply(name, *map(builder.input, metas)))
             graph = replace(builder.finish(outputs), checks=self.checks)
-            self.programs[layout] = find_backend(self.backend)(graph, [])
+            self.programs[layout] = find_backend(self.backend)(graph, inputs)
         return self.programs[layout]
 
     def __call__(self, arguments: Sequence[Sequence[np.ndarray]], layout: str = "contiguous") -> list[np.ndarray]:
         """The result of each call for its arguments, all of which have one length."""
         place = LAYOUTS[layout][1]
         inputs = [place(x) for xs in arguments for x in xs]
-        return [np.asarray(out) for out in self.program(layout)(*inputs, len(inputs[0]))]
+        return [np.asarray(out) for out in self.program(layout, inputs)(*inputs, len(inputs[0]))]
 
 
-def is_compiled(call: tuple[str, tuple[np.dtype, ...]]) -> bool:
-    """Does the CPU backend print this function in C? Else NumPy's own loop runs in its programs."""
+def is_compiled(call: tuple[str, tuple[np.dtype, ...]], backend: str = "cpu") -> bool:
+    """Does the backend compute this function itself? On the CPU, what is not printed in C is NumPy's own loop."""
+    if backend != "cpu":
+        return True
     builder = Builder()
     name, dtypes = call
     return is_native(builder.apply(name, *(builder.input(TensorMeta((2,), d)) for d in dtypes)))
