@@ -318,8 +318,11 @@ def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: boo
     padded = builder.apply("concatenate", *parts, axis=0) if len(parts) > 1 else parts[0]
     count = length + before + after - width + 1
     if isinstance(width, int) and width <= FEW and dtype.kind != "b":
-        node = sum_of_shifted(builder, padded, nodes[1], count, width)
+        node = sum_of_shifted(builder, padded, nodes[1], count, width, (int(before), length))
         return fresh(builder, node, TensorMeta((count,), dtype))
+    if len(parts) > 1 and dtype.kind in "fc":  # NumPy has no terms outside: there infinity times 0 would be NaN
+        is_finite = builder.apply("isfinite", nodes[1])
+        builder.apply("require_none", builder.apply("logical_not", is_finite))
     shape = (count, width)
     windows = builder.apply("gather", padded, windows_of(builder, shape))
     node = contract(builder, [(windows, (0, 1)), (nodes[1], (1,))], (0,))
@@ -345,11 +348,21 @@ MARGINS = {0: valid, "valid": valid, 1: same_length, "same": same_length, 2: ful
 FEW = 32  # terms that are added one by one, which needs no gather
 
 
-def sum_of_shifted(builder: Builder, padded: Node, factors: Node, count: Size, width: int) -> Node:
-    total = views.full(builder, (count,), 0, factors.dtype)  # a dot product is never -0.0
+def sum_of_shifted(builder: Builder, padded: Node, factors: Node, count: Size, width: int, inside: tuple[int, Size]) -> Node:
+    """`inside`: where what is padded begins, and how long it is. Outside NumPy has no terms, not even infinity times 0."""
+    before, length = inside
+    zero = views.full(builder, (count,), 0, factors.dtype)
+    index = builder.apply("index", shape=(count,), axis=0)
+    total = zero  # a dot product is never -0.0
     for k in range(width):
         factor = views.expand(builder, part(builder, factors, 0, k, 1), (count,))
         term = builder.apply("multiply", part(builder, padded, 0, k, count), factor)
+        if factors.dtype.kind in "fc" and k < before:
+            first = views.expand(builder, views.size_node(builder, before - k), (count,))
+            term = builder.apply("where", builder.apply("greater_equal", index, first), term, zero)
+        if factors.dtype.kind in "fc" and not same(before + length - k, count) and before + length - k < count:
+            end = views.expand(builder, views.size_node(builder, before + length - k), (count,))
+            term = builder.apply("where", builder.apply("less", index, end), term, zero)
         total = builder.apply("add", total, term)
     return total
 

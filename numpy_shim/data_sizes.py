@@ -34,6 +34,7 @@ def sized(builder: Builder, function: Callable[..., Any], arrays: list[Array], r
 
 def whole(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:
     """What NumPy's function gives, in C order, where shapes and dtypes are known."""
+    builder.require_plain()
     call = Keywords(function, tuple(keywords.items()))
     return items(builder, builder.apply("whole", *(x.node for x in arrays), function=call, results=results))
 

@@ -480,8 +480,7 @@ def diagflat(builder: Builder, v: Any, k: Any = 0) -> Array:
 # --- places
 
 
-@implements(np.unravel_index)
-def unravel_index(builder: Builder, indices: Any, shape: Any, order: Any = "C") -> tuple[Array, ...]:
+def place_of_extreme(builder: Builder, indices: Any, shape: Any, order: Any = "C") -> tuple[Array, ...]:
     """The place of a flat position that is known to be inside: what argmax and argmin of the flat array give."""
     sizes = shape_of(shape)
     if not isinstance(indices, Array) or not sizes or order_of(order, "CF") != "C":

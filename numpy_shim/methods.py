@@ -278,8 +278,7 @@ def putmask(builder: Builder, a: Any, /, mask: Any, values: Any) -> None:
     a.write(builder.apply("where", condition.node, expand(builder, source.node, a.shape), a.node))
 
 
-@implements(np.place, np._core._multiarray_umath._place)
-def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
+def place_one(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
     """arr.flat[i] = the next of vals, where mask.flat[i]; only when there is one, which is put everywhere."""
     if not isinstance(arr, Array) or not arr.meta.boxed:
         raise Decline("place into what is not an array")

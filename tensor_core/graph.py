@@ -206,12 +206,16 @@ class Builder:
             self.checks |= errors - self.ignored
             self.loud.add(node)
 
+    def require_plain(self, what: str = "a function that is not differentiated") -> None:
+        """Decline where derivatives are taken, in bodies of loops and branches, on devices, and on eager Tensors."""
+        if self.outer is not None or self.may_measure is None or not self.may_measure():
+            raise Decline(what)
+
     def measure(self, op: str, *inputs: Node, **params: Any) -> Node:
         """A node for an op of as many results as data decides: its param `size` is a new symbol. At least 2, else it raises."""
         key = (op, inputs, freeze(params))
         if key not in self._sized:
-            if self.outer is not None or self.may_measure is None or not self.may_measure():
-                raise Decline("as many results as data decides, where sizes must be known", "np.where(mask, x, other) keeps all.")
+            self.require_plain("as many results as data decides, where sizes must be known")
             name = f"measured_{len(self.measured)}"
             size = self.env.symbol(name, MEASURED_HINT, at_least=2)
             self.env.measured.add(name)

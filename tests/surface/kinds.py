@@ -17,6 +17,7 @@ OTHERS = {
     "error state and buffers": "errstate geterr geterrcall getbufsize seterr seterrcall setbufsize",
     "objects with methods of their own": """asmatrix bmat matrix recarray memmap poly1d vectorize frompyfunc nditer nested_iters
         ndenumerate ndindex flatiter broadcast ndarray ufunc""",
+    "memory, and objects that give arrays": "from_dlpack frombuffer fromiter may_share_memory shares_memory",
     "dates": "busday_count busday_offset busdaycalendar datetime_as_string datetime_data is_busday",
 }
 KINDS = {name: kind for kind, names in OTHERS.items() for name in names.split()}
@@ -55,7 +56,7 @@ def kinds(namespace: str) -> dict[str, list[str]]:
 def without_calls() -> list[str]:
     """Functions of numbers, methods and attributes of which the tables have no call."""
     called = {name for calls in SECTIONS.values() for name in calls}
-    missing = []
+    missing: list[str] = []
     for namespace in NAMESPACES:
         prefix = namespace.replace("numpy", "np", 1)
         found = kinds(namespace)

@@ -11,7 +11,7 @@ from tests.surface.kinds import without_calls
 from tests.surface.measure import Measured, measure_all
 from tests.surface.page import PAGE, committed_versions, kind_of, page, versions
 
-LEAST = {"numpy: ufuncs": 105, "numpy: functions": 191}  # names in the graph: isnat is about dates
+LEAST = {"numpy: ufuncs": 0.99, "numpy: functions": 0.95}  # of the names are in the graph: isnat is about dates
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_every_function_has_a_call() -> None:
 def test_as_many_names_are_in_the_graph(measured: dict[str, dict[str, list[Measured]]]) -> None:
     for section, least in LEAST.items():
         found = Counter(map(kind_of, measured[section].values()))
-        assert found["native"] + found["with NumPy"] >= least, found
+        assert found["native"] + found["with NumPy"] >= least * len(measured[section]), found
 
 
 def test_breaks_say_why(measured: dict[str, dict[str, list[Measured]]]) -> None:

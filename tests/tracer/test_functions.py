@@ -298,3 +298,12 @@ def test_annotations_of_a_function_that_leaves(x):
         return y * z
 
     return inner(x), sorted(inner.__annotations__), inner.__annotations__["return"] is list, inner.__kwdefaults__
+
+
+@check(np.float64(2.0), np.ones(3))
+def test_methods_that_scalars_do_not_have(x, y):
+    try:
+        x.partition(0)
+    except AttributeError as error:
+        y = y * len(str(error))
+    return y, x.dot(y)

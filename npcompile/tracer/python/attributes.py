@@ -129,11 +129,11 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
         return base_of(frame, x)
     if name == "flags" and x.meta.boxed:
         return ArrayFlags(x)
-    if name in ATTRIBUTES:
-        return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
-    if name in METHODS:
-        return ArrayMethod(x, name)
     kind = np.ndarray if x.meta.boxed else x.dtype.type
+    if name in ATTRIBUTES and hasattr(kind, name):
+        return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
+    if name in METHODS and hasattr(kind, name):
+        return ArrayMethod(x, name)
     if not hasattr(kind, name) and name not in ("__array_interface__", "__array_struct__"):
         raise raising.raises(AttributeError, f"'{kind.__module__}.{kind.__qualname__}' object has no attribute {name!r}")
     if name == "__array_interface__":
@@ -209,6 +209,8 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
             frame.capture.guard_name(vars(value), name)
             return Constant(found, f"{owner.source}.{name}") if isinstance(found, types.ModuleType) else library_constant(found)
         return Lazy(f"{owner.source}.{name}", found)
+    if isinstance(value, np.ufunc) and name in ("identity", "nin", "nout", "nargs", "signature"):
+        return Constant(getattr(value, name))
     if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
         return Constant(getattr(value, name))
     if isinstance(value, operators.PURE_TYPES):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import indexing
+from npcompile.numpy_shim import grids, indexing
 from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
@@ -569,6 +569,11 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
             return evaluate(lambda: library_keys(capture, known, name)[name])
         case Constant() if isinstance(container.value, list):  # of a library: assumed constant
             return evaluate(lambda: container.value[plain(capture, key)])
+        case Constant() if type(container.value) in grids.INDEXED:
+            return lift(grids.INDEXED[type(container.value)](capture.builder, lower(capture, key)))
+        case Constant() if isinstance(container.value, type(np.s_)):
+            is_one = container.value.maketuple and not (isinstance(key, Sequence) and key.kind is tuple)
+            return Sequence(tuple, [key]) if is_one else key
         case Constant():
             return evaluate_pure(capture, operator.getitem, container, key)
         case Opaque() if type(container.example) is dict:

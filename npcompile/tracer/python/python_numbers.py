@@ -34,6 +34,7 @@ def made_of(capture: Capture, kind: type, x: Any) -> PythonNumber | Truth | None
 def item(capture: Capture, x: Array) -> PythonNumber | Truth:
     """x.item() of one element."""
     kind = {"b": bool, "i": int, "u": int, "f": float}.get(x.dtype.kind)
+    kind = None if x.dtype.char == "g" else kind  # of a longdouble it is the longdouble
     made = None if kind is None or x.ndim else made_of(capture, kind, x)
     if made is None:
         raise Decline("a Python number made of array data", "A NumPy scalar stays in the graph.")

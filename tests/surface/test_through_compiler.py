@@ -1,0 +1,16 @@
+"""Calls of the surface on arrays of every dtype and layout, compiled: a sample of what `python -m
+tests.surface.through_compiler` runs in full, drawn with a fixed seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.surface.through_compiler import SEED, drawn, failures
+
+SAMPLES = [("eager", 300, SEED + k) for k in range(4)] + [("cpu", 40, SEED)]
+
+
+@pytest.mark.parametrize(("backend", "number", "seed"), SAMPLES)
+def test_calls_are_numpys_on_each_dtype_and_layout(backend: str, number: int, seed: int) -> None:
+    found = [f"{case}: {error!r}" for case, error in failures(drawn(number, seed), backend)]
+    assert not found, "\n".join(found)
