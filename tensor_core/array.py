@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
 from npcompile.tensor_core.dtypes import name_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
@@ -317,8 +317,7 @@ def diagonal(x: Array, offset: int, axis1: int, axis2: int) -> Array:
     """np.diagonal(x, offset, axis1, axis2): a read-only view, the diagonal as last axis."""
     rows, columns = x.shape[axis1], x.shape[axis2]
     rows, columns = (rows, columns - offset) if offset >= 0 else (rows + offset, columns)
-    length = rows if same(rows, columns) or rows <= columns else columns
-    length = 0 if length < 0 else length
+    length = maximum(minimum(rows, columns), 0)
     rest = [a for a in range(x.ndim) if a not in (axis1, axis2)]
     shape = (*(x.shape[a] for a in rest), length)
     strides = (*(x.meta.strides[a] for a in rest), x.meta.strides[axis1] + x.meta.strides[axis2])

@@ -290,6 +290,8 @@ class Capture:
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
         if kind in (str, bytes, range):
+            if self._is_new("values of", source, x):
+                raise Decline(f"a {kind.__name__} that changes from call to call is needed as a constant")
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
         if kind in (tuple, list) or is_named_tuple(kind):
@@ -372,10 +374,14 @@ class Capture:
 
     def _changes(self, source: str, x: Any) -> bool:
         """Was a set met here with other members, twice? Then it grows from call to call, and no members are assumed."""
-        earlier = self.seen.setdefault(f"members of {source}", [])
-        if (members := (frozenset(x),)) not in earlier:
-            earlier.append(members)
-        return len(earlier) > 2
+        return self._is_new("members of", source, frozenset(x), 2)
+
+    def _is_new(self, what: str, source: str, value: Any, known: int = FIXED_VALUES) -> bool:
+        """Is this none of the first values that were met here, so that no more programs are made for single ones?"""
+        earlier = self.seen.setdefault(f"{what} {source}", [])
+        if (value,) not in earlier and len(earlier) <= known:
+            earlier.append((value,))
+        return (value,) not in earlier[:known]
 
     def guard_order(self, value: SetValue) -> None:
         """A set is iterated over: equal ones may be in another order."""
@@ -387,6 +393,8 @@ class Capture:
         return Opaque(source, x)
 
     def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:
+        if self._is_new("length of", source, len(x)):
+            raise Decline(f"the items of a {type(x).__name__} whose length changes from call to call")
         self.guard(f"len({source}) == {len(x)}")
         return [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)]
 

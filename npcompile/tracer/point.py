@@ -167,7 +167,9 @@ class Point:
 
     def compile_for(self, state: tuple[Any, ...]) -> None:
         try:
-            self.variants.insert(0, self.function.capture(self, state))
+            made = self.function.capture(self, state)
+            # What breaks at once for one call asks nothing: it may not hide what is compiled for others.
+            self.variants.insert(0 if made.conditions else len(self.variants), made)
         except (GraphBreakError, MixedDevices, MemoryError):
             raise
         except Exception as error:

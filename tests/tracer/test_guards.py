@@ -144,14 +144,23 @@ def test_attributes_changed_after_capture():
 
 
 def test_limit_warns_once_and_names_the_guard():
-    compiled = npc.compile(lambda x, name: x + len(name), backend="eager")
+    compiled = npc.compile(lambda x: x + 1, backend="eager")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for k in range(20):
-            np.testing.assert_array_equal(compiled(np.zeros(2), "a" * k), np.full(2, k))
+        for kind in "bBhHiIlLefdFD":
+            np.testing.assert_array_equal(compiled(np.zeros(2, kind)), np.ones(2, kind))
     messages = [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)]
-    assert len(messages) == 1 and "name ==" in messages[0]
+    assert len(messages) == 1 and "x.dtype is" in messages[0]
     assert graphs_of(compiled) == 8
+
+
+def test_a_break_for_one_call_does_not_hide_what_is_compiled():
+    compiled = npc.compile(lambda x: x + 1, backend="eager")
+    for x in (np.ones(2), np.array([1, 2], object), np.ones(2)):
+        np.testing.assert_array_equal(compiled(x), x + 1)
+    known = compiled_function(compiled)
+    start = next(p for p in known.points.values() if p.is_start)
+    assert [v.graph is None for v in start.variants] == [False, True]
 
 
 def test_nothing_unread_is_guarded():

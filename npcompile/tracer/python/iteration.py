@@ -267,6 +267,8 @@ def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[An
     iterator = iterator_of(capture, value)
     if not isinstance(iterator, Iterator):
         raise Decline(f"iteration over {describe(value)}")
+    if length_changes(iterator):
+        raise Decline("as many items as an integer that changes from call to call")
     items = list(itertools.islice(items_of(capture, iterator), LONGEST if at_most is None else at_most))
     if len(items) == LONGEST:
         raise Decline("a long iteration")
