@@ -13,6 +13,7 @@ Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
 Monomial = tuple[Atom, ...]
 MOST_STEPS = 4  # calls that are replaced by what they lie between, to bound a size
+DEEPEST = 2  # maxima and minima of maxima and minima in a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +274,12 @@ def call(fn: str, a: Size, b: Size) -> Size:
     return Dim(env, (((Call(fn, (a, b)),), 1),))
 
 
+def nesting(size: Size) -> int:
+    """How many functions of functions the size is written with."""
+    calls = [atom for monomial, _ in size.terms for atom in monomial if isinstance(atom, Call)] if isinstance(size, Dim) else []
+    return max((1 + max(map(nesting, call.args)) for call in calls), default=0)
+
+
 def divide(a: Size, b: Size) -> Size:
     """`a // b` with Python's floor; ZeroDivisionError where Python has it."""
     if b == 0:
@@ -330,6 +337,8 @@ def at_least_zero(size: Size) -> Size:
         return size
     if (high := size.env.bound(-size)) is not None and high >= 0:
         return 0
+    if nesting(size) >= DEEPEST:  # as in a loop that cuts off the end of what it has cut: answers are smaller than expressions
+        return 0 if ask(size, "<", 0) else size
     if next(c for monomial, c in size.terms if monomial) < 0:  # max(-n, 0) is max(n, 0) - n
         return call("max", -size, 0) + size
     return call("max", size, 0)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.tracer.harness import check
 
 VECTOR = np.array([1.0, 0.5, -2.0])
@@ -85,3 +86,21 @@ def test_the_warning_of_a_write_to_an_array_that_overlaps_itself():
                 function(x, 1)
             messages.append([str(w.message) for w in said])
         assert messages[0] == messages[1] and len(messages[1]) == 1
+
+
+def test_a_loop_that_cuts_off_the_end_of_what_it_has_cut():
+    """The size of `x` is not an expression that doubles with each step."""
+
+    def program(x):
+        while x.size > 3:
+            mid = x.size // 2
+            x[mid], x[-2] = x[-2], x[mid]
+            x = x[:-2]
+        return x
+
+    compiled = npc.compile(program, backend="eager")
+    for size in (100, 101, 1000):
+        ours, theirs = np.arange(size), np.arange(size)
+        np.testing.assert_array_equal(compiled(ours), program(theirs))
+        np.testing.assert_array_equal(ours, theirs)
+    assert max(len(str(graph)) for graph, _ in compiled_function(compiled).graphs) < 20_000
