@@ -12,6 +12,7 @@ from npcompile.tensor_core.decline import Decline
 Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
 Monomial = tuple[Atom, ...]
+LONGEST_EXPRESSION = 100  # characters of one without a name
 MOST_STEPS = 4  # calls that are replaced by what they lie between, to bound a size
 DEEPEST = 2  # maxima and minima of maxima and minima in a size
 
@@ -38,6 +39,7 @@ class ShapeEnv:
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
     changed: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value
     changing: set[str] = field(default_factory=set)  # those of them that are not to be fixed again
+    names: dict[str, str] = field(default_factory=dict)  # of long expressions of Python numbers
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
     measured: set[str] = field(default_factory=set)  # symbols of sizes that data decides: known when the graph runs
 
@@ -50,13 +52,29 @@ class ShapeEnv:
     def assume(self, text: str) -> None:
         if self.measured and self.is_measured(text):
             raise Decline("a size that data decides")
-        if self.unknown and not self.unknown.isdisjoint(re.findall(r"\w+", text)):
+        if self.unknown and self.is_random(text):
             raise Decline("a random number decides")
         self.guards[text] = None
 
     def is_measured(self, text: str) -> bool:
         """Is this Python text written with a size that data decides?"""
         return not self.measured.isdisjoint(re.findall(r"\w+", text))
+
+    def is_random(self, text: str) -> bool:
+        """Is this Python text written with a random value?"""
+        return not self.unknown.isdisjoint(re.findall(r"\w+", text))
+
+    def short(self, expression: str) -> str:
+        """The expression, or for a long one a name, to which the guards assign its value: steps of a loop do not add up."""
+        if len(expression) <= LONGEST_EXPRESSION:
+            return expression
+        if self.is_measured(expression) or self.is_random(expression):  # not known when guards are asked
+            if len(expression) > 50 * LONGEST_EXPRESSION:
+                raise Decline("a long expression of Python numbers that the program finds out")
+            return expression
+        name = self.names.setdefault(expression, f"n{len(self.names)}")
+        self.guards[f"(({name} := {expression}) is not None)"] = None
+        return name
 
     def bound(self, size: Size, steps: int = MOST_STEPS) -> int | None:
         """The largest integer that `size` is known to be at least, or None."""

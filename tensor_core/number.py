@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,11 @@ class Number:
     env: ShapeEnv
     text: str
     hint: float | complex
+
+    @classmethod
+    def computed(cls, env: ShapeEnv, expression: str, hint: float | complex) -> Self:
+        """The number that an expression gives."""
+        return cls(env, env.short(expression), hint)
 
     @property
     def type(self) -> type:

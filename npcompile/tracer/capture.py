@@ -62,6 +62,7 @@ ATOMIC_TYPES = (
     type,
     types.ModuleType,
     types.CodeType,
+    types.UnionType,
     types.FunctionType,
     functools._lru_cache_wrapper,
     types.BuiltinFunctionType,

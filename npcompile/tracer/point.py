@@ -44,9 +44,10 @@ from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
 )
 
 # They register what is captured, and how.
@@ -128,7 +129,7 @@ class Point:
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.conditions) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
-            lines += ["    except (AttributeError, KeyError, IndexError, TypeError, ValueError):  # an attribute or item is gone"]
+            lines += [f"    except {CANNOT_HOLD}:  # an attribute or item is gone, a number is out of range"]
             lines += ["        holds = False", "    if holds:"]
             lines += [f"        {line}" for line in (*(uncompiled if variant.reason else ()), *variant.body)]
         function.namespace |= {f"native_{self.number}": self.native, f"miss_{self.number}": self.miss}

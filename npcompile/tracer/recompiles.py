@@ -24,7 +24,7 @@ def why_not(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict
                 is_member = isinstance(asked.ops[0], (ast.In, ast.NotIn))
                 text = ast.unparse(asked.comparators[0] if is_member else asked.left)
                 what = f", but {text} is {shortened(eval(text, scope))}"
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError) as error:
             what = f", but it raises {type(error).__name__}: {error}"
         text = re.sub(r"\w+", lambda m: names.get(m[0], m[0]), f"{guard}{what}")
         return _CONSTANT_NAME.sub(r"\1", text)

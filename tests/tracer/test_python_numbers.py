@@ -133,3 +133,30 @@ def test_any_and_all_of_bools(x):
         int(bool(x[1])),
         sum([bool(v) for v in x]),
     )
+
+
+@check(lambda round: np.arange(3.0), lambda round: 1.5 + round, lambda round: 10**6 + round, graphs=1, breaks=0)
+def test_steps_that_read_the_last_twice_do_not_add_up(x, a, n):
+    """Their text would double with each."""
+    for _ in range(40):
+        a = (a - 1.0) / 3.0 + min(a, 2.0) * 0.5
+        n = n // 2 + n // 3 - 7
+    return x * a + n, a, n
+
+
+@check(lambda round: 1.3 + round / 100)
+def test_a_loop_until_a_number_is_large(a):
+    found, step = [a], a
+    while (t := found[-1] * step) < 100.0:
+        found.append(t)
+        d = (t - 1.0) / (100.0 - 1.0)
+        step = a * (1 - d) + (1 + (a - 1) / 10) * d
+    return np.array(found)
+
+
+UNION = float | np.ndarray
+
+
+@check(graphs=1, breaks=0)
+def test_types_of_a_union(x):
+    return x * (type(x) in UNION.__args__)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Call, Dim, maximum, minimum
+from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, maximum, minimum
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY
@@ -49,7 +49,7 @@ def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
         value = BINARY[symbol](hint(a), hint(b))
     except ArithmeticError as error:
         raise Decline(str(error)) from None
-    return Number(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
+    return Number.computed(capture.builder.env, f"({number_text(a)} {symbol} {number_text(b)})", value)
 
 
 BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
@@ -71,7 +71,7 @@ def extreme(capture: Capture, function: Any, items: list[Any]) -> Any | None:
         return found if isinstance(found, Dim) else Constant(found)
     if all(type(hint(v)) is float for v in values) and any(isinstance(v, Number) for v in values):
         expression = f"{function.__name__}(({', '.join(map(number_text, values))},))"
-        return Number(capture.builder.env, expression, function(map(hint, values)))
+        return Number.computed(capture.builder.env, expression, function(map(hint, values)))
     return None
 
 
@@ -80,7 +80,7 @@ def of_comparison(capture: Capture, function: Any, value: Comparison) -> Any:
     if function is bool:
         return value
     counted = traced_integer(capture, f"int({value.source})", int(value.hint), at_least=0)
-    return counted if function is int else Number(capture.builder.env, f"float({counted})", float(value.hint))
+    return counted if function is int else Number.computed(capture.builder.env, f"float({counted})", float(value.hint))
 
 
 INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
@@ -88,6 +88,11 @@ INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
 
 def within_int64(capture: Capture, size: Any) -> Any:
     """Python's integers do not wrap, those of a graph do: what may leave int64 is guarded to stay inside."""
+    if isinstance(size, Dim) and len(str(size)) > LONGEST_EXPRESSION:  # steps of a loop do not add up
+        if size.hint not in SYMBOLIC_INTEGERS:
+            raise Decline("a long expression of integers beyond 32 bits")
+        size = traced_integer(capture, str(size), size.hint)
+        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {size} <= {SYMBOLIC_INTEGERS[-1]}")
     if isinstance(size, Dim) and magnitude(size) >= 2**63:
         if not -(2**63) <= size.hint < 2**63:
             raise Decline("a Python integer beyond int64")

@@ -67,7 +67,7 @@ def call_math(name: str, frame: Frame, positional: Arguments, keywords: Keywords
     expression = f"{frame.capture.name_constant(function)}({text})"
     if isinstance(result, int):
         return arithmetic.traced_integer(frame.capture, expression, result)
-    return Number(frame.capture.builder.env, expression, result)
+    return Number.computed(frame.capture.builder.env, expression, result)
 
 
 def ask_math(function: Callable[[Any], bool], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
@@ -102,7 +102,9 @@ def call_of_two(name: str, frame: Frame, positional: Arguments, keywords: Keywor
         raise Decline(f"math.{name} of what are no real numbers")
     require_moderate(capture, values)
     texts = ", ".join(arithmetic.number_text(v) for v in values)
-    return Number(capture.builder.env, f"{capture.name_constant(function)}({texts})", function(*map(arithmetic.hint, values)))
+    return Number.computed(
+        capture.builder.env, f"{capture.name_constant(function)}({texts})", function(*map(arithmetic.hint, values))
+    )
 
 
 def require_moderate(capture: Capture, values: list[Any]) -> None:
@@ -123,7 +125,7 @@ def call_fsum(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     require_moderate(capture, values)
     texts = ", ".join(arithmetic.number_text(v) for v in values)
     hint = math.fsum(map(arithmetic.hint, values))
-    return Number(capture.builder.env, f"{capture.name_constant(math.fsum)}(({texts},))", hint)
+    return Number.computed(capture.builder.env, f"{capture.name_constant(math.fsum)}(({texts},))", hint)
 
 
 def call_log(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:

@@ -209,7 +209,7 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
     if isinstance(x, Dim):
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
     if isinstance(x, Number) and symbol != "~":
-        return Number(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
+        return Number.computed(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
     for ask in ("unary", "unary numbers"):
         found = ask_class(ask, capture, symbol, x)
         if found is not NotImplemented:

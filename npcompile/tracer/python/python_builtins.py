@@ -325,7 +325,7 @@ def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if objects.class_of(x) is not None:
         return operators.unary(frame.capture, "abs", x)
     if isinstance(x, Number):
-        return Number(x.env, f"abs({x.text})", abs(x.hint))
+        return Number.computed(x.env, f"abs({x.text})", abs(x.hint))
     return operators.evaluate_pure(frame.capture, abs, x)
 
 
@@ -413,7 +413,7 @@ def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         case [Number() as x] if x.type is float:
             return x
         case [Dim() as n]:
-            return Number(frame.capture.builder.env, f"float({n})", float(n.hint))
+            return Number.computed(frame.capture.builder.env, f"float({n})", float(n.hint))
     return conversion(frame, float, positional, keywords)
 
 
@@ -578,7 +578,7 @@ def call_round(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return n
         case [Number(hint=float()) as x, digits] if not operators.is_none(digits):
             count = operator.index(plain(frame.capture, digits))
-            return Number(x.env, f"round({x.text}, {count})", round(float(x.hint.real), count))
+            return Number.computed(x.env, f"round({x.text}, {count})", round(float(x.hint.real), count))
     return call_pure(round, frame, positional, keywords)
 
 
