@@ -13,8 +13,7 @@ class Declined(NamedTuple):
 WHY: Final = {
     Declined("a variable of an outer function is deleted", "function"): ("DELETE_DEREF",),
     Declined("generators and coroutines run as they are", "generator"): (
-        *("SEND", "END_SEND", "CLEANUP_THROW", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT"),
-        *("END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"),
+        *("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"),
     ),
     Declined("variables looked up by name: not in functions", "namespace"): (
         *("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_LOCALS", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"),

@@ -12,7 +12,7 @@ from npcompile.tracer import branches, loops, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Break
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
-from npcompile.tracer.python import iteration, operators
+from npcompile.tracer.python import generators, iteration, operators, raising
 from npcompile.tracer.values import (
     Constant,
     Iterator,
@@ -161,6 +161,38 @@ def type_name(value: Any) -> str:
 @handles("RETURN_GENERATOR")
 def return_generator(frame: Frame, i: Instruction) -> None:
     frame.push(Constant(None))
+
+
+@handles("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(frame: Frame, i: Instruction) -> None:
+    frame.push(generators.begin(frame.pop(), frame.capture))
+
+
+@handles("SEND")
+def send(frame: Frame, i: Instruction) -> int | None:
+    sent, delegate = frame.pop(), frame.capture.realize(frame.stack[-1])
+    item = generators.ask(frame, delegate, sent)
+    if item is None:
+        generators.end(frame, delegate)
+        return i.target
+    frame.push(item)
+    return None
+
+
+@handles("END_SEND")
+def end_send(frame: Frame, i: Instruction) -> None:
+    result = frame.pop_raw()
+    frame.stack[-1] = result
+
+
+@handles("CLEANUP_THROW")
+def cleanup_throw(frame: Frame, i: Instruction) -> None:
+    """An exception leaves what `yield from` asks; StopIteration that was thrown there ends it."""
+    error = raising.raised(frame.pop())
+    if not issubclass(error.value.kind, StopIteration):
+        raise error
+    del frame.stack[-2:]
+    frame.stack += [Constant(None), raising.load(error.value, "value")]
 
 
 @handles("YIELD_VALUE")

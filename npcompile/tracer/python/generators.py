@@ -15,8 +15,17 @@ from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Yielded
-from npcompile.tracer.python import raising
-from npcompile.tracer.values import Constant, ExceptionValue, Generator, OutsideMapping, OutsideSequence, Partial, children
+from npcompile.tracer.python import iteration, operators, raising
+from npcompile.tracer.values import (
+    Constant,
+    ExceptionValue,
+    Generator,
+    Iterator,
+    OutsideMapping,
+    OutsideSequence,
+    Partial,
+    children,
+)
 
 Arguments = list[Any]
 Keywords = dict[str, Any]
@@ -34,7 +43,7 @@ def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, 
 def has_blocks(code: types.CodeType) -> bool:
     """Does a generator have `try` or `with` blocks, other than what CPython puts around all of it?"""
     targets = {entry.target for entry in dis._parse_exception_table(code)}  # type: ignore[attr-defined]
-    return any(i.offset in targets and i.opname != "CALL_INTRINSIC_1" for i in dis.get_instructions(code))
+    return any(i.offset in targets and i.opname not in ("CALL_INTRINSIC_1", "CLEANUP_THROW") for i in dis.get_instructions(code))
 
 
 def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
@@ -58,9 +67,8 @@ def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
     handled += made.handled
     made.is_running = True
     try:
-        if thrown is not None:
-            inner.throw(thrown)
-        outcome = inner.run()
+        item = throw_into(inner, thrown) if thrown is not None else None
+        outcome = inner.run() if item is None else Yielded(item)
     except raising.Raises as raised:
         made.is_exhausted = True
         raise raising.out_of_generator(raised) from None
@@ -72,6 +80,70 @@ def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
     if isinstance(outcome, Yielded):
         return outcome.value
     made.is_exhausted, made.returned = True, outcome.value
+    return None
+
+
+# --- yield from
+
+
+def begin(value: Any, capture: Any) -> Any:
+    """The iterator that `yield from value` asks."""
+    return value if isinstance(value, Generator) else iteration.iterator_of(capture, value)
+
+
+def ask(frame: Frame, delegate: Any, sent: Any) -> Any | None:
+    """What `yield from` gets from the iterator, to which a value is sent; None at its end."""
+    if not isinstance(delegate, Iterator):
+        raise Decline("yield from an iterator from outside")
+    if not operators.is_none(sent):
+        if not isinstance(delegate, Generator) or not delegate.position:
+            raise Decline("a value is sent to what takes none")
+        delegate.frame.stack[-1] = sent
+    had_ended = delegate.is_exhausted
+    item = iteration.next_item(frame.capture, delegate)
+    if item is None and had_ended and isinstance(delegate, Generator):
+        delegate.returned = None
+    return item
+
+
+def end(frame: Frame, delegate: Any) -> None:
+    """Put the result of `yield from` where the iterator stands on the stack, or above it for END_SEND."""
+    result = delegate.returned if isinstance(delegate, Generator) and delegate.returned is not None else Constant(None)
+    if KEEPS_DELEGATE:
+        frame.push(result)
+    else:
+        frame.stack[-1] = result
+
+
+KEEPS_DELEGATE = "END_SEND" in dis.opmap
+
+
+def throw_into(inner: Frame, thrown: raising.Raises) -> Any | None:
+    """Raise an exception where a generator stands: in what it asks by `yield from`, whose next item this gives, or in itself."""
+    instructions = inner.program.instructions
+    is_delegating = instructions[inner.index].opname == "RESUME" and instructions[inner.index].arg & 3 == 2
+    delegate = inner.stack[-2] if is_delegating else None
+    if not isinstance(delegate, Generator):
+        inner.throw(thrown)
+        return None
+    inner.index -= 1
+    inner.capture.frame = inner
+    try:
+        if issubclass(thrown.value.kind, GeneratorExit):
+            close(delegate)
+            raise thrown
+        item = resume(delegate, thrown)
+    except raising.Raises as raised:
+        inner.index += 1
+        inner.throw(raised)
+        return None
+    inner.index += 1
+    if item is not None:
+        delegate.position += 1
+        return item
+    inner.stack.pop()
+    end(inner, delegate)
+    inner.index = instructions[instructions[inner.index + 1].target].target
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.tracer.harness import Sample
 
-FAMILIES = ("calls", "classes", "containers", "builtins", "modules", "syntax", "managers", "exit_stacks", "groups")
+FAMILIES = ("calls", "classes", "containers", "builtins", "modules", "syntax", "managers", "delegation", "exit_stacks", "groups")
 
 
 @dataclass(frozen=True)
