@@ -13,6 +13,7 @@ from npcompile.numpy_shim.methods import copyto
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.sorting import partition_in_place
 from npcompile.tensor_core.array import Array, reshape, transpose
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 
@@ -49,7 +50,7 @@ def quantile(
 ) -> Array:
     """Quantiles that are known: NumPy computes which elements to take and how to weigh them, for this size."""
     wanted = known(array_of(builder, quantiles))
-    if wanted is None or wanted.dtype == object:
+    if wanted is None or wanted.dtype == object or changes(arr, axis):
         if weights is None and out is None and method == "linear" and isinstance(arr, Array):
             return linear_quantile(builder, arr, array_of(builder, quantiles), axis_of(axis, arr.ndim), weak_q)
         raise Decline("quantiles that are array data", "give them as Python numbers")
@@ -82,6 +83,12 @@ def are_quantiles(builder: Builder, q: Any) -> Any:
     q = array_of(builder, q)
     bounds = (FUNCTIONS[np.greater_equal](builder, q, 0.0), FUNCTIONS[np.less_equal](builder, q, 1.0))
     return FUNCTIONS[np.all](builder, FUNCTIONS[np.logical_and](builder, *bounds))
+
+
+def changes(arr: Any, axis: Any) -> bool:
+    """Are there as many elements as an integer that changes from call to call?"""
+    count = arr.shape[axis_of(axis, arr.ndim)] if isinstance(arr, Array) else 0
+    return isinstance(count, Dim) and not count.env.changing.isdisjoint(count.symbols())
 
 
 def linear_quantile(builder: Builder, arr: Array, q: Array, axis: int, weak_q: Any) -> Array:

@@ -15,8 +15,11 @@ LARGEST = 1024  # elements: sizes, axes and index lists are small
 # Integer arithmetic that means the same on Dims as on int64, given values of the size of array sizes.
 ON_SIZES = {
     "constant", "literal", "size", "index", "reshape", "permute", "broadcast_to", "slice", "concatenate", "slice_update",
-    "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "reduce", "scan",
+    "gather", "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "reduce", "scan",
 }  # fmt: skip
+
+
+COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
 def known_contents(node: Node) -> np.ndarray | None:
@@ -35,10 +38,16 @@ def known_contents(node: Node) -> np.ndarray | None:
 
 
 def fixed_contents(node: Node) -> np.ndarray | None:
-    """The same with numbers for sizes: those that it depends on are fixed by guards, where that may be; else None."""
+    """The same with numbers for sizes: comparisons of sizes are answered, else sizes fixed, by guards, where that may be."""
     contents = known_contents(node)
     if contents is not None and contents.dtype != object or depends_on_data(node):
         return contents
+    answered: dict[Node, np.ndarray | None] = {}
+    for each in topological([node]):
+        answered[each] = _evaluate(each, answered, ON_SIZES | COMPARISONS)
+    found = answered[node]
+    if found is not None and found.dtype != object:
+        return found
     done: dict[Node, np.ndarray | None] = {}
     for each in topological([node]):
         try:
@@ -63,7 +72,7 @@ def depends_on_data(node: Node) -> bool:
     return False
 
 
-def _evaluate(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | None:
+def _evaluate(node: Node, done: dict[Node, np.ndarray | None], on_sizes: set[str] = ON_SIZES) -> np.ndarray | None:
     if node.op == "size":
         return _object(node.params["value"])
     inputs = [done[i] for i in node.inputs]
@@ -72,9 +81,12 @@ def _evaluate(node: Node, done: dict[Node, np.ndarray | None]) -> np.ndarray | N
     symbolic = any(i is not None and i.dtype == object for i in inputs)
     if symbolic and node.op == "cast" and node.dtype.kind in "iu" and node.dtype.itemsize == 8:
         return inputs[0]
-    if symbolic and node.op not in ON_SIZES:
+    if symbolic and node.op not in on_sizes:
         return None
-    return _run(node, [_as_objects(i) if symbolic else i for i in inputs])
+    if symbolic and node.op == "gather" and any(i.dtype == object for i in inputs[1:]):  # positions that sizes decide
+        return None
+    are_sizes = [symbolic and (k == 0 or node.op != "gather") for k in range(len(inputs))]
+    return _run(node, [_as_objects(i) if is_size else i for i, is_size in zip(inputs, are_sizes)])
 
 
 def _run(node: Node, inputs: list[Any]) -> np.ndarray | None:
