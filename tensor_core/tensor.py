@@ -388,6 +388,7 @@ def method(name: str) -> Callable[..., Any]:
         return perform(method_call(name), (self, *args), kwargs)
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"Tensor.{name}", f"As ndarray.{name}."
+    call.__wrapped__ = getattr(np.ndarray, name)  # type: ignore[attr-defined]  # whose signature it has
     return call
 
 

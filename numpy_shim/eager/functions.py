@@ -76,6 +76,10 @@ class Builtin:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)
 
+    @property
+    def __text_signature__(self) -> str | None:
+        return self.__wrapped__.__wrapped__.__text_signature__  # type: ignore[attr-defined,no-any-return]
+
     def __repr__(self) -> str:
         return f"<built-in function {self.__name__}>"  # type: ignore[attr-defined]
 

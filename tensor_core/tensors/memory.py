@@ -26,8 +26,13 @@ class Flat:
     def base(self) -> Any:
         return self._tensor
 
-    def __getattr__(self, name: str) -> Any:  # coords, index
-        return getattr(self._iterator, name)
+    @property
+    def index(self) -> int:
+        return self._iterator.index
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        return self._iterator.coords
 
     def __len__(self) -> int:
         return len(self._iterator)
@@ -44,6 +49,9 @@ class Flat:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._iterator[plain(key)] = plain(value)
         self._tensor._wrote()
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("cannot delete elements of a flat iterator")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._iterator, dtype, copy=copy)
@@ -110,12 +118,24 @@ class MemoryAccess(Handle):
     def ctypes(self) -> Any:
         return self.numpy().ctypes
 
+    def _told(self) -> np.ndarray:
+        """The array whose memory others are told of. What is on a device, and bfloat16, is not told so."""
+        if type(self._data) in KINDS or is_bfloat16(self._data.dtype):
+            raise AttributeError(f"array interfaces do not tell {self._data.dtype} on {self.device!r}")
+        return self.numpy()
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Where the memory is. What is on a device, and bfloat16, has no such attribute."""
-        if type(self._data) in KINDS or is_bfloat16(self._data.dtype):
-            raise AttributeError(f"__array_interface__ does not tell {self._data.dtype} on {self.device!r}")
-        return self.numpy().__array_interface__
+        """Where the memory is."""
+        return self._told().__array_interface__
+
+    @property
+    def __array_struct__(self) -> Any:
+        """The same in C, which NumPy prefers."""
+        return self._told().__array_struct__
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._data.__sizeof__()  # type: ignore[no-any-return]
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The module whose functions take and give Tensors (array API standard). ValueError: no such version of it."""
@@ -129,7 +149,7 @@ class MemoryAccess(Handle):
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
         """The Tensor on a device, as `to`. ValueError for a stream other than None."""
         if stream is not None:
-            raise ValueError("streams are not chosen for Tensors")
+            raise ValueError("The stream argument in to_device() is not supported")
         return self.to(device)  # type: ignore[attr-defined]
 
     # --- changed in place

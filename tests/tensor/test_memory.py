@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -116,13 +118,16 @@ def test_bytes_and_files(tmp_path: Path) -> None:
 
 
 def test_array_interface() -> None:
-    x, a = made()
+    x, _ = made()
     told = x.__array_interface__
     assert told["typestr"] == "<f8" and told["data"][0] == x.numpy().ctypes.data and np.asarray(x).base is not None
     assert np.shares_memory(np.asarray(x), x.numpy())
     with pytest.raises(RuntimeError, match="detach"):
         tensor([1.0], requires_grad=True).__array_interface__
-    assert not hasattr(tensor(np.ones(2, "bfloat16") if "bfloat16" in np.sctypeDict else a), "__array_struct__")
+    half = tensor(np.ones(2, ml_dtypes.bfloat16))
+    assert not hasattr(half, "__array_interface__") and not hasattr(half, "__array_struct__")
+    assert np.asarray(half).dtype == ml_dtypes.bfloat16
+    assert np.asarray(tensor([1.0]).detach()[:0]).shape == (0,) and sys.getsizeof(tensor(np.ones(100))) > 800
 
 
 def test_subclasses_run_as_numpy() -> None:
