@@ -370,6 +370,11 @@ UFUNCS: dict[str, np.ufunc] = {
 }
 
 
+# The comparison that Python asks the other operand for.
+SWAPPED = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__", "__eq__": "__eq__", "__ne__": "__ne__"}
+SIMPLE = frozenset((Tensor, np.ndarray, int, float, bool, complex))
+
+
 def is_operand(value: Any) -> bool:
     """Do operators and ufuncs take it beside a Tensor, as beside an ndarray? Other types of arrays answer for themselves.
 
@@ -392,13 +397,23 @@ def method(name: str) -> Callable[..., Any]:
     return call
 
 
-def binary(symbol: str, native: Callable[..., Any], is_reflected: bool = False) -> Callable[[Tensor, Any], Any]:
+def binary(
+    symbol: str, native: Callable[..., Any], other_name: str = "", is_reflected: bool = False
+) -> Callable[[Tensor, Any], Any]:
+    """The special method for an operator. `other_name` is the one of the other operand that Python asks when this declines."""
+
     def call(self: Tensor, other: Any) -> Any:
-        if not is_operand(other) or getattr(other, "__array_priority__", 0.0) > 0.0:
+        if type(other) not in SIMPLE and (not is_operand(other) or answers_first(other, other_name)):
             return NotImplemented
         return perform(operator_call(symbol, native), (other, self) if is_reflected else (self, other), {})
 
     return call
+
+
+def answers_first(other: Any, name: str) -> bool:
+    """Python asks a subclass of ndarray before ndarray itself, where it has its own meaning of the operator."""
+    kind = type(other)
+    return bool(name) and isinstance(other, np.ndarray) and getattr(kind, name) is not getattr(np.ndarray, name)
 
 
 def unary(symbol: str, native: Callable[..., Any]) -> Callable[[Tensor], Any]:
@@ -411,10 +426,11 @@ def define_operators() -> None:
             setattr(Tensor, name, method(name))
     for symbol, native in UNARY.items():
         setattr(Tensor, dunder(native), unary(symbol, native))
-    for symbol, native in (BINARY | python_operators.COMPARE).items():
-        setattr(Tensor, dunder(native), binary(symbol, native))
+    for symbol, native in python_operators.COMPARE.items():
+        setattr(Tensor, dunder(native), binary(symbol, native, SWAPPED[dunder(native)]))
     for symbol, native in BINARY.items():
         name = dunder(native).strip("_")
+        setattr(Tensor, dunder(native), binary(symbol, native, f"__r{name}__"))
         setattr(Tensor, f"__r{name}__", binary(symbol, native, is_reflected=True))
         if native is not divmod:
             setattr(Tensor, f"__i{name}__", binary(f"{symbol}=", getattr(operator, f"__i{name}__")))

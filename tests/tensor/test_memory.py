@@ -149,3 +149,18 @@ def test_objects_beside_tensors() -> None:
     result = x * Decimal("0.5")
     assert result.dtype == object and result.tolist() == [Decimal("0.5"), Decimal("1.0")]
     assert (Decimal("0.5") * x).tolist() == result.tolist()
+
+
+def test_subclasses_with_operators_of_their_own_are_asked_first() -> None:
+    class Mine(np.ndarray):
+        def __radd__(self, other: Any) -> str:
+            return "mine"
+
+        def __gt__(self, other: Any) -> str:
+            return "greater"
+
+    x, a = made()
+    mine, matrix = a.view(Mine), np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    square = tensor(np.eye(2) * 2)
+    assert x + mine == "mine" and (x < mine) == "greater" and type(x - mine) is Mine
+    assert (square * matrix).tolist() == [[2.0, 4.0], [6.0, 8.0]] and type(square + matrix) is np.matrix
