@@ -17,7 +17,7 @@ REAL_DTYPES = [np.dtype(c) for c in "efd"]
 COMPLEX_DTYPES = [np.dtype(c) for c in "FD"]
 NOT_ELEMENTWISE_ERRORS = {"ldexp": "i"}  # the dtype of the second operand, where it is another one
 
-# The result is an operand and a term that may nearly cancel it: told in units of the larger operand, where that is larger.
+# The result is the larger operand and a term that may nearly cancel it: told in units of the largest of these three.
 CANCELLING = ("logaddexp", "logaddexp2")
 
 Call = tuple[str, tuple[np.dtype, ...]]
@@ -76,7 +76,8 @@ def worst(name: str, xs: Sequence[np.ndarray], got: np.ndarray, judged: int = 24
     found = reference.near_errors(got, wanted)
     if name in CANCELLING:
         with np.errstate(all="ignore"):
-            units = np.spacing(np.maximum.reduce([np.abs(x) for x in (*xs, got)]))
+            larger = np.maximum(*xs)
+            units = np.spacing(np.maximum.reduce([np.abs(larger), np.abs((wanted - larger).astype(got.dtype)), np.abs(got)]))
             return at(np.minimum(found, np.abs(got - wanted) / units), xs, got)
     if got.dtype.itemsize == 8:
         places = np.argsort(found)[-judged:]

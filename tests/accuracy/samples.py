@@ -81,8 +81,12 @@ def pairs(name: str, dtype: np.dtype, rng: np.random.Generator, count: int) -> t
             case "logaddexp" | "logaddexp2":
                 log = np.log if name == "logaddexp" else np.log2
                 share = rng.uniform(0, 1, count)
-                # Numbers whose exponentials add up to nearly one: the result is nearly zero.
-                more = [(log(share).astype(dtype), log(1 - share).astype(dtype)), (x, near)]
+                # Numbers whose exponentials add up to nearly one: the result is nearly zero. And both terms of one size.
+                low = rng.uniform(-60, 0, count).astype(dtype)
+                small = (
+                    np.exp(low.astype(np.float64) * np.log(2.0 if log is np.log2 else np.e)) * rng.uniform(-2, 2, count)
+                ).astype(dtype)
+                more = [(log(share).astype(dtype), log(1 - share).astype(dtype)), (x, near), (small, low)]
             case _:
                 more = [(x, near), (near, x)]
         first, second = (np.concatenate(part) for part in zip((x, y), *more))
