@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from types import GenericAlias
 from typing import Any, Self
@@ -20,7 +21,11 @@ class Flat:
     """`x.flat`: the elements in C order, as np.flatiter gives them."""
 
     def __init__(self, tensor: Any):
-        self._tensor, self._iterator = tensor, tensor.numpy().flat
+        self._tensor = tensor
+
+    @functools.cached_property
+    def _iterator(self) -> Any:
+        return self._tensor.numpy().flat  # raises for what requires grad
 
     @property
     def base(self) -> Any:
@@ -111,12 +116,15 @@ class MemoryAccess(Handle):
 
     @property
     def data(self) -> memoryview:
-        """The buffer of the memory."""
-        return self.numpy().data
+        """The buffer of the memory: read-only where the Tensor requires grad."""
+        return self._host.data.toreadonly() if self.requires_grad else self._host.data
 
     @property
     def ctypes(self) -> Any:
-        return self.numpy().ctypes
+        """As ndarray.ctypes: pointers to the memory."""
+        if type(self._data) in KINDS:
+            raise AttributeError(f"ctypes: the Tensor is on {self.device!r}")
+        return self._data.ctypes
 
     def _told(self) -> np.ndarray:
         """The array whose memory others are told of. What is on a device, and bfloat16, is not told so."""

@@ -49,6 +49,14 @@ def test_flat() -> None:
     assert (iterator.index, iterator.coords) == (1, (0, 1))
 
 
+def test_what_requires_grad_gives_out_nothing_that_loses_it() -> None:
+    x = tensor([1.0, 2.0], requires_grad=True)
+    assert x.data.readonly and x.ctypes.data == x.detach().ctypes.data and hasattr(x, "flat")
+    for use in (lambda: x.flat[0], lambda: next(x.flat), lambda: x.flat.copy(), lambda: x.tofile("x"), lambda: x.getfield("f8")):
+        with pytest.raises(RuntimeError, match="detach"):
+            use()
+
+
 def test_writes_beside_the_tape_are_seen_by_it() -> None:
     for write in (lambda x: x.flat.__setitem__(0, 7.0), lambda x: x.setfield(7.0, np.float64), lambda x: x.byteswap(True)):
         w, x = tensor([2.0, 3.0], requires_grad=True), tensor([1.0, 2.0])
