@@ -36,7 +36,7 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS, NoValue
 from npcompile.tensor_core.array import Array, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes
+from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
 from npcompile.tensor_core.number import Number
 
 INTP = np.dtype(np.intp)
@@ -227,7 +227,7 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
     """arr.flat[i] = the next of vals, where mask.flat[i]; they begin anew as often as needed."""
     if is_traced(vals) and not isinstance(vals, Array):
         raise Decline("values that hold array data")
-    condition, count = array_of(builder, mask), len(vals) if isinstance(vals, (list, tuple)) else vals.size
+    condition, count = array_of(builder, mask), product(array_of(builder, vals).shape)
     if same(count, 1) or not isinstance(arr, Array) or condition.dtype.kind != "b" or not same_shape(condition.shape, arr.shape):
         return place_one(builder, arr, mask, vals)
     if isinstance(vals, (Array, np.ndarray)):
@@ -246,7 +246,7 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
 
 
 @method("choose")
-def choose(builder: Builder, a: Array, choices: Any, out: Any = None, mode: Any = "raise") -> Array:
+def choose(builder: Builder, a: Array, choices: Any, /, out: Any = None, mode: Any = "raise") -> Array:
     if out is not None or isinstance(choices, Array) or a.dtype.kind not in "iu":
         raise Decline("choose into an array, or from the rows of one")
     if not all(isinstance(c, (Array, np.ndarray)) for c in choices):

@@ -8,17 +8,20 @@ import numpy as np
 
 import npcompile.numpy_shim  # noqa: F401  (fills the registry)
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.measured import compile_measured
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core import Array, Builder, Decline, Dim, Number, Storage, TensorMeta
 from npcompile.tensor_core.array import view_text
+from npcompile.tensor_core.dim import evaluate
 from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.graph import Graph
 
 
 class Capture:
     """The arrays of one program, as traced inputs and as what they were."""
 
     def __init__(self) -> None:
-        self.builder = Builder()
+        self.builder = Builder(may_measure=lambda: True)
         self.values: list[Any] = []
         self.storages: list[Storage] = []
 
@@ -57,19 +60,33 @@ class Capture:
         collect(result)
         writes = [(s.source, s.node) for s in self.storages if s.is_written]
         graph = self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes)
-        outputs = backend(graph, self.values)(*self.values)
+        outputs, sizes = run_whole(graph, self.values, backend)
 
         def real(value: Any) -> Any:
             if isinstance(value, Array):
                 storage = value.storage
                 base = outputs[storages.index(storage)] if storage.source is None else self.values[storage.source]
-                return eval(view_text("base", value.steps), {"base": base, "np": np}) if value.steps else base
+                return eval(view_text("base", value.steps), {"base": base, "np": np, **sizes}) if value.steps else base
             if isinstance(value, (tuple, list)):
                 return remade(value, map(real, value))
-            assert not isinstance(value, (Dim, Number)), value
+            if isinstance(value, Dim):
+                return evaluate(value, sizes)
+            assert not isinstance(value, Number), value
             return value
 
         return real(result)
+
+
+def run_whole(graph: Graph, values: list[Any], backend: Any) -> tuple[tuple[Any, ...], dict[str, int]]:
+    """The outputs, and the sizes that data decides. Declines where the program would run natively instead."""
+    if not graph.measured and not any(n.op == "whole" for n in graph.nodes):
+        return backend(graph, values)(*values), {}
+    try:
+        given = compile_measured(graph, lambda piece: backend(piece, ()))(*values)
+    except Exception as error:
+        raise Decline(repr(error)) from None
+    count = len(graph.outputs)
+    return given[:count], dict(zip((name for name, _ in graph.measured), given[count:]))
 
 
 def copy(value: Any) -> Any:

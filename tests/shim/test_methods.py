@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from npcompile.numpy_shim.attributes import FLAG_ITEMS, SET_ATTRIBUTES
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
-from npcompile.tensor_core import Decline
+from npcompile.tensor_core import Builder, Decline
 from npcompile.tensor_core.known import known_contents
 from tests.shim.harness import Capture, check, compare, copy
 from tests.shim.layouts import CUBE, LAYOUTS, MATRIX, VECTOR
@@ -221,8 +221,9 @@ def test_places_of_constants() -> None:
     known = FUNCTIONS[np.tri](capture.builder, 3, 4, dtype=bool)
     compare(capture.run(FUNCTIONS[np.nonzero](capture.builder, known)), np.nonzero(np.tri(3, 4)))
     compare(capture.run(FUNCTIONS[np.compress](capture.builder, [True, False, True], x, 0)), MATRIX[::2].copy())
+    assert check(np.nonzero, MATRIX) and check("compress", MATRIX, MATRIX[0] > -4, 1)
     with pytest.raises(Decline):
-        FUNCTIONS[np.nonzero](capture.builder, x)
+        FUNCTIONS[np.nonzero](Builder(), x)  # of an eager Tensor: sizes are known there
 
 
 @pytest.mark.parametrize("element", [1, 2.5, True, "text", np.float64(1), np.array(1), MATRIX, [1]])

@@ -17,6 +17,7 @@ from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from tests.shim.keywords.draws import DTYPES, JUNK, Drawing
 from tests.shim.keywords.parameters import BY_FUNCTION, BY_NAME, DTYPE, HIDDEN, LAST, Strategy, axes, axis, einsum_operands, value
+from tests.shim.keywords.whole_functions import WHOLE
 
 # Of C functions that do not tell.
 SIGNATURES = {
@@ -127,7 +128,8 @@ def parameters(name: str, function: Any) -> tuple[tuple[Parameter, Strategy], ..
 
 
 def strategy_of(function: str, parameter: str) -> Strategy:
-    own = BY_FUNCTION.get(function) or BY_FUNCTION.get(function.removeprefix("ndarray."), {})
+    known = BY_FUNCTION | WHOLE
+    own = known.get(function) or known.get(function.removeprefix("ndarray."), {})
     return own[parameter] if parameter in own else BY_NAME[parameter]
 
 
@@ -164,6 +166,7 @@ OF_UFUNC_METHODS: dict[str, dict[str, Strategy]] = {
     "outer": {"A": BY_NAME["A"], "B": value, "out": BY_NAME["out"], "dtype": DTYPE,
               "casting": BY_NAME["casting"], "order": BY_NAME["order"]},
     "at": {"a": BY_NAME["a"], "indices": BY_NAME["indices"], "b": value},
+    "reduceat": {"array": BY_NAME["array"], "indices": BY_NAME["indices"], "axis": axis, "dtype": DTYPE, "out": BY_NAME["out"]},
 }  # fmt: skip
 REQUIRED = {"array", "A", "B", "a", "indices", "b"}
 

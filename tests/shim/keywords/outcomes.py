@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.tensor_core import Array, Decline, Dim, Number, Storage
 from npcompile.tensor_core.array import view_text
@@ -78,7 +79,9 @@ class Recorded(Capture):
         arrays = iter(values)
         inputs = [eval(text, {}, dict(numbers)) if text else next(arrays) for text in self.builder.arguments]
         symbols = {s: numbers[s] for s in graph.symbols}
-        outputs = compile_eager(graph, inputs)(*inputs, *symbols.values())
+        program = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, inputs)
+        outputs = program(*inputs, *symbols.values())
+        numbers = numbers | dict(zip(dict(graph.measured), outputs[len(graph.outputs) :]))
 
         def real(value: Any) -> Any:
             match value:
