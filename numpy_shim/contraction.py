@@ -96,8 +96,26 @@ def common_dtype(*arrays: Array) -> np.dtype:
 def product_of(builder: Builder, a: Array, b: Array, a_labels: Labels, b_labels: Labels, output: Labels) -> Array:
     """A fresh C-ordered array; a scalar when it has no axes."""
     dtype = common_dtype(a, b)
-    node = contract(builder, [(cast(builder, a.node, dtype), a_labels), (cast(builder, b.node, dtype), b_labels)], output)
+    first, second = (cast(builder, x.node, dtype) for x in (a, b))
+    node = contract(builder, [(first, a_labels), (second, b_labels)], output)
+    if max(a.ndim, b.ndim) <= 2 and is_one(a) != is_one(b):
+        node = as_axpy(builder, node, first if is_one(a) else second)
     return unbox(fresh(builder, node, TensorMeta(node.meta.shape, dtype)))
+
+
+def is_one(x: Array) -> bool:
+    return all(same(n, 1) for n in x.shape)
+
+
+def as_axpy(builder: Builder, product: Node, factor: Node) -> Node:
+    """The product with a single number, for which BLAS adds to zeros: -0.0 becomes 0.0, and NaN times 0 is 0."""
+    if product.dtype.char not in "fdFD":
+        return product
+    zeros = views.full(builder, product.shape, 0, product.dtype)
+    factor = views.expand(builder, reshaped(builder, factor, ()), product.shape)
+    # Only NaN is replaced, so that a factor that is 0 has its derivative.
+    is_nothing = builder.apply("logical_and", builder.apply("equal", factor, zeros), builder.apply("isnan", product))
+    return builder.apply("where", is_nothing, zeros, builder.apply("add", product, zeros))
 
 
 def require_equal(n: Size, m: Size) -> None:
@@ -108,9 +126,17 @@ def require_equal(n: Size, m: Size) -> None:
 # --- dot and its kin
 
 
+def factor_of(builder: Builder, value: Any) -> Array:
+    """An argument of products that NumPy has in C: an empty list has no dtype there, it takes the other's."""
+    x = array_of(builder, value)
+    if is_sequence(value) and any(same(n, 0) for n in x.shape):
+        raise Decline("a product with an empty list")
+    return x
+
+
 def dot_arrays(builder: Builder, a: Array, b: Any, out: Any = None) -> Array:
     """Sum over the last axis of a and the last but one (or only) axis of b."""
-    b = array_of(builder, b)
+    b = factor_of(builder, b)
     if not a.ndim or not b.ndim:
         result = scaled(builder, a, b)
     else:
@@ -131,10 +157,10 @@ def scaled(builder: Builder, a: Array, b: Array) -> Array:
         a, b = (x if x.dtype == dtype else copy_of(x, "K", dtype) for x in (a, b))
         return FUNCTIONS[np.multiply](builder, a, b)
     shape = a.shape or b.shape
-    factors = [views.expand(builder, cast(builder, x.node, dtype), shape) for x in (a, b)]
-    node = builder.apply("multiply", *factors)
-    if any(n != 1 for n in shape):  # axpy adds to zeros: -0.0 becomes 0.0
-        node = builder.apply("add", node, views.full(builder, shape, 0, dtype))
+    factors = [cast(builder, x.node, dtype) for x in (a, b)]
+    node = builder.apply("multiply", *(views.expand(builder, f, shape) for f in factors))
+    if any(n != 1 for n in shape):
+        node = as_axpy(builder, node, factors[1] if a.ndim else factors[0])
     return unbox(fresh(builder, node, TensorMeta(shape, dtype)))
 
 
@@ -147,13 +173,13 @@ def into(out: Any, result: Array) -> Array:
 
 @implements(np.dot)
 def dot(builder: Builder, a: Any, b: Any, out: Any = None) -> Array:
-    return dot_arrays(builder, array_of(builder, a), b, out)
+    return dot_arrays(builder, factor_of(builder, a), b, out)
 
 
 @implements(np.inner)
 def inner(builder: Builder, a: Any, b: Any, /) -> Array:
     """Sum over the last axes of both."""
-    a, b = array_of(builder, a), array_of(builder, b)
+    a, b = factor_of(builder, a), factor_of(builder, b)
     if not a.ndim or not b.ndim:
         return scaled(builder, a, b)
     require_equal(a.shape[-1], b.shape[-1])
@@ -164,7 +190,7 @@ def inner(builder: Builder, a: Any, b: Any, /) -> Array:
 
 @implements(np.vdot)
 def vdot(builder: Builder, a: Any, b: Any, /) -> Array:
-    a, b = (ravel(builder, array_of(builder, x)) for x in (a, b))
+    a, b = (ravel(builder, factor_of(builder, x)) for x in (a, b))
     require_equal(a.shape[0], b.shape[0])
     dtype = common_dtype(a, b)
     first = cast(builder, a.node, dtype)
@@ -195,7 +221,10 @@ def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
     b_labels = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
     output = (*(i for i in a_labels if i not in first), *(label for j, label in enumerate(b_labels) if j not in partner))
     dtype = common_dtype(a, b)
-    node = contract(builder, [(cast(builder, a.node, dtype), a_labels), (cast(builder, b.node, dtype), b_labels)], output)
+    factors = [cast(builder, x.node, dtype) for x in (a, b)]
+    node = contract(builder, [(factors[0], a_labels), (factors[1], b_labels)], output)
+    if is_one(a) != is_one(b):
+        node = as_axpy(builder, node, factors[0] if is_one(a) else factors[1])
     return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
 
 
@@ -293,13 +322,13 @@ if hasattr(np, "matvec"):
 @implements(np._core.multiarray.correlate)
 def correlate_reversed(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
     """What np.convolve calls with v reversed: sums of a[i + k] * v[k], where a goes on with zeros."""
-    return correlation(builder, array_of(builder, a), array_of(builder, v), mode, conjugates=False)
+    return correlation(builder, factor_of(builder, a), factor_of(builder, v), mode, conjugates=False)
 
 
 @implements(np._core.multiarray.correlate2)
 def correlate(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
     """What np.correlate calls."""
-    return correlation(builder, array_of(builder, a), array_of(builder, v), mode, conjugates=True)
+    return correlation(builder, factor_of(builder, a), factor_of(builder, v), mode, conjugates=True)
 
 
 def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: bool) -> Array:

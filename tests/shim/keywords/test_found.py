@@ -64,6 +64,9 @@ CAPTURED: list[tuple[str, list[Any], dict[str, Any]]] = [
         [2, np.broadcast_to(np.arange(6, dtype="i1").reshape(3, 2), (2, 3, 2))],
         {},
     ),  # the memory order of the converted array
+    ("dot", [np.array([np.nan, np.inf]), 0.0], {}),  # BLAS adds nothing then
+    ("dot", [np.array([np.nan]), 0.0], {}),
+    ("dot", [np.array([[np.nan], [1.0]]), np.array([[0.0]])], {}),
     ("round", [], {"a": MATRIX, "decimals": 1}),
 ]
 
