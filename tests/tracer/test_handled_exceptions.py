@@ -500,3 +500,22 @@ def test_exception_that_the_caller_handles():
             raise Refused
         except Refused:
             assert compiled(x)[1:] == (False, Refused)
+
+
+@check(graphs=1)
+def test_operands_of_augmented_assignments(x):
+    found = []
+    shape, name = x.shape, "name"
+    try:
+        shape -= (1, 2)
+    except TypeError as error:
+        found.append(str(error))
+    try:
+        name **= 2
+    except TypeError as error:
+        found.append(str(error))
+    try:
+        name += 2
+    except TypeError as error:
+        found.append(str(error))
+    return x * 2, found

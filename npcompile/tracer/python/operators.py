@@ -26,7 +26,7 @@ from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic
 from npcompile.tracer.python.arithmetic import hint, number_text, plain_number
-from npcompile.tracer.python.raising import raise_again, raises
+from npcompile.tracer.python.raising import Raises, raise_again, raises
 from npcompile.tracer.values import (
     ArrayFlags,
     ArrayMethod,
@@ -198,7 +198,14 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         found = ask_class(ask, capture, symbol, left, right)
         if found is not NotImplemented:
             return found
-    return binary(capture, symbol.removesuffix("="), left, right)
+    try:
+        return binary(capture, symbol.removesuffix("="), left, right)
+    except Raises as raised:
+        match raised.value.arguments:
+            case [Constant(str() as text)] if raised.value.kind is TypeError and text.startswith("unsupported operand"):
+                types = text.partition(": ")[2]
+                raise raises(TypeError, f"unsupported operand type(s) for {symbol}: {types}") from None
+        raise
 
 
 @through_tensors
