@@ -20,6 +20,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
 )
 from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square, smaller
+from npcompile.tensor_core.tape import Tape
 
 BOOL = np.dtype(np.bool_)
 
@@ -95,6 +96,28 @@ def solve(builder: Builder, a: Any, b: Any) -> Array:
     if is_vector:
         node = reshaped(builder, node, node.meta.shape[:-1])
     return stacked(builder, node, core, (left.meta, 2), (right.meta, core))
+
+
+@implements(np.linalg.lstsq)
+def lstsq(builder: Builder, a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Array, Array]:
+    """The rank of a matrix that is longer than wide decides the shape of the residuals: it is taken for full, and checked."""
+    left, right = array_of(builder, a), array_of(builder, b)
+    if left.ndim != 2 or right.ndim not in (1, 2) or not (rcond is None or isinstance(rcond, (float, int))):
+        raise Decline("np.linalg.lstsq of these dimensions, or with a computed rcond")
+    (m, n), rows = left.shape, right.shape[0]
+    if (not same(m, rows) and m != rows) or any(size == 0 for size in (*left.shape, *right.shape)):
+        raise Decline("incompatible dimensions, or no elements")
+    if m > n and (isinstance(builder.root, Tape) or "branches" in builder.ignored):  # nobody runs the program again
+        raise Decline("np.linalg.lstsq whose results' shapes the data decides")
+    dtype = common_dtype(left, right)
+    first, second = (cast(builder, x.node, dtype) for x in (left, right))
+    if right.ndim == 1:
+        second = reshaped(builder, second, (rows, 1))
+    node = builder.apply("lstsq", first, second, rcond=None if rcond is None else float(rcond))
+    x, residuals, rank, values = (builder.apply("item", node, index=k) for k in range(4))
+    if right.ndim == 1:
+        x = reshaped(builder, x, (n,))
+    return fresh(builder, x), fresh(builder, residuals), fresh(builder, rank, boxed=False), fresh(builder, values)
 
 
 @implements(np.linalg.inv)

@@ -63,10 +63,14 @@ def raises(program: Program, start: int) -> bool:
     return False
 
 
+def lasts(i: Instruction) -> bool:
+    return i.opname.startswith(("STORE", "RETURN", "YIELD", "POP_JUMP", "RAISE")) and i.opname != "STORE_FAST"
+
+
 def only_warns(program: Program, start: int, end: int) -> bool:
     """Do the instructions from `start` to `end` call warnings.warn, and nothing else that lasts?"""
     arm = program.instructions[start:end]
-    if not arm or len(arm) > LONGEST or any(i.opname.startswith(("STORE", "RETURN", "YIELD", "POP_JUMP", "RAISE")) for i in arm):
+    if not arm or len(arm) > LONGEST or any(lasts(i) and i.target != end for i in arm):
         return False
     names = [i.argval for i in arm if i.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")]
     return names[:2] == ["warnings", "warn"] and sum(i.opname.startswith("CALL") for i in arm) == 1

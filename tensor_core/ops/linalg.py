@@ -11,6 +11,7 @@ from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
 from npcompile.tensor_core.ops import linalg_gradients as rules
+from npcompile.tensor_core.ops.extern import Unexpected
 
 LAPACK_DTYPES = "fdFD"
 LAPACK_FAILS = {"raises": (np.linalg.LinAlgError,), "stacks": True}
@@ -58,6 +59,38 @@ def inv(a: TensorMeta):
 @row("extern", eager=lambda a: np.asarray(np.linalg.det(a)), vjp=rules.det, numpy=np.linalg.det, stacks=True)
 def det(a: TensorMeta):
     return TensorMeta(require_square(a), a.dtype)
+
+
+def eager_lstsq(a, b, *, rcond):
+    if a.ndim > 2:
+        stack = a.shape[:-2]
+        flat = [eager_lstsq(*pair, rcond=rcond) for pair in zip(a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]))]
+        return tuple(np.stack(parts).reshape(*stack, *parts[0].shape) for parts in zip(*flat))
+    found = np.linalg.lstsq(a, b, rcond)
+    m, n = a.shape
+    if m > n and found[2] != n:
+        raise Unexpected
+    return tuple(map(np.asarray, found))
+
+
+@row("extern", eager=eager_lstsq, vjp=rules.lstsq, numpy=np.linalg.lstsq, raises=(np.linalg.LinAlgError, Unexpected), stacks=True)
+def lstsq(a: TensorMeta, b: TensorMeta, *, rcond):
+    """(x, sums of squared residuals of each column, rank, singular values) of the least squares problem a x = b.
+
+    There are no residuals where `a` is not longer than wide; a longer one is to have independent columns, else there are none
+    either: then it raises Unexpected.
+    """
+    *stack, m, n = require_matrix(a)
+    k = require_matrix(b)[-1]
+    assert a.dtype == b.dtype and a.ndim == b.ndim
+    real = real_dtype(a.dtype)
+    residuals = k if not same(m, n) and m > n else 0
+    parts = (
+        TensorMeta((*stack, n, k), a.dtype),
+        TensorMeta((*stack, residuals), real),
+        TensorMeta(tuple(stack), np.dtype(np.int32)),
+    )
+    return TupleMeta.of(*parts, TensorMeta((*stack, smaller(m, n)), real))
 
 
 def eager_cofactor(a, library=np):

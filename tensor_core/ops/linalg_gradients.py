@@ -112,6 +112,34 @@ def solve(g: Value, x: Value, a: Value, b: Value) -> Parts:
     return lambda: -matmul(gb, transpose(x)), gb
 
 
+def lstsq(g: Any, out: Any, a: Value, b: Value, *, rcond: float | None) -> Parts:
+    """Of x = a^+ b and of |b - a x|^2, where the rank does not change (Golub and Pereyra, 1973)."""
+    gx, gr, _, gs = g
+
+    def least(matrix: Value, right: Value) -> Value:
+        return matrix.op("lstsq", right, rcond=rcond).op("item", index=0)
+
+    x, m, n = out[0], *a.shape[-2:]
+    rest = b - matmul(a, x)
+    ga, gb = a.zeros(), b.zeros()
+    if gx is not None:
+        wanted = conj(gx)
+        solution = least(adjoint(a), wanted)
+        ga, gb = -matmul(solution, adjoint(x)), solution
+        if is_longer(m, n):
+            ga = ga + matmul(rest, adjoint(least(a, solution)))
+        if is_longer(n, m):
+            outside = wanted - least(a, matmul(a, wanted))
+            ga = ga + matmul(least(adjoint(a), x), adjoint(outside))
+    if gr is not None and is_longer(m, n):
+        change = rest * in_rows(gr, rest) * 2
+        ga, gb = ga - matmul(change, adjoint(x)), gb + change
+    if gs is not None:
+        u, _, vh = items(a.op("svd", full_matrices=False), 3)
+        ga = ga + conj(of_singular_values(gs, u, vh))
+    return conj(ga), conj(gb)
+
+
 def inv(g: Value, x: Value, a: Value) -> Parts:
     return -matmul(matmul(transpose(x), g), transpose(x))
 

@@ -155,6 +155,10 @@ def qr(mode: str, *which: int) -> Function:
     return function
 
 
+def lstsq(*which: int) -> Function:
+    return lambda a, b: items(a.op("lstsq", b, rcond=None), *which)
+
+
 def partition(x: Value) -> list[Value]:
     """The elements that are in their places: the others may be in any order."""
     found = x.op("partition", kth=(2, 4), axis=1)
@@ -167,6 +171,9 @@ TALL, WIDE = (2, 4, 3), (2, 3, 5)
 CASES: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
     "solve": (op("solve"), (S3, (2, 3, 2))),
     "solve one": (op("solve"), (M3, (3, 1))),
+    "lstsq square": (lstsq(0), (M3, (3, 2))),
+    "lstsq tall": (lstsq(0, 1, 3), ((5, 3), (5, 2))),
+    "lstsq wide": (lstsq(0), (WIDE, (2, 3, 2))),
     "inv": (op("inv"), (S3,)),
     "det": (op("det"), (S3,)),
     "det 1": (op("det"), ((1, 1),)),

@@ -280,3 +280,27 @@ def test_results_share_no_memory() -> None:
     x = positive_definite("d")
     traced = FUNCTIONS[np.linalg.qr](capture.builder, capture.wrap(x))
     compare_aliasing(capture.run(traced), np.linalg.qr(x), [x], [x])
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 3), (2, 4), (4, 1), (1, 1)])
+@pytest.mark.parametrize("right", ["vector", "columns", "fortran"])
+def test_least_squares(shape: tuple[int, int], right: str) -> None:
+    for dtype, other in (("d", "d"), ("f", "f"), ("f", "D"), ("i", "d"), ("D", "d")):
+        for layout in (np.ascontiguousarray, np.asfortranarray, lambda x: x[::-1, ::-1]):
+            a, b = layout(numbers(shape, dtype)), numbers((shape[0], 3), other, 1)
+            b = {"vector": b[:, 0], "columns": b, "fortran": np.asfortranarray(b)}[right]
+            for rcond in (None, 1e-3, -1):
+                if np.linalg.matrix_rank(a) == min(shape):
+                    assert check(np.linalg.lstsq, a, b, rcond, ulp=64)
+
+
+@check_program(lambda round: np.vander(np.arange(6.0) * (round != 1), 3), np.arange(6.0), rounds=3, ulp=1 << 40)
+def test_a_rank_that_decides_about_residuals(a, b):
+    x, residuals, rank, values = np.linalg.lstsq(a, b)
+    return x + 1, residuals.shape, rank, values.shape
+
+
+@check_program(lambda round: np.linspace(0, 1 + round, 9), breaks=0, ulp=1 << 20)
+def test_polynomials_are_fitted_in_the_graph(x):
+    y = np.polyfit(x, np.exp(x), 2)
+    return np.polyval(y, x)

@@ -239,6 +239,7 @@ EXTERN = [
     Case("eigvals", (complexes(2, 3, 3),)),
     Case("solve", (floats(3, 3), floats(3, 2))),
     Case("solve", (complexes(2, 3, 3), complexes(2, 3, 1))),
+    *(Case("lstsq", (floats(*shape), floats(shape[0], 2)), {"rcond": None}) for shape in ((5, 3), (3, 3), (2, 4))),
     *(Case("cholesky", (positive_definite(3, 3),), {"upper": upper}) for upper in (False, True)),
     Case("cholesky", (positive_definite(2, 3, 3, kind="c"),), {"upper": False}),
     *(Case("qr", (floats(*shape),), {"mode": mode}) for shape in ((4, 2), (2, 4)) for mode in ("reduced", "complete", "r")),
