@@ -94,7 +94,7 @@ class MemoryAccess(Handle):
     __slots__ = ("_base",)
     _base: Handle  # set on views: the Tensor whose memory it is
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     @property
     def base(self) -> Any:

@@ -159,6 +159,7 @@ def test_objects_beside_tensors() -> None:
     assert (Decimal("0.5") * x).tolist() == result.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of np.matrix
 def test_subclasses_with_operators_of_their_own_are_asked_first() -> None:
     class Mine(np.ndarray):
         def __radd__(self, other: Any) -> str:
