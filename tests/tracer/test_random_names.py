@@ -137,3 +137,13 @@ def outcome(function: Any, *arguments: Any) -> Any:
 def test_dimensions_of_normal_numbers(seed, mean, covariance):
     rng = np.random.default_rng(seed)
     return rng.multivariate_normal(mean, covariance, (3, 2)).sum(0)
+
+
+@check()
+def test_only_one_bit_generator_takes_another_seed(x):
+    rng = np.random.RandomState(np.random.PCG64(0))
+    state = rng.get_state(legacy=False)["state"]["state"]
+    try:
+        rng.seed(1234)
+    except TypeError as error:
+        return x + 1, str(error), state % 1000

@@ -93,6 +93,7 @@ def draw(frame: Frame, function: Any, owner: Any, positional: Arguments, keyword
     arguments = [*given, *named.values()]
     size = size_of(frame, function, positional, keywords)
     example, shape = example_of(function, kind, given, named, size)
+    frame.capture.draws.may_raise |= function is RandomState.seed  # refused where the bit generator is not MT19937
     if shape is None:
         # The result's shape is that of these: no other sizes then.
         for n in (*(size or ()), *(n for a in arguments for x in a.arrays for n in x.shape)):
