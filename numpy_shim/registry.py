@@ -21,6 +21,7 @@ from npcompile.tensor_core.number import Number
 # NumPy would refuse, it declines.
 Captured = Callable[..., Any]
 
+MOST_VALUES = 1024  # in a sequence that becomes an array
 FUNCTIONS: dict[Any, Captured] = {}  # NumPy callable (function, ufunc, type) -> captured form
 METHODS: dict[str, Captured] = {}  # ndarray method name -> captured form (builder, self, ...)
 ATTRIBUTES: dict[str, Captured] = {}  # ndarray attribute name -> captured form (builder, self)
@@ -100,6 +101,8 @@ def literal(builder: Builder, constant: np.ndarray | np.generic) -> Array:
 
 def stack_values(builder: Builder, values: Any, dtype: np.dtype | None) -> Array:
     """np.asarray of a sequence that holds traced values: elements stacked along a new first axis."""
+    if len(values) > MOST_VALUES:
+        raise Decline(f"an array of {len(values)} values of the program: a node for each takes longer than it saves")
     parts = [as_array(builder, v) for v in values]
     if dtype is None:
         dtype = result_dtype(*(p.dtype for p in parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -143,7 +144,21 @@ def users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 FLOAT_ERRORS = frozenset(("divide", "over", "under", "invalid"))  # np.errstate's names
 MEASURED_HINT = 1024  # what costs are estimated with where data decides a size
+# Of integers: the divisors with which NumPy reports a division by zero, or the overflow of the least number.
+REPORTED_DIVISORS = {"floor_divide": (0, -1), "remainder": (0,), "fmod": (0,)}
 ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction", "extern")
+
+
+def may_note_errors(node: Node) -> bool:
+    """Is this arithmetic in which there are floating-point errors, or those that NumPy reports of integers by the same means?"""
+    if any(kind_of(n.dtype) in "fc" for n in (node, *node.inputs)):
+        return True
+    if node.op not in REPORTED_DIVISORS:
+        return node.op == "reciprocal"
+    divisor = node.inputs[1]
+    while divisor.op in ("broadcast_to", "cast", "reshape"):
+        (divisor,) = divisor.inputs
+    return divisor.op != "constant" or divisor.params["value"] in REPORTED_DIVISORS[node.op]
 
 
 @dataclass(eq=False, slots=True)
@@ -198,7 +213,7 @@ class Builder:
     def note_errors(self, node: Node) -> None:
         """Remember which floating-point errors the program does not ignore here."""
         errors: frozenset[str] = frozenset()
-        if OPS[node.op].kind in ARITHMETIC_KINDS and any(kind_of(n.dtype) in "fc" for n in (node, *node.inputs)):
+        if OPS[node.op].kind in ARITHMETIC_KINDS and may_note_errors(node):
             errors = FLOAT_ERRORS
         for graph in subgraphs(node).values():
             errors |= graph.checks
@@ -259,8 +274,10 @@ def freeze(value: Any) -> Any:
         return tuple(map(freeze, value))
     if isinstance(value, np.ndarray):
         return (value.dtype, value.shape, value.tobytes())
-    if isinstance(value, (float, complex, np.generic)):
-        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, np.generic):
+        return (type(value), value.tobytes())
+    if isinstance(value, (float, complex)):
+        return (type(value), struct.pack("dd", value.real, value.imag))
     if isinstance(value, int):
         return (type(value), value)
     return value

@@ -104,3 +104,13 @@ def test_a_loop_that_cuts_off_the_end_of_what_it_has_cut():
         np.testing.assert_array_equal(compiled(ours), program(theirs))
         np.testing.assert_array_equal(ours, theirs)
     assert max(len(str(graph)) for graph, _ in compiled_function(compiled).graphs) < 20_000
+
+
+def test_long_lists_from_outside_are_no_nodes_and_guards():
+    def program(pairs):
+        return np.array(pairs, dtype=float).T
+
+    compiled = npc.compile(program, backend="eager")
+    pairs = [(i, 0.5) for i in range(3000)]
+    np.testing.assert_array_equal(compiled(pairs), program(pairs))
+    assert not compiled_function(compiled).graphs

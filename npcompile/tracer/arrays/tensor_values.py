@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from npcompile.numpy_shim.registry import MOST_VALUES
 from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.values import Mapping, Sequence, TensorValue, children
+from npcompile.tracer.values import Lazy, Mapping, Sequence, TensorValue, children
 
 
 def as_tensor(capture: Capture, value: Any) -> Any:
@@ -58,6 +60,9 @@ def realized(capture: Capture, values: Iterable[Any]) -> list[Any]:
 
 def realize_items(capture: Capture, value: Any) -> Any:
     if isinstance(value, Sequence):
+        unread = sum(isinstance(v, Lazy) for v in value.items)
+        if unread > MOST_VALUES:
+            raise Decline(f"{unread} values from outside in one list or tuple: a guard for each takes longer than it saves")
         items = realized(capture, value.items)
         if any(map(holds_tensor, items)):
             return Sequence(value.kind, items)
