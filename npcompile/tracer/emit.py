@@ -331,9 +331,9 @@ class Emitter:
             case Cell():
                 return value.source or self.new_cell(value)
             case Closure():
-                made = self.closure_text(value)
+                text = self.closure_text(value)
                 known = self.names.get(id(value))  # a cell of its own has made it already
-                return known or self.decorated(self.variable(value, made), value)
+                return known or self.decorated(self.variable(value, text), value)
             case _ if value is UNASSIGNED:
                 return "UNBOUND"
             case _:

@@ -105,7 +105,8 @@ def left_to_raise(original: ExceptionValue, raised: list[Any]) -> ExceptionValue
     if len(new) == 1:
         return new[0]
     made = of(BaseExceptionGroup, "", new)
-    made.raised_at, made.location = min((e.raised_at, e.location) for e in new)  # type: ignore[type-var]
+    first = min(new, key=lambda e: e.raised_at or 0)
+    made.raised_at, made.location = first.raised_at, first.location
     return made
 
 

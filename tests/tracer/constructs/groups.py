@@ -146,6 +146,24 @@ def clause_raises_one(x):
         return x + 1, error.args, str(error.__cause__), error.__context__ is error.__cause__
 
 
+def refuse_twice(x):
+    try:
+        check_all(x, ValueError, KeyError)
+    except* ValueError:
+        raise Refused("first")
+    except* KeyError:
+        raise Refused("second")
+
+
+@construct("exceptions that clauses of a callee raise together")
+def callee_raises_group(x):
+    try:
+        refuse_twice(x)
+    except ExceptionGroup as errors:
+        found = str(errors), [str(e) for e in errors.exceptions], errors.__context__ is None
+    return x + 1, found
+
+
 @construct("return, break and continue out of a block with except*")
 def left_in_loop(x):
     found = []
