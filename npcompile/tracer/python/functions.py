@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import functools
 import operator
 import types
@@ -183,7 +185,8 @@ def call_remembering(frame: Frame, function: Any, positional: Arguments, keyword
     if isinstance(inner, types.FunctionType) and calls.is_library_code(inner.__globals__):
         return calls.evaluate_call(frame, function, positional, keywords)
     is_written = any(a.storage.is_written for _, a in capture.by_identity.values())
-    if capture.effects or is_written or any(c.is_written for c in capture.cells.values()) or capture.bodies:
+    is_changed = capture.effects or is_written or any(c.is_written for c in capture.cells.values()) or capture.bodies
+    if is_changed and not sees_arguments_alone(inner):
         raise Decline(f"{calls.function_name(function)} remembers its results, and may see what was changed before")
     given = [plain(capture, p) for p in positional]
     named = {k: plain(capture, v) for k, v in keywords.items()}
@@ -199,6 +202,54 @@ def call_remembering(frame: Frame, function: Any, positional: Arguments, keyword
     capture.guard(f"[{known} := {call}]")
     return Lazy(known, result)
 
+
+def sees_arguments_alone(function: Any) -> bool:
+    """Does the function read nothing but what it is given, and Python's own names?"""
+    if not isinstance(function, types.FunctionType) or function.__closure__:
+        return False
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    is_fixed = all(isinstance(v, operators.PURE_TYPES) for v in defaults)
+    return is_fixed and reads_only_builtins(function.__code__, function.__globals__)
+
+
+def reads_only_builtins(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    for i in dis.get_instructions(code):
+        match i.opname:
+            case "LOAD_GLOBAL" | "LOAD_NAME":
+                if i.argval in namespace or getattr(builtins, i.argval, None) not in SEE_ARGUMENTS_ALONE:
+                    return False
+            case "LOAD_ATTR" | "LOAD_METHOD" if not str(i.argval).startswith("__"):  # not __globals__, not __subclasses__
+                continue
+            case "LOAD_ATTR" | "LOAD_METHOD" | "STORE_GLOBAL" | "DELETE_GLOBAL" | "IMPORT_NAME" | "LOAD_BUILD_CLASS":
+                return False
+    return all(reads_only_builtins(c, namespace) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+SEE_ARGUMENTS_ALONE = {v for v in vars(builtins).values() if isinstance(v, type)} | {
+    *(
+        abs,
+        all,
+        any,
+        ascii,
+        bin,
+        chr,
+        divmod,
+        format,
+        hash,
+        hex,
+        isinstance,
+        issubclass,
+        iter,
+        len,
+        max,
+        min,
+        next,
+        oct,
+        ord,
+        pow,
+    ),
+    *(repr, round, sorted, sum),
+}
 
 CALLED_BY_TYPE[functools._lru_cache_wrapper] = call_remembering
 
