@@ -11,7 +11,7 @@ import numpy as np
 
 from npcompile.tensor_core.tensor import Tensor, function_call, ufunc_call
 from npcompile.tensor_core.tensors import devices
-from npcompile.tensor_core.tensors.calls import Call, collect, plain, replaced
+from npcompile.tensor_core.tensors.calls import Call, collect, replaced
 from npcompile.tensor_core.tensors.dispatch import perform
 from npcompile.tensor_core.tensors.handle import Handle
 from npcompile.tensor_core.tensors.results import box
@@ -88,11 +88,17 @@ class Builtin:
 
 
 def reading(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that only looks at arrays, and asks whether they are NumPy's: of Tensors it gets the arrays."""
+    """A function that only looks at arrays, and asks whether they are NumPy's: of Tensors it gets the arrays, and scalars of
+    those without dimensions."""
+
+    def native(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return value._host if value.ndim else value._host[()]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*plain(args), **plain(kwargs))
+        return function(*replaced(args, native), **replaced(kwargs, native))
 
     return call
 
