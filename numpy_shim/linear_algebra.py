@@ -8,10 +8,11 @@ import numpy as np
 from numpy.linalg import _linalg
 
 from npcompile.numpy_shim.arguments import array_of, copied_meta, flag, unbox
-from npcompile.numpy_shim.registry import implements, is_traced
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.registry import FUNCTIONS, implements, is_traced
 from npcompile.tensor_core.array import Array, cast, expand, fresh, reshaped
 from npcompile.tensor_core.dim import Size, same
-from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
     TensorMeta,
@@ -224,3 +225,21 @@ def svd(builder: Builder, a: Any, full_matrices: Any = True, compute_uv: Any = T
 def cond_svdvals(builder: Builder, x: Any) -> Array:
     """For np.linalg.cond. Where numbers are not finite it has NaN, and the op LinAlgError, after which NumPy itself runs."""
     return svd(builder, x, compute_uv=False)
+
+
+@implements(np.linalg.cond)
+def cond(builder: Builder, x: Any, p: Any = None) -> Array:
+    """By singular values. Numbers that are not finite make LinAlgError of these, and NumPy runs. Other norms decline."""
+    if p is not None and not (isinstance(p, (int, float)) and p in (2, -2)):
+        raise Decline(f"np.linalg.cond of norm {p}")
+    values = svd(builder, x, compute_uv=False)
+    if any(n == 0 for n in values.shape):
+        raise Decline("cond is not defined on empty arrays")
+    largest, least = (getitem(builder, values, (Ellipsis, k)) for k in (0, -1))
+    ignored, builder.ignored = builder.ignored, FLOAT_ERRORS
+    try:
+        ratio = FUNCTIONS[np.divide](builder, *((least, largest) if p == -2 else (largest, least)))
+    finally:
+        builder.ignored = ignored
+    of_zeros = FUNCTIONS[np.isnan](builder, ratio)
+    return unbox(FUNCTIONS[np.where](builder, of_zeros, ratio.dtype.type(np.inf), ratio))
