@@ -10,7 +10,7 @@ from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer.capture import Break
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.point import CompiledFunction
 
 

@@ -18,7 +18,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.op import OPS
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.capture import Restart
+from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import BodyDeclined, Branch, Frame, Jump, Outcome, Return
 from npcompile.tracer.joining import Arm, Before, Pairs, require_unwritten
 

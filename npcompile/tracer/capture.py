@@ -19,7 +19,7 @@ from npcompile.backends.overlap import OVERLAP
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.dtypes import is_number
-from npcompile.tensor_core.graph import Builder, Location, Node, topological
+from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
 from npcompile.tensor_core.number import Number
@@ -28,6 +28,7 @@ from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.arrays.random_state import Draws
 from npcompile.tracer.conditions import ArrayGuards
+from npcompile.tracer.decisions import Break, Decisions
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
@@ -88,42 +89,6 @@ ATOMIC_TYPES = (
 
 class MixedDevices(RuntimeError):
     """Arrays of two devices meet in one program."""
-
-
-class Restart(Exception):
-    """Capture again with one more decision."""
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What earlier attempts at the same capture found: where not to inline, which loops not to unroll, where to stop."""
-
-    native_calls: dict[int, Break] = field(default_factory=dict)  # instruction of the outermost frame -> why
-    rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
-    stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
-    branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
-    fixed_sizes: bool = False  # no size is one that data decides, as gradients go through the program
-    halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Why a graph ended: `reason` and what the user may do, at a line of the user's program."""
-
-    reason: str
-    hint: str
-    location: Location
-    callers: tuple[Location, ...] = ()  # of inlined functions, outermost first
-
-    @property
-    def user_location(self) -> Location:
-        """The line of the compiled function itself."""
-        return self.callers[0] if self.callers else self.location
-
-    def __str__(self) -> str:
-        via = "".join(f", called from {c}" for c in reversed(self.callers))
-        hint = f" {self.hint}" if self.hint else ""
-        return f"{self.reason} ({self.location}{via}).{hint}"
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,8 @@ from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.arrays.backward import attach_backward
 from npcompile.tracer.arrays.lost import message_of, remember_lost
 from npcompile.tracer.arrays.random_state import Repetition, restore
-from npcompile.tracer.capture import Break, Capture, Restart
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.joining import require_unseen
 from npcompile.tracer.known import remember_scalar

@@ -10,7 +10,8 @@ from npcompile.backends.cuda.arrays import array_kind
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
-from npcompile.tracer.capture import Break, Capture
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS

@@ -11,7 +11,8 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.bytecode.analysis import Handler, analyse
 from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.capture import Break, Capture, Restart
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.python.raising import Raises, set_context
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 

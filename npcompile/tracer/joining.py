@@ -12,7 +12,8 @@ from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.capture import Capture, Restart
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.values import (
     Cell,

@@ -32,8 +32,9 @@ from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, is_raised_in, uncounted, warn_user
-from npcompile.tracer.capture import Break, Capture, Decisions, MixedDevices, Restart
+from npcompile.tracer.capture import Capture, MixedDevices
 from npcompile.tracer.conditions import conditions
+from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return

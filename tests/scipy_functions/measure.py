@@ -12,7 +12,7 @@ import numpy as np
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.capture import Break
+from npcompile.tracer.decisions import Break
 from tests.scipy_functions.corpus import Call, Sample
 from tests.shim.harness import copy
 from tests.tracer.harness import compare_any

@@ -13,7 +13,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.capture import Break
+from npcompile.tracer.decisions import Break
 from tests.tracer import test_breaks, test_functions, test_handled_exceptions, test_with
 from tests.tracer.constructs import all_constructs
 from tests.tracer.harness import clone, run, same_outcome

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tracer.capture import Break
+from npcompile.tracer.decisions import Break
 
 _lost: dict[int, tuple[weakref.ref[np.ndarray], str]] = {}
 

@@ -10,7 +10,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import branches, loops, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.capture import Break
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
 from npcompile.tracer.python import generators, iteration, operators, raising
 from npcompile.tracer.values import (
