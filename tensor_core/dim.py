@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Any, Union
 
 from npcompile.tensor_core.decline import Decline
 
@@ -13,16 +13,29 @@ Size = Union[int, "Dim"]
 Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a polynomial cannot express
 Monomial = tuple[Atom, ...]
 LONGEST_EXPRESSION = 100  # characters of one without a name
-MOST_STEPS = 4  # calls that are replaced by what they lie between, to bound a size
+MOST_STEPS = 3  # calls that are replaced by what they lie between, to bound a size
 DEEPEST = 2  # maxima and minima of maxima and minima in a size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """`fn(a, b)` with fn one of `floordiv mod max min`."""
+    """`fn(a, b)` with fn one of `floordiv mod max min`. Its text says what it is: comparing its arguments would ask."""
 
     fn: str
     args: tuple[Size, Size]
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"{self.fn}({self.args[0]}, {self.args[1]})")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:  # by which terms are sorted
+        return self.text
 
 
 @dataclass(eq=False, slots=True)
@@ -35,6 +48,7 @@ class ShapeEnv:
 
     hints: dict[str, int] = field(default_factory=dict)
     lower: dict[str, int] = field(default_factory=dict)  # what each symbol is known to be at least
+    bounds: dict[tuple[Any, int], int | None] = field(default_factory=dict)  # of polynomials, found before
     guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
     changed: set[str] = field(default_factory=set)  # symbols that were fixed before, at another value
@@ -80,6 +94,12 @@ class ShapeEnv:
         """The largest integer that `size` is known to be at least, or None."""
         if isinstance(size, int):
             return size
+        key = size.terms, steps
+        if key not in self.bounds:
+            self.bounds[key] = self._bound(size, steps)
+        return self.bounds[key]
+
+    def _bound(self, size: Dim, steps: int) -> int | None:
         known: list[int | None] = [self._sum_of_bounds(size)]
         for monomial, coefficient in size.terms if steps else ():
             if len(monomial) == 1 and isinstance(monomial[0], Call):

@@ -75,10 +75,10 @@ def depends_on_data(node: Node) -> bool:
 def _evaluate(node: Node, done: dict[Node, np.ndarray | None], on_sizes: set[str] = ON_SIZES) -> np.ndarray | None:
     if node.op == "size":
         return _object(node.params["value"])
-    inputs = [done[i] for i in node.inputs]
-    if any(i is None for i in inputs):
+    inputs = [found for i in node.inputs if (found := done[i]) is not None]
+    if len(inputs) < len(node.inputs):
         return None
-    symbolic = any(i is not None and i.dtype == object for i in inputs)
+    symbolic = any(i.dtype == object for i in inputs)
     if symbolic and node.op == "cast" and node.dtype.kind in "iu" and node.dtype.itemsize == 8:
         return inputs[0]
     if symbolic and node.op not in on_sizes:
