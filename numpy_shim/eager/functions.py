@@ -104,7 +104,7 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Ufunc:
-    """A ufunc of NumPy with its methods, for Tensors. It is an instance of np.ufunc."""
+    """A ufunc of NumPy with its methods, for Tensors. It is an instance of np.ufunc, and equal to NumPy's own."""
 
     __slots__ = ("__wrapped__",)
     __wrapped__: np.ufunc
@@ -139,6 +139,12 @@ class Ufunc:
 
     def __dir__(self) -> list[str]:
         return dir(self.__wrapped__)
+
+    def __eq__(self, other: object) -> bool:
+        return self.__wrapped__ is (other.__wrapped__ if type(other) is Ufunc else other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)

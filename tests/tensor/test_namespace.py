@@ -122,6 +122,7 @@ def test_ndarray_is_the_type_of_tensors() -> None:
 
 def test_ufuncs_are_ufuncs() -> None:
     assert isinstance(np.add, np.ufunc) and np.add.nin == 2 and np.bitwise_not is np.invert
+    assert np.add == numpy.add and {np.add: 1}[numpy.add] == 1 and np.add != numpy.subtract
     assert pickle.loads(pickle.dumps(np.add)) is np.add and pickle.loads(pickle.dumps(np.sum)) is np.sum
     out = numpy.zeros(2)
     assert np.add([1, 2], 3, out=out) is out and out.tolist() == [4, 5]

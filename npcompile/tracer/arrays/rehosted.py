@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import types
 from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.eager.functions import rehosted_function, rehosted_ufunc
+from npcompile.numpy_shim.eager.functions import Builtin, Ufunc, rehosted_function
 from npcompile.numpy_shim.eager.names import SHIM
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_tensor
@@ -28,20 +26,18 @@ def call_rehosted(frame: Frame, function: Any, positional: Arguments, keywords: 
     return call_native(frame, function.__wrapped__, positional, keywords)
 
 
-def call_builtin(native: Any, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
-    return call_native(frame, native, positional, keywords)
+def call_builtin(frame: Frame, function: Builtin, positional: Arguments, keywords: Keywords) -> Any:
+    return call_rehosted(frame, function.__wrapped__, positional, keywords)
 
 
-def call_ufunc(ufunc: np.ufunc, frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
+def call_ufunc(frame: Frame, function: Ufunc, positional: Arguments, keywords: Keywords) -> Any:
+    ufunc = function.__wrapped__
     if len(positional) > ufunc.nin:
         raise Decline(f"np.{ufunc.__name__} of npcompile.numpy_shim with an array for its result")
     return call_native(frame, ufunc, positional, keywords)
 
 
 # Every rehosted function has this code.
-calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", "").__code__] = call_rehosted  # type: ignore[attr-defined]
-for name, value in vars(np).items():
-    if isinstance(value, np.ufunc):
-        calls.BUILTINS[rehosted_ufunc(value)] = functools.partial(call_ufunc, value)
-    elif isinstance(value, types.BuiltinFunctionType):
-        calls.BUILTINS[rehosted_function(value, name, SHIM)] = functools.partial(call_builtin, value)
+calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", SHIM).__code__] = call_rehosted  # type: ignore[attr-defined]
+calls.CALLED_BY_TYPE[Builtin] = call_builtin
+calls.CALLED_BY_TYPE[Ufunc] = call_ufunc
