@@ -31,6 +31,8 @@ def pad(builder: Builder, array: Any, pad_width: Any, mode: Any = "constant", **
     widths = [(integer(before), integer(after)) for before, after in pairs(pad_width, x.ndim)]
     if any(n < 0 for pair in widths for n in pair):
         raise Decline("index can't contain negative values")
+    if not isinstance(mode, str):
+        raise Decline("np.pad by a function")
     node = x.node
     if mode == "constant" and set(keywords) <= {"constant_values"}:
         values = pairs(keywords.get("constant_values", 0), x.ndim)

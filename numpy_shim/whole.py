@@ -294,8 +294,8 @@ def polymul(builder: Builder, a1: Any, a2: Any) -> Array:
 @implements(np.polyint)
 def polyint(builder: Builder, p: Any, m: Any = 1, k: Any = None) -> Array:
     x, times = array_of(builder, p), int(integer(m))
-    if x.ndim != 1 or k is not None or times < 0 or x.dtype.kind not in "iufc":
-        raise Decline("an integral with constants, or of what is no vector of coefficients")
+    if x.ndim != 1 or k is not None or times < 1 or x.dtype.kind not in "iufc":
+        raise Decline("an integral with constants, none at all, or of what is no vector of coefficients")
     dtype = np.polyint(np.ones(2, x.dtype), times).dtype
     return only(whole(builder, np.polyint, [x], (((x.shape[0] + times,), dtype),), m=times))
 
@@ -307,7 +307,7 @@ def i0(builder: Builder, x: Any) -> Array:
         raise Decline("i0 of complex numbers, or of one number")
     dtype = values.dtype if values.dtype.kind == "f" else DOUBLE
     found = only(whole(builder, np.i0, [values], ((values.shape, dtype),)))
-    return fresh(builder, found.node, copied_meta(values.meta, "K").with_(dtype=dtype))
+    return fresh(builder, found.node, copied_meta(values.meta, "K", dtype))
 
 
 def window(function: Callable[..., Any]) -> Callable[..., Array]:

@@ -104,7 +104,7 @@ def positions(c: Drawing) -> Any:
     values = c.rng().integers(-n, n, rows)
     kind = c.integer(0, 9)
     if kind == 9:
-        return c.choice([[5, -7], np.array([100]), 2**40, 1.0, [0.5], True, [True, False], None, np.array([[1.0]])])
+        return c.choice([[5, -7], np.array([100]), 2**20, 1.0, [0.5], True, [True, False], None, np.array([[1.0]])])
     if kind == 8:
         return values.astype(c.choice("bBiHL")) if not (values < 0).any() else values
     return int(values.flat[0]) if kind == 7 and values.size else values.tolist() if kind == 6 else values
@@ -271,7 +271,8 @@ BY_NAME: dict[str, Strategy] = {
     "reps": one_of(2, 0, (2, 1), [1, 2, 3], (), np.array([2]), -1),
     "indices": positions, "ind": positions, "indices_or_sections": sections, "wrap": FLAG,
     "test_elements": other, "assume_unique": FLAG, "invert": FLAG, "kind": KIND, "stable": one_of(None, True, False, 1),
-    "descending": FLAG, "check_bounds": FLAG,
+    "descending": FLAG, "rcond": one_of(None, -1, 1e-3, 0.5, "nonsense"),
+    "p": one_of(None, 2, -2, 1, "fro", np.inf, "nonsense"), "check_bounds": FLAG,
     "upper": FLAG, "UPLO": one_of("L", "U", "l", "u", "nonsense", 1),
     "full_matrices": FLAG, "compute_uv": FLAG, "hermitian": FLAG,
     "ddof": one_of(0, 1, 2, 0.5, -1, 100, np.float32(1), None), "correction": one_of(0, 1, 0.5, 2), "mean": last,
@@ -328,7 +329,7 @@ BY_FUNCTION: dict[str, dict[str, Strategy]] = {
 for _name in ("sum", "prod", "max", "min", "amax", "amin", "any", "all", "ptp", "count_nonzero", "mean", "var", "std"):
     BY_FUNCTION.setdefault(_name, {})["axis"] = axes
     BY_FUNCTION.setdefault(f"ndarray.{_name}", {})["axis"] = axes
-for _name in ("solve", "inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "svd"):
+for _name in ("solve", "inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "svd", "lstsq", "cond"):
     BY_FUNCTION[_name] = {"a": matrix, "b": right_hand_side}
 
 # Keywords that a signature hides behind **kwargs.
