@@ -104,7 +104,7 @@ def form_of(node: Node) -> Callable[..., Any] | None:
 
 
 def kind_of(node: Node) -> Kind | None:
-    if node.op not in GRAIN or node.dtype.char not in "fd":
+    if node.op not in GRAIN or any(x.dtype.char not in "fd" for x in (node, *node.inputs)):
         return None
     rows = node.inputs[0].shape[-1]
     columns = {"inv": rows, "solve": node.shape[-1] if node.meta.ndim else 0}.get(node.op, 0)

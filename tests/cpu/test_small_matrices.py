@@ -164,3 +164,11 @@ def test_which_are_small() -> None:
     small = [node("inv", (5, 3, 3)), node("det", (2, 2)), node("eigvalsh", (4, 4), uplo="L"), node("solve", (9, 2, 2), (9, 2, 4))]
     large = [node("inv", (5, 5)), node("det", (1, 1)), node("inv", (3, 3), dtype="D"), node("solve", (9, 2, 2), (9, 2, 40))]
     assert all(map(form_of, small)) and not any(map(form_of, large))
+
+
+@check(graphs=1, breaks=0)
+def test_complex_matrices(x):
+    """Their eigenvalues are real."""
+    a = np.reshape(x, (3, 2, 2)) * (1 + 2j)
+    a = a + np.conj(np.swapaxes(a, -1, -2))
+    return np.linalg.eigvalsh(a), np.linalg.det(a), np.linalg.inv(a), np.linalg.solve(a.real, a)
