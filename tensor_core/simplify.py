@@ -14,7 +14,7 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.dtypes import kind_of, precision_of
-from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, subgraphs
+from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, may_note_errors, subgraphs
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -56,7 +56,7 @@ def may_report(node: Node) -> bool:
     if any(graph.checks for graph in subgraphs(node).values()):
         return True
     dtypes = [n.dtype for n in (node, *node.inputs)]
-    if OPS[node.op].kind not in ARITHMETIC_KINDS or not any(kind_of(d) in "fc" for d in dtypes):
+    if OPS[node.op].kind not in ARITHMETIC_KINDS or not may_note_errors(node):
         return False
     match node.op:
         case "cast":

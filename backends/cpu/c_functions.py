@@ -262,7 +262,25 @@ static inline float npc_nextafter_bf16(float a, float b) {
   if (!from_size) return npc_load_bf16((uint16_t)((to & 0x8000) | 1));
   return npc_load_bf16((uint16_t)(from + (from_size > to_size || ((from ^ to) & 0x8000) ? -1 : 1)));
 }
-static inline int64_t npc_fmod_i(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+/* What NumPy reports of integers is noted as the processor notes it of floats. */
+static inline uint8_t npc_divided_by_zero(void) {
+  volatile double zero = 0, one = 1;
+  one = one / zero;
+  return 0;
+}
+static inline int64_t npc_overflown(int64_t x) {
+  volatile double large = 1e300;
+  large = large * large;
+  return x;
+}
+static inline int64_t npc_floor_divide_i(int64_t a, int64_t b, int bits) {
+  if (b == 0) return npc_divided_by_zero();
+  return b == -1 && (uint64_t)a == ~(uint64_t)0 << (bits - 1) ? npc_overflown(a) : npc_floordiv(a, b);
+}
+static inline int64_t npc_remainder_i(int64_t a, int64_t b) { return b == 0 ? npc_divided_by_zero() : npc_mod(a, b); }
+static inline int64_t npc_fmod_i(int64_t a, int64_t b) {
+  return b == 0 ? npc_divided_by_zero() : b == -1 ? 0 : a % b;
+}
 """
 
 LOG2_E = "1.442695040888963407359924681001892137"

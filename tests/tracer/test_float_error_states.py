@@ -9,6 +9,7 @@ import pytest
 import npcompile as npc
 from npcompile.tensor_core import OPS
 from tests.accuracy.special_values import ERRORS, errors_of_numpy, harmless, special_operands
+from tests.backends import HOST_BACKENDS
 from tests.ops.test_elementwise import has_loop
 
 STATES = ("ignore", "warn", "raise", "call", "print", "log")
@@ -118,3 +119,45 @@ def test_errors_that_only_numpy_notes(name, dtype, values, error, capfd):
         x[3] = value
     states = dict.fromkeys(MESSAGES, "ignore") | {error: "raise"}
     assert outcome(compiled, operands, states, capfd)[0] == outcome(every, operands, states, capfd)[0]
+
+
+def divisions(x, y):
+    quotient = x // y
+    x %= y
+    return quotient, np.fmod(x + 1, y), np.divmod(y, y)
+
+
+def reciprocals(x, y):
+    return np.reciprocal(y), x // 2 + x % 3
+
+
+def in_place(x, y):
+    x += 1
+    x //= y
+    y[...] = x
+
+
+INTEGERS = {"plain": [5, 6, -7], "zero": [0, 2, 3], "least by -1": [-1, 1, 2]}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("function", [divisions, reciprocals, in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u2", "u8"])
+def test_divisions_of_integers(function, dtype, backend):
+    """NumPy reports a division by zero, and the overflow of the least number by -1, as those of floats."""
+    compiled = npc.compile(function, backend=backend)
+    compiled(np.arange(3, dtype=dtype), np.arange(1, 4, dtype=dtype))
+    for divisors in INTEGERS.values():
+        for state in ("ignore", "warn", "raise"):
+            outcomes = []
+            for f in (compiled, function):
+                x, y = np.array([np.iinfo(dtype).min, 9, 5]).astype(dtype), np.array(divisors).astype(dtype)
+                with warnings.catch_warnings(record=True) as caught, np.errstate(all=state):
+                    warnings.simplefilter("always")
+                    try:
+                        results, error = f(x, y), None
+                    except FloatingPointError as raised:
+                        results, error = None, str(raised)
+                said = [(str(w.message), w.lineno) for w in caught]
+                outcomes.append((said, error, str(results), x.tolist(), y.tolist()))
+            assert outcomes[0] == outcomes[1], (divisors, state)
