@@ -325,6 +325,8 @@ def function_call(function: Any) -> Call:
 
 @lru_cache(maxsize=1024)
 def ufunc_call(ufunc: np.ufunc, method: str) -> Call:
+    if not isinstance(ufunc, np.ufunc):
+        raise TypeError(f"__array_ufunc__ takes a ufunc, not {ufunc!r}")
     if method == "__call__":
         return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc), ufunc=ufunc)
     captured = SURFACE.ufunc_methods.get(method)

@@ -69,7 +69,7 @@ def lookup(names: dict[str, Any], path: str) -> tuple[Callable[[str], Any], Call
         return importlib.import_module(f"numpy.{path}" if path and path != "emath" else "numpy.lib.scimath" if path else "numpy")
 
     def find(name: str) -> Any:
-        if name.startswith("__") and name not in DUNDERS:
+        if is_private(name):
             raise AttributeError(f"module {names['__name__']!r} has no attribute {name!r}")
         try:
             value = getattr(native(), name)
@@ -78,4 +78,9 @@ def lookup(names: dict[str, Any], path: str) -> tuple[Callable[[str], Any], Call
         names[name] = made = rehosted(value, name, path)
         return made
 
-    return find, lambda: dir(native())
+    return find, lambda: [name for name in dir(native()) if not is_private(name)]
+
+
+def is_private(name: str) -> bool:
+    """Is it a module's own: its file, its loader?"""
+    return name.startswith("__") and name not in DUNDERS
