@@ -22,10 +22,11 @@ from npcompile.tensor_core.transforms.prune import prune
 
 SMALL = 64  # elements of a result that is computed now rather than by the program
 
-# Elementwise operations in which NumPy reports no floating-point error, whatever the data.
+# Operations in which NumPy reports no floating-point error, whatever the data.
 SILENT = frozenset(
     ["negative", "positive", "conjugate", "equal", "not_equal", "logical_and", "logical_or", "isfinite", "isinf", "isnan"]
-    + ["signbit", "copysign", "where", "real", "imag", "complex", "bitcast"]
+    + ["signbit", "copysign", "where", "real", "imag", "complex", "bitcast", "item", "require_none", "argwhere"]
+    + ["sort", "argsort", "partition", "argpartition", "lexsort", "searchsorted"]
 )
 SILENT_IF_REAL = frozenset(["absolute", "fabs", "sign", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"])
 
