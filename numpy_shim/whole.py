@@ -33,7 +33,7 @@ from npcompile.numpy_shim.manipulation import place_of_extreme
 from npcompile.numpy_shim.methods import method, place_one
 from npcompile.numpy_shim.registry import as_array, implements, is_traced, literal, result_dtype
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS, NoValue
-from npcompile.tensor_core.array import Array, cast, expand, fresh
+from npcompile.tensor_core.array import Array, cast, expand, fresh, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
@@ -307,7 +307,10 @@ def i0(builder: Builder, x: Any) -> Array:
         raise Decline("i0 of complex numbers, or of one number")
     dtype = values.dtype if values.dtype.kind == "f" else DOUBLE
     found = only(whole(builder, np.i0, [values], ((values.shape, dtype),)))
-    return fresh(builder, found.node, copied_meta(values.meta, "K", dtype))
+    # A converted copy lies as copies do; else it is np.abs that decides.
+    is_copied = values.dtype != dtype
+    meta = copied_meta(values.meta, "K", dtype) if is_copied else result_meta(values.shape, dtype, [values])
+    return fresh(builder, found.node, meta)
 
 
 def window(function: Callable[..., Any]) -> Callable[..., Array]:
