@@ -48,7 +48,7 @@ CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
 )
 
 # They register what is captured, and how.

@@ -48,6 +48,10 @@ PROGRAMS: list[tuple[str, Callable[..., Any], Sequence[Any]]] = [
     ("gcd", lambda i: np.gcd(i, 6), [PICKED]),
     ("long double", lambda x: x.astype(np.longdouble) * 3, [X]),
     ("nothing", lambda x: x[:0].sum(0), [X]),
+    ("mask", lambda x: ((x[x > 0] * 2).sum(), x[x > 0] + 1), [X]),
+    ("places", lambda x: (x[np.nonzero(x > 0)] * 2, np.flatnonzero(x > 0)), [X]),
+    ("different elements", lambda i: np.unique(i * i) * 2, [PICKED]),
+    ("a function as a whole", lambda x: np.histogram(x * 2, bins=4, range=(-2, 2))[0] * 2, [X]),
     ("writes", lambda x: np.multiply(x, 2, out=x), [X]),
 ]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.surface.kinds import NAMESPACES, kinds
 from tests.surface.measure import Measured
+from tests.surface.through_compiler import DTYPES, LAYOUTS, all_cases
 
 PAGE = Path(__file__).parents[2] / "docs" / "numpy-support.md"
 WORST = ("break", "with NumPy", "native")
@@ -23,6 +24,13 @@ LEGEND = """**native**: the call is in the graph, as nodes that become kernels, 
 node. Random numbers are drawn by NumPy before the graph runs. **break**: the graph ends before the call, NumPy runs it, and
 capture goes on behind it; beside it stands why. A name with several calls has the worst of them. Whatever stands here,
 results, types and errors are NumPy's."""
+
+
+THROUGH = """Each of these calls (without those of random numbers) compares with NumPy's on arrays of {dtypes} dtypes, object,
+text, dates and structured ones among them, and {layouts} layouts: {cases} cases. `python -m tests.surface.through_compiler` runs them
+all; a sample drawn with a fixed seed is a test. Values, types, dtypes, shapes, memory order, what shares memory,
+what becomes of the arguments, and exceptions with their line must be the same; floating-point
+results may be 64 units in the last place apart, sums of products as far as the rounding of their terms."""
 
 
 def versions() -> str:
@@ -41,6 +49,9 @@ def page(measured: dict[str, dict[str, list[Measured]]]) -> str:
     for section, names in measured.items():
         count = Counter(map(kind_of, names.values()))
         lines.append(f"| {section} | {len(names)} | {count['native']} | {count['with NumPy']} | {count['break']} |")
+    cases = sum(1 for _ in all_cases())
+    about = THROUGH.format(dtypes=len(DTYPES), layouts=len(LAYOUTS), cases=f"{cases:,}")
+    lines += ["", *textwrap.wrap(about, 128)]
     for section, names in measured.items():
         lines += ["", f"## {section}", "", "| name | captured | |", "|---|---|---|"]
         for name, calls in names.items():

@@ -31,7 +31,7 @@ UNDEFINED = (r"np\.(unique|union|setxor|intersect|setdiff)", "G", "byte-swapped"
 # Sums of products, whose terms cancel: the error is that of the terms.
 SUMS_OF_PRODUCTS = re.compile(
     r"np\.(linalg|fft|inner|dot|vdot|vecdot|vecmat|matvec|matmul|einsum|tensordot|kron|outer|cross|cov|corrcoef|convolve|correlate"
-    r"|poly|trapezoid|interp|var|std|nanvar|nanstd|unwrap|gradient|cumprod|interp)|\w\.(dot|std|var)"
+    r"|poly|trapezoid|interp|var|std|nanvar|nanstd|unwrap|gradient|prod|nanprod|cumprod|nancumprod|multiply\.)|\w\.(dot|std|var|prod|cumprod)"
 )
 
 

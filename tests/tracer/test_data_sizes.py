@@ -199,3 +199,8 @@ def test_size_is_a_node_of_one_graph():
     (graph,) = told.graphs
     assert [name for name, _ in graph.measured] == ["measured_0"] and not told.breaks
     assert graph.outputs[0].meta.shape[0].symbols() and "argwhere" in str(graph)
+
+
+@check(vector, 2.0, graphs=2, breaks=0)
+def test_parameter_named_as_a_size(measured_0, unused_0):
+    return measured_0[measured_0 > 0] * unused_0, len(measured_0[measured_0 > 0])

@@ -307,3 +307,12 @@ def test_methods_that_scalars_do_not_have(x, y):
     except AttributeError as error:
         y = y * len(str(error))
     return y, x.dot(y)
+
+
+@check(1.5, 7)
+def test_attribute_that_numbers_do_not_have(a, n):
+    try:
+        found = getattr(a, "shape", 2), getattr(n, "shape", ()), getattr((a, n), "shape", None), getattr(n, "real", None)
+    except Exception:
+        pass
+    return found, hasattr(a, "shape")

@@ -478,7 +478,12 @@ def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
         holder = owner.value if isinstance(owner, Constant) else type_of(owner)
         if not has_attribute(frame, owner, holder, name):
             return positional[2]
-    return attributes.load(frame, owner, name)
+    try:
+        return attributes.load(frame, owner, name)
+    except Raises as error:
+        if len(positional) < 3 or not issubclass(error.value.kind, AttributeError):
+            raise
+        return positional[2]
 
 
 @captures(setattr)
