@@ -38,7 +38,8 @@ def compare_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop(), frame.pop()
     symbol = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
     result = operators.compare(frame.capture, symbol, left, right)
-    frame.push(operators.truth(frame.capture, result) if i.argrepr.startswith("bool(") else result)
+    is_asked = i.argrepr.startswith("bool(") and not isinstance(result, Comparison)
+    frame.push(operators.truth(frame.capture, result) if is_asked else result)
 
 
 @handles("IS_OP")
@@ -74,7 +75,8 @@ def unary_not(frame: Frame, i: Instruction) -> None:
 
 @handles("TO_BOOL")
 def to_bool(frame: Frame, i: Instruction) -> None:
-    frame.push(operators.truth(frame.capture, frame.pop()))
+    value = frame.pop_raw()
+    frame.push(value if isinstance(value, Comparison) else operators.truth(frame.capture, value))
 
 
 @handles("BINARY_SUBSCR")
