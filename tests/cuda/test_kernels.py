@@ -298,3 +298,19 @@ def test_memory_is_read_before_what_takes_long() -> None:
     graph = builder.finish([builder.apply("multiply", sine, y)])
     (text,) = [p.text for plan in Prepared.of(graph, frozenset({0, 1}), frozenset()).plans for p in plan.programs]
     assert text.index("tl.load(x1") < text.index("libdevice.sin")
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+def test_nans_keep_their_signs(dtype: str) -> None:
+    builder = Builder()
+    x = array(builder, 5, dtype=np.dtype(dtype))
+    masked = builder.apply("greater", x, builder.apply("broadcast_to", builder.constant(0, x.dtype), shape=(5,)))
+    nodes = []
+    for number in (np.nan, -np.nan):
+        nan = builder.apply("broadcast_to", builder.constant(number, x.dtype), shape=(5,))
+        nodes.append(builder.apply("where", masked, nan, x))
+    given = np.array([-1, 1, 2, -0.0, 3], dtype)
+    found, _ = run(builder.finish(nodes), given)
+    for result, number in zip(found, (np.nan, -np.nan), strict=True):
+        expected = np.where(given > 0, np.array(number, dtype), given)
+        assert np.array_equal(np.signbit(result), np.signbit(expected)) and np.array_equal(result, expected, equal_nan=True)

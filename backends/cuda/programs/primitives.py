@@ -529,6 +529,9 @@ def constant_texts(value, dtype: np.dtype) -> list[str]:  # type: ignore[no-unty
     scalar = np.asarray(value, dtype)[()]
     if dtype.kind == "c":
         return [*constant_texts(scalar.real, part_of(dtype)), *constant_texts(scalar.imag, part_of(dtype))]
+    if kind_of(dtype) == "f" and np.isnan(scalar) and np.signbit(scalar):  # no literal of Triton's has the sign
+        bits = scalar.view(f"i{dtype.itemsize}")
+        return [f"tl.full((), {bits}, tl.int{8 * dtype.itemsize}).to({triton_type(dtype)}, bitcast=True)"]
     return [full("()", literal(scalar, dtype), triton_type(dtype))]
 
 
