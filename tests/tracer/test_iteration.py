@@ -45,7 +45,7 @@ def test_map_sees_what_was_added(x):
     return list(negatives)
 
 
-@check(graphs=0, breaks=0)
+@check(breaks=0)
 def test_an_iterator_that_has_ended_stays_ended(x):
     items = [x]
     it = iter(items)
