@@ -420,6 +420,22 @@ def branch_on_data(x):
     return y + 1
 
 
+@construct("branch on data that leaves an argument")
+def branch_that_leaves_an_argument(x):
+    most = np.abs(x).max()
+    if most > 1:
+        x = x / most
+    first = x[0] if x[0, 0] > 0.5 else x[1]
+    return x - first
+
+
+@construct("comparison of sizes as a value, and what is computed of sizes")
+def computed_sizes(x):
+    rows, columns = x.shape
+    parts = divmod(rows, columns), min(rows, columns, 2), abs(columns - rows), rows % 3
+    return x[: min(rows, 2)] * (rows > columns), parts, not rows > 5, f"{x.shape} {rows > 1}", "%d" % rows  # noqa: UP031
+
+
 @construct("ellipsis, None and constants of all kinds")
 def constants(x):
     return x[..., 0] + 1, x[None].shape, ..., None, True, 1j, b"a", (1, ("a", 2.5)), -0.0
