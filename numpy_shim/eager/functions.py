@@ -55,7 +55,7 @@ def rehosted_function(function: Callable[..., Any], name: str, module: str) -> C
     asks = asks_operands(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if "device" in kwargs and kwargs["device"] not in (None, "cpu"):
+        if "device" in kwargs and str(kwargs["device"]).partition(":")[0] in devices.OPENERS:
             return call(*args, **kwargs | {"device": None}).to(kwargs["device"])
         if asks:
             return as_tensors(function(*args, **kwargs), kwargs.get("out"))

@@ -16,6 +16,8 @@ SHIM = "npcompile.numpy_shim"
 PARTS = ("linalg", "fft", "random")  # modules of files
 REHOSTED = (*PARTS, "emath", "lib", "lib.stride_tricks", "lib.scimath", "testing")
 DUNDERS = ("__all__", "__array_api_version__", "__array_namespace_info__", "__version__", "__config__")
+# Of np.testing: they call a function with the arguments that they are given.
+CALLING = ("assert_raises", "assert_raises_regex", "assert_warns", "assert_no_warnings", "assert_no_gc_cycles")
 # Functions about dtypes, settings, text and files alone: NumPy's own objects.
 OWN_NAMES = """
     add_docstring add_newdoc base_repr binary_repr broadcast_shapes datetime_data format_float_positional
@@ -42,7 +44,8 @@ def rehosted(value: Any, name: str, module: str) -> Any:
     if value is np.frompyfunc or name in OWN:  # ufuncs of Python functions give objects
         return value
     if module == "testing":
-        return functions.reading(value) if name.startswith("assert") and not isinstance(value, type) else value
+        reads = name.startswith("assert") and name not in CALLING and not isinstance(value, type)
+        return functions.reading(value) if reads else value
     if isinstance(value, type):
         same_name = getattr(classes, name, None)
         return same_name if isinstance(same_name, type) and not module else value

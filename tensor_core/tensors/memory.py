@@ -22,6 +22,8 @@ class Flat:
 
     def __init__(self, tensor: Any):
         self._tensor = tensor
+        if not tensor.requires_grad:
+            self._iterator = tensor.numpy().flat
 
     @functools.cached_property
     def _iterator(self) -> Any:
