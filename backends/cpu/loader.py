@@ -228,7 +228,8 @@ def start(library: Library) -> int:
     routines, limit = find_blas()
     begin = ctypes.PYFUNCTYPE(
         ctypes.c_void_p,
-        *(ctypes.c_void_p, *[ctypes.py_object] * 4, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
+        *(ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.py_object),
+        *(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
     )(("npc_start", library.handle))
     numpy_api = capsule_pointer(np._core._multiarray_umath._ARRAY_API)
     blas = (ctypes.c_void_p * len(ROUTINES))(*routines)
