@@ -27,10 +27,10 @@ results, types and errors are NumPy's."""
 
 
 THROUGH = """Each of these calls (without those of random numbers) compares with NumPy's on arrays of {dtypes} dtypes, object,
-text, dates and structured ones among them, and {layouts} layouts: {cases} cases. `python -m tests.surface.through_compiler` runs them
-all; a sample drawn with a fixed seed is a test. Values, types, dtypes, shapes, memory order, what shares memory,
-what becomes of the arguments, and exceptions with their line must be the same; floating-point
-results may be 64 units in the last place apart, sums of products as far as the rounding of their terms."""
+text, dates and structured ones among them, and {layouts} layouts: {cases} cases. `python -m tests.surface.through_compiler`
+runs them all; a sample drawn with a fixed seed is a test. Values, types, dtypes, shapes, memory order, what shares memory,
+what becomes of the arguments, and exceptions with their line must be the same; floating-point results may be 64 units in
+the last place apart, sums of products as far as the rounding of their terms."""
 
 
 def versions() -> str:

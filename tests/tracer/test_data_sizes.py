@@ -204,3 +204,55 @@ def test_size_is_a_node_of_one_graph():
 @check(vector, 2.0, graphs=2, breaks=0)
 def test_parameter_named_as_a_size(measured_0, unused_0):
     return measured_0[measured_0 > 0] * unused_0, len(measured_0[measured_0 > 0])
+
+
+@check(vector)
+def test_draws_of_as_many_numbers(x):
+    i = np.flatnonzero(x > 0)
+    generator = np.random.default_rng(0)
+    return generator.random(len(i)), generator.normal(0, len(i), i.shape), generator.choice(len(i)), x * generator.random()
+
+
+@check(vector, graphs=2, breaks=0)
+def test_logarithms_where_they_are(x):
+    out = np.zeros(len(x))
+    m = x > 0
+    out[m] = np.log(x[m])
+    return out
+
+
+@check(vector, graphs=2, breaks=0)
+def test_two_parts(x):
+    a, b = x[x > 0], x[x <= 0]
+    return np.concatenate([a, b]), np.outer(a, b), a[:, None] - b, a @ a, np.sort(a)[-1], np.argsort(a)[::-1]
+
+
+@check(vector, graphs=2, breaks=0)
+def test_sums_by_group(x):
+    groups, of = np.unique(np.round(x), return_inverse=True)
+    total = np.zeros(len(groups))
+    np.add.at(total, of, x)
+    return np.bincount(of, weights=x), groups, total
+
+
+@check(vector, graphs=2, breaks=0)
+def test_rows_of_a_table(x):
+    table = np.stack([x, x * 2], 1)
+    kept = table[table[:, 0] > 0]
+    return kept.mean(axis=0), kept.T @ kept, kept - kept.mean(0), np.linalg.norm(kept, axis=1), kept.shape, kept.T.copy()
+
+
+@check(vector, graphs=2, breaks=0)
+def test_results_are_arrays_of_their_own(x):
+    y, z = x[x > 0], x[x > 0]
+    y += 1
+    y[0], y[1:] = 5, y[1:] * 2
+    return y, z, y.strides, y.nbytes, y.base is None, np.full(len(y), len(z)), np.array([len(y), 1])
+
+
+@check(vector)
+def test_numbers_and_containers_of_sizes(x):
+    n = len(x[x > 0])
+    kept = [n, n + 1]
+    kept[0] += n
+    return kept, {n: 1}, range(n), divmod(n, 3), n == 7, max(n, 3), [0] * n, f"{n}", float(n), x[:n], [k for k in range(n)]

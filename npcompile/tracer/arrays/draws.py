@@ -43,6 +43,8 @@ class Argument:
 def argument(frame: Frame, value: Any) -> Argument:
     capture = frame.capture
     value = capture.realize(value)
+    if isinstance(value, Dim) and capture.builder.env.is_measured(str(value)):
+        raise Decline("random numbers whose number data decides", "They are drawn before the graph.")
     match value:
         case Constant(constant):
             is_short = type(constant) in (type(None), bool, int, str)
