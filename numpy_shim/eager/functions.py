@@ -116,23 +116,26 @@ class Ufunc:
     def __class__(self) -> type:  # type: ignore[override]
         return np.ufunc
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _called(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         if any(a.__class__ is list or a.__class__ is tuple for a in args):
             # NumPy does not ask what is in lists; and other types than Tensors are asked there as well.
-            return call_numpy(ufunc_call(self.__wrapped__, "__call__"), args, kwargs)
-        return as_tensors(self.__wrapped__(*args, **kwargs), kwargs.get("out"))
+            return call_numpy(ufunc_call(self.__wrapped__, method), args, kwargs)
+        return as_tensors(getattr(self.__wrapped__, method)(*args, **kwargs), kwargs.get("out"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._called("__call__", args, kwargs)
 
     def reduce(self, *args: Any, **kwargs: Any) -> Any:
-        return as_tensors(self.__wrapped__.reduce(*args, **kwargs), kwargs.get("out"))
+        return self._called("reduce", args, kwargs)
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Any:
-        return as_tensors(self.__wrapped__.accumulate(*args, **kwargs), kwargs.get("out"))
+        return self._called("accumulate", args, kwargs)
 
     def reduceat(self, *args: Any, **kwargs: Any) -> Any:
-        return as_tensors(self.__wrapped__.reduceat(*args, **kwargs), kwargs.get("out"))
+        return self._called("reduceat", args, kwargs)
 
     def outer(self, *args: Any, **kwargs: Any) -> Any:
-        return as_tensors(self.__wrapped__.outer(*args, **kwargs), kwargs.get("out"))
+        return self._called("outer", args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)

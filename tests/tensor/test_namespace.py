@@ -128,6 +128,16 @@ def test_ufuncs_are_ufuncs() -> None:
     assert np.add([1, 2], 3, out=out) is out and out.tolist() == [4, 5]
 
 
+def test_tensors_in_lists_are_operands() -> None:
+    third = tensor(numpy.longdouble(1)) / 3
+    expected = numpy.longdouble(1) / 3
+    for made in (np.maximum.reduce([third, 0]), np.maximum([third], [0])[0], np.array([third, third])[1], np.stack([third])[0]):
+        assert made.dtype == numpy.longdouble and made.numpy() == expected
+    x = tensor(2.0, requires_grad=True)
+    np.add.reduce([x, x * x]).backward()
+    assert float(x.grad) == 5.0
+
+
 def test_the_same_objects_come_back() -> None:
     x = np.arange(4.0)
     assert np.asarray(x) is x and np.add(x, 1, out=x) is x and np.array(x) is not x
