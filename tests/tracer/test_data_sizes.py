@@ -255,4 +255,4 @@ def test_numbers_and_containers_of_sizes(x):
     n = len(x[x > 0])
     kept = [n, n + 1]
     kept[0] += n
-    return kept, {n: 1}, range(n), divmod(n, 3), n == 7, max(n, 3), [0] * n, f"{n}", float(n), x[:n], [k for k in range(n)]
+    return kept, {n: 1}, range(n), divmod(n, 3), n == 7, max(n, 3), [0] * n, f"{n}", float(n), x[:n], list(range(n))

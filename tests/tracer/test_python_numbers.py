@@ -160,3 +160,11 @@ UNION = float | np.ndarray
 @check(graphs=1, breaks=0)
 def test_types_of_a_union(x):
     return x * (type(x) in UNION.__args__)
+
+
+@check(lambda round: (-3, 2, -1, 0, 1)[round], rounds=5, dynamic=True)
+def test_shifts_by_numbers_of_either_sign(a):
+    try:
+        return a << a, 40 >> a
+    except ValueError as error:
+        return str(error)

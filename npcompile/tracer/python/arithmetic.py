@@ -30,6 +30,8 @@ def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
         except ZeroDivisionError as error:
             raise Decline(str(error)) from None
     if symbol in BIT_SYMBOLS and all(isinstance(v, (Dim, int)) for v in (a, b)):
+        if symbol in ("<<", ">>") and not b < 0 and b > MOST_SHIFTED:  # asked before a guard computes it: it would raise
+            raise Decline("a shift by many bits")
         try:
             value = BINARY[symbol](hint(a), hint(b))
         except ValueError as error:
@@ -53,6 +55,7 @@ def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
 
 
 BIT_SYMBOLS = ("&", "|", "^", "<<", ">>")
+MOST_SHIFTED = 64
 
 
 def traced_integer(capture: Capture, expression: str, hint: int, at_least: int | None = None) -> Any:
