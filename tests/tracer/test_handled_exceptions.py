@@ -519,3 +519,12 @@ def test_operands_of_augmented_assignments(x):
     except TypeError as error:
         found.append(str(error))
     return x * 2, found
+
+
+@check([1, 2], -3, {"a": 1}, graphs=1, breaks=0)
+def test_default_of_a_missing_attribute_is_no_exception(items, number, table, x):
+    try:
+        found = [getattr(each, "shape", 2) for each in (items, number, table, "text", None, (x, 1), x)]
+    except AttributeError:
+        found = None
+    return found, x + 1
