@@ -39,5 +39,5 @@ def call_ufunc(frame: Frame, function: Ufunc, positional: Arguments, keywords: K
 
 # Every rehosted function has this code.
 calls.CALLED_BY_CODE[rehosted_function(np.sum, "sum", SHIM).__code__] = call_rehosted  # type: ignore[attr-defined]
-calls.CALLED_BY_TYPE[Builtin] = call_builtin
-calls.CALLED_BY_TYPE[Ufunc] = call_ufunc
+calls.STANDS_FOR_NUMPY[Builtin] = call_builtin
+calls.STANDS_FOR_NUMPY[Ufunc] = call_ufunc

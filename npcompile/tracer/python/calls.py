@@ -150,8 +150,8 @@ def is_written_in_python(function: Any) -> bool:
 
 
 def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
-    if type(function) in CALLED_BY_TYPE:
-        return CALLED_BY_TYPE[type(function)](frame, function, positional, keywords)
+    if type(function) in STANDS_FOR_NUMPY:
+        return STANDS_FOR_NUMPY[type(function)](frame, function, positional, keywords)
     capture = frame.capture
     name = function_name(function)
     if function is str and len(positional) == 1 and isinstance(error := capture.realize(positional[0]), ExceptionValue):
@@ -507,7 +507,7 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions that a library makes of the user's
-CALLED_BY_TYPE: dict[type, Callable[..., Any]] = {}  # of constants that stand for NumPy's functions
+STANDS_FOR_NUMPY: dict[type, Callable[..., Any]] = {}  # by type of constants that are NumPy's functions over Tensors
 CALLED_FROM_OUTSIDE: dict[type, Callable[..., Any]] = {}  # of callables from outside: (frame, source, callable, ...)
 CALLED_BY_TYPE: dict[type, Callable[[Frame, Any, Arguments, Keywords], Any]] = {}  # of callables: (frame, callable, ...)
 
