@@ -37,8 +37,8 @@ def ends(key: Any) -> slice:
     return slice(*fixed)
 
 
-def joined(ndmin: int) -> Callable[[Builder, Any], Array]:
-    """np.r_[...] and np.c_[...]: parts joined along the last axis, vectors as rows, or as columns."""
+def joined(ndmin: int, axis: int) -> Callable[[Builder, Any], Array]:
+    """np.r_[...] and np.c_[...]: parts joined along the first axis, or vectors as columns along the last one."""
 
     def captured(builder: Builder, key: Any) -> Array:
         items = [part(builder, item) for item in (key if isinstance(key, tuple) else (key,))]
@@ -48,7 +48,7 @@ def joined(ndmin: int) -> Callable[[Builder, Any], Array]:
             x = converted(builder, item, dtype, "K", None, ndmin)
             is_vector = ndmin == 2 and isinstance(item, Array) and item.ndim == 1
             arrays.append(transpose(x, (1, 0)) if is_vector else x)
-        return FUNCTIONS[np.concatenate](builder, tuple(arrays), axis=-1)
+        return FUNCTIONS[np.concatenate](builder, tuple(arrays), axis=axis)
 
     return captured
 
@@ -70,6 +70,6 @@ def part(builder: Builder, item: Any) -> Any:
 INDEXED: dict[type, Callable[[Builder, Any], Any]] = {
     type(np.mgrid): grid(np.mgrid),
     type(np.ogrid): grid(np.ogrid),
-    type(np.r_): joined(1),
-    type(np.c_): joined(2),
+    type(np.r_): joined(1, 0),
+    type(np.c_): joined(2, -1),
 }

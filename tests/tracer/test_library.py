@@ -179,3 +179,10 @@ def test_arrays_to_stack_are_in_a_sequence(x):
             except TypeError as error:
                 found.append(str(error))
     return found
+
+
+@check()
+def test_arrays_joined_by_indexing(x, y):
+    v = x[0]
+    rows = np.r_[x, y], np.r_["1", x, y], np.r_[x, y], np.r_[v, 0, 1:4], np.r_["0,2", v, v], np.r_[x[None], y[None]]
+    return rows, np.c_[x, y], np.c_[v, v, 0:3], np.c_[x[None], y[None]], np.r_["r", v, v], np.c_[x[:, 0], y]
