@@ -36,6 +36,8 @@ def compile_eager(graph: Graph, example_inputs: Sequence[Any]) -> CompiledGraph:
 def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
     """A fresh array with the promised memory order, or a NumPy scalar."""
     value = np.asarray(value)
+    if value.dtype.char != meta.dtype.char:  # C's long and long long, which are equal as dtypes
+        value = value.astype(meta.dtype)
     if not meta.boxed:
         return value[()]
     strides = bind(meta.strides, symbols)

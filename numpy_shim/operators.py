@@ -25,6 +25,8 @@ def require_numpy(left: Any, right: Any) -> None:
     """Decline where the operator is not NumPy's: Python's own type is asked first, and answers."""
     if is_scalar(right) and right.dtype == np.float64 and is_python_complex(left):
         raise Decline("complex takes np.float64 for a float: the result is a Python complex")
+    if any(is_scalar(v) and v.dtype.char in "qQ" for v in (left, right)):
+        raise Decline("scalars of C's long long stay what they are, unlike in ufuncs")
 
 
 def order(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:

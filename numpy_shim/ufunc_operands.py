@@ -120,7 +120,6 @@ def require_range(value: Any, dtype: np.dtype) -> None:
 # --- which loop
 
 
-@lru_cache(maxsize=4096)
 def resolve(
     ufunc: np.ufunc,
     types: tuple[np.dtype | type | None, ...],
@@ -129,6 +128,19 @@ def resolve(
     reduction: bool = False,
 ) -> Dtypes:
     """The dtypes of the loop that NumPy runs for operands of these types, outputs last. Declines where it raises."""
+    chars = tuple(t.char if isinstance(t, np.dtype) else "" for t in types)  # C's long and long long are equal as dtypes
+    return resolved(ufunc, types, signature, casting, reduction, chars)
+
+
+@lru_cache(maxsize=4096)
+def resolved(
+    ufunc: np.ufunc,
+    types: tuple[np.dtype | type | None, ...],
+    signature: tuple[Any, ...] | None,
+    casting: str,
+    reduction: bool,
+    chars: tuple[str, ...],
+) -> Dtypes:
     if casting in ("no", "equiv") and any(isinstance(t, type) for t in types):
         raise Decline(f"casting={casting!r} of Python numbers")  # resolve_dtypes of NumPy 2.4 crashes on some
     fixed = {} if signature is None else {"signature": signature}

@@ -1,0 +1,49 @@
+"""Random arithmetic, casts and views of every dtype in compiled programs, with what they warn of.
+
+`python -m tests.shim.dtype_programs 5000` runs many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import npcompile as npc
+from tests.shim.dtype_programs import check_program, draw_program
+from tests.shim.index_programs import Program
+
+EXAMPLES = {"eager": 250, "cpu": 20}
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    return draw_program(lambda low, high: draw(st.integers(low, high)))
+
+
+@pytest.mark.parametrize("backend", EXAMPLES)
+def test_dtype_programs(backend: str) -> None:
+    @settings(
+        max_examples=EXAMPLES[backend],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs())
+    def agrees(program: Program) -> None:
+        check_program(program, backend)
+
+    agrees()
+
+
+def test_two_integers_of_64_bits() -> None:
+    """C's long and long long are equal as dtypes, and have scalars of two types."""
+
+    def program(x, y):
+        return x ^ y
+
+    compiled = npc.compile(program, backend="eager")
+    for kind in (np.int64, np.longlong, np.int64):
+        assert type(compiled(kind(2), 7)) is type(program(kind(2), 7))
