@@ -326,7 +326,7 @@ def test_programs(name: str, in_use: Any) -> None:
 
 @pytest.mark.parametrize("order", [None, 2, -2, "nuc", 1])
 def test_condition_numbers(order: Any, in_use: Any) -> None:
-    """Data decide in it whether NaN becomes infinity: the graph ends there, with what is a flag for each matrix."""
+    """By singular values in one graph; of other norms data decide whether NaN becomes infinity, and the graph ends there."""
     compiled = npc.compile(lambda a, order: np.linalg.cond(a, order))
     for a in (X[:, :4], X[0, :4], np.ones((2, 3, 3)), np.stack([np.eye(3), np.full((3, 3), np.nan)])):
         try:
@@ -392,3 +392,9 @@ def test_gradients(name: str, in_use: Any) -> None:
         got = npc.grad(SCALARS[name])(x)
     assert type(got) is np.ndarray and getattr(in_use, "requests", True)  # of the stand-in: kernels ran there
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_least_squares_run_on_copies(device: Any) -> None:
+    for shape in ((6, 4), (4, 4), (3, 5)):
+        for x, y in zip(*both(device, "lstsq", [normal(*shape), normal(shape[0], 2)], {"rcond": None}), strict=True):
+            close(x, y, np.dtype(float))
