@@ -52,6 +52,7 @@ from npcompile.tracer.values import (
 
 WRITEABLE, WARNS_OF_WRITES = 0x400, 0x80000000  # of ndarray.flags.num; arrays of np.broadcast_arrays have the second
 ARRAY_FLAGS = 0x1 | 0x100 | WRITEABLE | WARNS_OF_WRITES  # C_CONTIGUOUS and ALIGNED besides
+LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
 FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
@@ -238,7 +239,7 @@ class Capture:
         if kind is int:
             self.guard(f"type({source}) is int")
             if x not in SYMBOLIC_INTEGERS:
-                self.guard(f"{source} == {x}")
+                self.guard(f"{source} == {x if x.bit_length() < LONGEST_INTEGER else self.name_constant(x)}")
                 return Constant(x, source)
             name = self._bind(source, x, FIXED_VALUES)
             self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")

@@ -28,7 +28,7 @@ from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.arrays.backward import attach_backward
 from npcompile.tracer.arrays.lost import message_of, remember_lost
 from npcompile.tracer.arrays.random_state import Repetition, restore
-from npcompile.tracer.capture import Capture
+from npcompile.tracer.capture import LONGEST_INTEGER, Capture
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.holders import rows_from
 from npcompile.tracer.joining import require_unseen
@@ -357,7 +357,7 @@ class Emitter:
 
     def constant_text(self, constant: Constant) -> str:
         value = constant.value
-        if type(value) in INLINE_CONSTANTS:
+        if type(value) in INLINE_CONSTANTS and not (type(value) is int and value.bit_length() > LONGEST_INTEGER):
             return repr(value)
         return self.name_constant(value)
 

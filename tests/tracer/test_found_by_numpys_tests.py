@@ -114,3 +114,8 @@ def test_long_lists_from_outside_are_no_nodes_and_guards():
     pairs = [(i, 0.5) for i in range(3000)]
     np.testing.assert_array_equal(compiled(pairs), program(pairs))
     assert not compiled_function(compiled).graphs
+
+
+@check(10**6000)
+def test_an_integer_with_more_digits_than_python_writes(n):
+    return n > 3, (n + 1) % 10
