@@ -87,9 +87,12 @@ def cast_quietly(builder: Builder, node: Node, dtype: np.dtype) -> Node:
 
 
 def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> Node:
-    with np.errstate(all="ignore"):
+    over = "ignore" if "over" in builder.ignored else "raise"
+    with np.errstate(all="ignore", over=over):
         try:
             return builder.constant(value, dtype)
+        except FloatingPointError as error:
+            raise Decline(str(error), "NumPy warns of it at each call: write np.inf") from None
         except (OverflowError, TypeError, ValueError) as error:  # too large, complex in a real loop, NaN in an integer one
             raise Decline(str(error)) from None
 

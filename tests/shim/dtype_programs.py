@@ -117,10 +117,13 @@ def draw_program(integer: Any) -> Program:
 
 
 def check_program(program: Program, backend: str) -> None:
-    function = program.function()
+    check_function(program.function(), program.arguments, backend)
+
+
+def check_function(function: Any, given: dict[str, Any], backend: str) -> None:
     compiled = npc.compile(function, backend=backend)
     for _ in range(2):
-        arguments = list(program.arguments.values())
+        arguments = list(given.values())
         theirs, their_warnings = observed(function, function, clone(arguments))
         ours, our_warnings = observed(compiled, function, clone(arguments))
         if theirs.error is not None:

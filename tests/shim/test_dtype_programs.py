@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import npcompile as npc
-from tests.shim.dtype_programs import check_program, draw_program
+from tests.shim.dtype_programs import check_function, check_program, draw_program
 from tests.shim.index_programs import Program
 
 EXAMPLES = {"eager": 250, "cpu": 20}
@@ -47,3 +47,30 @@ def test_two_integers_of_64_bits() -> None:
     compiled = npc.compile(program, backend="eager")
     for kind in (np.int64, np.longlong, np.int64):
         assert type(compiled(kind(2), 7)) is type(program(kind(2), 7))
+
+
+def scaled_by_too_much(x):
+    return x * 1e40
+
+
+def compared_with_too_much(x):
+    return x < 2**63
+
+
+def scaled_quietly(x):
+    with np.errstate(over="ignore"):
+        return x * 1e40
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (scaled_by_too_much, np.ones(2, "f4")),
+        (scaled_by_too_much, np.ones(0, "f4")),
+        (compared_with_too_much, np.float16(1)),
+        (scaled_quietly, np.ones(2, "f4")),
+    ],
+)
+def test_python_numbers_that_overflow_warn(function, x) -> None:
+    """As they are converted to the dtype of the array beside them, whatever that holds."""
+    check_function(function, {"x": x}, "eager")
