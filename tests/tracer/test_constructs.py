@@ -6,6 +6,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from tests.backends import BACKENDS
 from tests.tracer.constructs import Construct, all_constructs
 from tests.tracer.harness import describe, run, same_outcome
 
@@ -24,21 +25,22 @@ raised and caught in nested blocks | generator | branch on data
 """
 
 
-def compiled_twice(given: Construct):
+def compiled_twice(given: Construct, backend: str):
     """The function compiled, after two calls that gave what the plain function gives."""
     function = given.sample.function
-    compiled = npc.compile(function, backend="eager")
+    compiled = npc.compile(function, backend=backend)
     for round in range(2):
         theirs = run(function, function, given.arguments(round))
         for _ in range(2):
-            same_outcome(run(compiled, function, given.arguments(round)), theirs, ulp=64)
+            same_outcome(run(compiled, function, given.arguments(round)), theirs, ulp=64 if backend != "cuda" else 4096)
     return compiled_function(compiled)
 
 
+@pytest.mark.parametrize("backend", [b for b in BACKENDS if b.values[0] != "cpu"])
 @pytest.mark.parametrize("name", CONSTRUCTS)
-def test_outcome_and_breaks(name):
+def test_outcome_and_breaks(name, backend):
     given = CONSTRUCTS[name]
-    known = compiled_twice(given)
+    known = compiled_twice(given, backend)
     if given.breaks is None:
         return  # it need not be one program; that it does what it should was seen
     assert known is not None, "not compiled"
