@@ -119,7 +119,8 @@ def lstsq(g: Any, out: Any, a: Value, b: Value, *, rcond: float | None) -> Parts
     def least(matrix: Value, right: Value) -> Value:
         return matrix.op("lstsq", right, rcond=rcond).op("item", index=0)
 
-    x, m, n = out[0], *a.shape[-2:]
+    x = out[0]
+    m, n = a.shape[-2:]
     rest = b - matmul(a, x)
     ga, gb = a.zeros(), b.zeros()
     if gx is not None:
