@@ -142,6 +142,8 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
     selection = select(builder, x, key, for_write=True, keep_masks=source.ndim == 0)
     if selection.is_scalar and source.ndim:
         raise Decline("setting an array element with a sequence")
+    if source.ndim > 1 and any(is_whole_mask(lookup.item, x.ndim) for lookup in selection.lookups):
+        raise Decline("boolean array indexing assignment of what has several dimensions")
     view = basic_index(x, selection.index)
     if not selection.lookups:
         require_element(value, x.dtype)
@@ -152,6 +154,11 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
         run.write(fit(builder, source.node, run.shape))
     else:
         write_looked_up(builder, view, selection, source)
+
+
+def is_whole_mask(item: Mask | Positions, ndim: int) -> bool:
+    shape = item.array.shape if isinstance(item, Mask) else item.mask_shape
+    return shape is not None and len(shape) == ndim
 
 
 # --- keys

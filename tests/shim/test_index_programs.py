@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,12 @@ EXAMPLES = {"eager": 250, "cpu": 25}
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     return draw_program(lambda low, high: draw(st.integers(low, high)))
+
+
+def test_mask_for_all_axes_takes_vectors() -> None:
+    x, mask = np.zeros((2, 2)), "np.array([[True, False], [True, True]])"
+    for value in (np.ones((1, 3)), np.ones(3)):
+        check_program(Program(f"x[{mask}] = v; return x", {"x": x, "v": value}), "eager")
 
 
 @pytest.mark.parametrize("backend", EXAMPLES)
