@@ -164,7 +164,11 @@ def different(
     **keywords: Any,
 ) -> Any:
     """np.unique of data."""
-    if axis is not None and x.ndim != 1 or set(keywords) - {"equal_nan", "sorted"}:
+    if (
+        axis is not None
+        and (x.ndim != 1 or type(axis) is not int or axis not in (0, -1))
+        or set(keywords) - {"equal_nan", "sorted"}
+    ):
         raise Decline("np.unique along an axis")
     wanted = {"return_index": flag(return_index), "return_inverse": flag(return_inverse), "return_counts": flag(return_counts)}
     shapes = [(None,)] * wanted["return_index"] + [x.shape] * wanted["return_inverse"] + [(None,)] * wanted["return_counts"]

@@ -186,3 +186,14 @@ def test_arrays_joined_by_indexing(x, y):
     v = x[0]
     rows = np.r_[x, y], np.r_["1", x, y], np.r_[x, y], np.r_[v, 0, 1:4], np.r_["0,2", v, v], np.r_[x[None], y[None]]
     return rows, np.c_[x, y], np.c_[v, v, 0:3], np.c_[x[None], y[None]], np.r_["r", v, v], np.c_[x[:, 0], y]
+
+
+@check(np.array([1, 3, 0, 1]))
+def test_axes_of_different_elements(x):
+    found = []
+    for axis in (None, 0, -1, 0.0, 1, -2, (0,)):
+        try:
+            found.append(np.unique(x, axis=axis))
+        except (TypeError, ValueError) as error:
+            found.append(str(error))
+    return found
