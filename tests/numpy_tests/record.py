@@ -127,10 +127,10 @@ REASONS = (
     ),
     Reason(
         "others",
-        "each has a cause of its own. TestHashing: Tensors hash by identity, so that they can be keys. TestDevice: the message for "
-        "a device that is set. test_ufunc_binop_interaction, test_ufunc_override_where and test_ufunc_override_with_super: operands "
-        "with an `__array_ufunc__` of their own are asked sooner, or with ndarrays. test_pickle_withstring: a pickle of NumPy's "
-        "ufunc is NumPy's ufunc.",
+        "each has a cause of its own. TestHashing: Tensors hash by identity, so that they can be keys. TestDevice: the message "
+        "for a device that is set. test_ufunc_binop_interaction, test_ufunc_override_where and test_ufunc_override_with_super: "
+        "operands with an `__array_ufunc__` of their own are asked sooner, or with ndarrays. test_pickle_withstring: a pickle of "
+        "NumPy's ufunc is NumPy's ufunc.",
         r"",
     ),
 )
