@@ -1,6 +1,8 @@
 """A pytest plugin: every test function is compiled before it runs, so that a suite nobody here wrote judges the tracer.
 
-`pytest -p tests.numpy_compiled.compiled_tests --pyargs numpy._core.tests.test_umath`. A test that passes uncompiled must pass.
+`pytest -p tests.numpy_compiled.compiled_tests --assert=plain --pyargs numpy._core.tests.test_umath`: a test that passes
+uncompiled must pass. (pytest rewrites assert statements with calls of locals(), and functions that look at themselves are
+not captured.)
 `--npcompile-backend=cpu` takes another backend than the eager one. `--npcompile-anew` compiles each case of a parametrized
 test for itself: else they share one function, whose guards tell the cases apart.
 """
