@@ -79,7 +79,7 @@ def _evaluate(node: Node, done: dict[Node, np.ndarray | None], on_sizes: set[str
     if len(inputs) < len(node.inputs):
         return None
     symbolic = any(i.dtype == object for i in inputs)
-    if symbolic and node.op == "cast" and node.dtype.kind in "iu" and node.dtype.itemsize == 8:
+    if symbolic and node.op == "cast" and node.dtype.kind == "i" and node.dtype.itemsize == 8:  # unsigned wraps a negative size
         return inputs[0]
     if symbolic and node.op not in on_sizes:
         return None

@@ -119,3 +119,15 @@ def test_long_lists_from_outside_are_no_nodes_and_guards():
 @check(10**6000)
 def test_an_integer_with_more_digits_than_python_writes(n):
     return n > 3, (n + 1) % 10
+
+
+def test_a_negative_size_cast_to_unsigned_is_large():
+    """The size is symbolic from the second value on, and its array is asked."""
+
+    def program(value):
+        x = np.array(value).astype(np.uint64)[()]
+        return 1 if x < 0 else 2
+
+    compiled = npc.compile(program, backend="eager", dynamic=True)
+    for value in (5, -5, 7, -7):
+        assert compiled(value) == program(value)
