@@ -53,6 +53,8 @@ def constants(**keywords: Any) -> dict[str, Any]:
     """Keywords that must be no data."""
     if any(map(is_traced, keywords.values())):
         raise Decline("an argument that is data")
+    if any(isinstance(v, list) for v in keywords.values()):
+        raise Decline("a list as an option")
     return keywords
 
 

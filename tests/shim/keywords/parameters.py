@@ -313,7 +313,7 @@ BY_FUNCTION: dict[str, dict[str, Strategy]] = {
     "pad": {"pad_width": one_of(1, 0, 2, (1, 2), ((1, 0),), ((1, 2), (0, 1)), [1], np.array([1, 2]), {0: 1}, -1, 1.5),
             "mode": one_of("constant", "edge", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect", "symmetric",
                            "wrap", "empty", "nonsense")},
-    "_cond_svdvals": {"a": lambda c: np.asarray(matrix(c))},
+    "_cond_svdvals": {"x": lambda c: np.asarray(matrix(c))},
     "qr": {"mode": one_of("reduced", "complete", "r", "raw", "nonsense"), "a": matrix},
     "correlate": {"a": operand, "v": factor, "mode": one_of(0, 1, 2, 3, "same", "valid", "full")},
     "correlate2": {"a": operand, "v": factor, "mode": one_of(0, 1, 2, 3)},
