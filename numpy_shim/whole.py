@@ -53,8 +53,8 @@ def constants(**keywords: Any) -> dict[str, Any]:
     """Keywords that must be no data."""
     if any(map(is_traced, keywords.values())):
         raise Decline("an argument that is data")
-    if any(isinstance(v, list) for v in keywords.values()):
-        raise Decline("a list as an option")
+    if any(isinstance(v, (list, slice)) for v in keywords.values()):
+        raise Decline("an option that has no hash")
     return keywords
 
 
@@ -131,7 +131,10 @@ def with_edges(x: np.ndarray, edges: np.ndarray, **keywords: Any) -> np.ndarray:
 
 
 def edges_dtype(dtype: np.dtype, range: Any) -> np.dtype:
-    return np.histogram_bin_edges(np.ones(2, dtype), 1, range).dtype
+    try:
+        return np.histogram_bin_edges(np.ones(2, dtype), 1, range).dtype
+    except (TypeError, ValueError) as error:
+        raise Decline(str(error)) from None
 
 
 @implements(np.histogramdd)
