@@ -61,5 +61,15 @@ MODULES = {
         {"TestLeaks::test_frompyfunc_leaks": REFERENCES, "TestBincount::test_dtype_reference_leaks": REFERENCES},
         is_quick=False,
     ),
+    "numpy._core.tests.test_indexing": Module(150, {"TestIndexing::test_small_regressions": REFERENCES}, is_quick=False),
+    "numpy._core.tests.test_scalarmath": Module(
+        300,
+        {
+            "test_scalar_integer_operation_overflow": OVERFLOW,
+            "test_scalar_signed_integer_overflow": OVERFLOW,
+            "test_scalar_unsigned_integer_overflow": OVERFLOW,
+        },
+        is_quick=False,
+    ),
 }
 ON_CPU = ("numpy._core.tests.test_half",)  # also as generated C
