@@ -5,7 +5,6 @@ They are not differentiated, and their arrays are on the host: elsewhere they ru
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ from npcompile.numpy_shim.arguments import (
     array_of,
     arrays_of,
     assigned,
-    axes_of,
     axis_of,
     copied_meta,
     dtype_of,
@@ -32,7 +30,7 @@ from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import place_of_extreme
 from npcompile.numpy_shim.methods import method, place_one
 from npcompile.numpy_shim.registry import as_array, implements, is_traced, literal, result_dtype
-from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS, NoValue
+from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, cast, expand, fresh, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
@@ -334,65 +332,6 @@ def window(function: Callable[..., Any]) -> Callable[..., Array]:
 
 for _function in (np.bartlett, np.blackman, np.hamming, np.hanning, np.kaiser):
     implements(_function)(window(_function))
-
-
-# --- statistics without NaN
-
-
-def reduced(shape: Shape, axis: Any, keepdims: bool) -> Shape:
-    axes = tuple(range(len(shape))) if axis is None else axes_of(axis, len(shape))
-    return tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
-
-
-def without_nan(function: Callable[..., Any], has_q: bool = False) -> Callable[..., Array]:
-    def captured(builder: Builder, a: Any, *positional: Any, axis: Any = None, keepdims: Any = NoValue, **keywords: Any) -> Array:
-        x = array_of(builder, a)
-        if x.dtype.kind not in "iuf" or set(keywords) - {"ddof", "method"}:
-            raise Decline(f"{function.__name__} with more arguments, or of other numbers")
-        keeps = keepdims is not NoValue and flag(keepdims)
-        if len(positional) != has_q:
-            raise Decline(f"positional arguments of {function.__name__}")
-        q = []
-        for value in positional:
-            if isinstance(value, (int, float)):  # its dtype does not count
-                keywords["q"] = value
-            else:
-                q.append(array_of(builder, value))
-        if any(v.ndim > 1 or v.meta.weak for v in q) or any(isinstance(v, (Dim, Number)) for v in positional):
-            raise Decline(f"what {function.__name__} asks for is no vector of numbers")
-        axis = axis if axis is None else axes_of(axis, x.ndim)
-        shape = (*(v for each in q for v in each.shape), *reduced(x.shape, axis, keeps))
-        if len(shape) > 1:
-            raise Decline(f"{function.__name__} of several axes, whose order in memory is that of the source")
-        dtype = function(
-            np.ones(1, x.dtype), *(np.ones((), each.dtype) for each in q), **({"q": keywords["q"]} if "q" in keywords else {})
-        ).dtype
-        given = constants(**keywords) | {"axis": axis, "keepdims": keeps}
-        return unbox(only(whole(builder, Quiet(function), [x, *q], ((shape, dtype),), **given)))
-
-    return captured
-
-
-@dataclass(frozen=True, slots=True)
-class Quiet:
-    """A function whose warnings are errors: the program then runs natively, which warns at the user's line."""
-
-    function: Callable[..., Any]
-
-    @property
-    def __name__(self) -> str:
-        return self.function.__name__
-
-    def __call__(self, *arrays: Any, **keywords: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return self.function(*arrays, **keywords)
-
-
-for _function in (np.nanvar, np.nanstd, np.nanmedian):
-    implements(_function)(without_nan(_function))
-for _function in (np.nanpercentile, np.nanquantile):
-    implements(_function)(without_nan(_function, has_q=True))
 
 
 # --- of a ufunc

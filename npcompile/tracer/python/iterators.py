@@ -1,4 +1,4 @@
-"""itertools: iterators whose items are found while capturing, each when it is asked for."""
+"""itertools and np.ndindex: iterators whose items are found while capturing, each when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import operator
 from collections.abc import Callable
 from collections.abc import Iterator as AbstractIterator
 from typing import Any
+
+import numpy as np
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
@@ -55,6 +57,13 @@ def combined(function: Any, capture: Capture, items: Any, *r: Any) -> Made:
 def product(capture: Capture, *parts: Any, repeat: Any = None) -> Made:
     pools = [iterate(capture, capture.realize(p)) for p in parts] * (1 if repeat is None else plain(capture, repeat))
     return [Sequence(tuple, p) for p in pools], lambda: map(as_tuple, itertools.product(*pools))
+
+
+def ndindex(capture: Capture, *shape: Any) -> Made:
+    """The places of an array of this shape, which may be one tuple."""
+    lengths = [plain(capture, n) for n in shape]
+    given = np.ndindex(*lengths)
+    return [*map(Constant, lengths)], lambda: (Sequence(tuple, [*map(Constant, place)]) for place in given)
 
 
 def as_tuple(items: tuple[Any, ...]) -> Sequence:
@@ -232,6 +241,7 @@ ROWS: dict[Any, Callable[..., Made]] = {
     itertools.filterfalse: filterfalse,
     itertools.compress: compress,
     itertools.groupby: groupby,
+    np.ndindex: ndindex,
 }
 if hasattr(itertools, "batched"):  # from Python 3.12 on
     ROWS[itertools.batched] = batched
