@@ -10,15 +10,29 @@ import numpy as np
 from npcompile.numpy_shim.registry import FUNCTIONS, Captured
 from npcompile.numpy_shim.ufunc_pairs import call_divmod
 from npcompile.numpy_shim.ufuncs import call_ufunc
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.ops.scalar import REPORTING
 
 
 def binary(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
     require_numpy(left, right)
-    return call_ufunc(ufunc, builder, left, right)
+    return reporting(ufunc, call_ufunc(ufunc, builder, left, right), left, right)
+
+
+def reporting(ufunc: np.ufunc, result: Any, *operands: Any) -> Any:
+    """The operator of integer scalars, which reports what overflows; ufuncs do not, nor any operator on arrays.
+
+    Where scalars of two dtypes are both converted NumPy takes its ufunc: what is reported then says that the program is to run
+    natively, which reports nothing.
+    """
+    are_scalars = not any(isinstance(o, Array) and o.meta.boxed for o in operands) and any(map(is_scalar, operands))
+    if ufunc not in REPORTING or not are_scalars or result.meta.boxed or result.dtype.kind not in "iu":
+        return result
+    assert result.node.op == ufunc.__name__
+    return fresh(result.builder, result.builder.apply(REPORTING[ufunc], *result.node.inputs), boxed=False)
 
 
 def require_numpy(left: Any, right: Any) -> None:
@@ -115,7 +129,7 @@ def in_place_matmul(builder: Builder, left: Any, right: Any) -> Any:
 
 
 def unary(ufunc: np.ufunc, builder: Builder, value: Any) -> Any:
-    return call_ufunc(ufunc, builder, value)
+    return reporting(ufunc, call_ufunc(ufunc, builder, value), value)
 
 
 ARITHMETIC: dict[str, np.ufunc] = {

@@ -154,7 +154,7 @@ def may_note_errors(node: Node) -> bool:
     if any(kind_of(n.dtype) in "fc" for n in (node, *node.inputs)):
         return True
     if node.op not in REPORTED_DIVISORS:
-        return node.op == "reciprocal"
+        return node.op == "reciprocal" or node.op.startswith("scalar_")  # see ops/scalar.py
     divisor = node.inputs[1]
     while divisor.op in ("broadcast_to", "cast", "reshape"):
         (divisor,) = divisor.inputs

@@ -16,6 +16,7 @@ LARGEST = 1024  # elements: sizes, axes and index lists are small
 ON_SIZES = {
     "constant", "literal", "size", "index", "reshape", "permute", "broadcast_to", "slice", "concatenate", "slice_update",
     "gather", "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "reduce", "scan",
+    "scalar_add", "scalar_subtract", "scalar_multiply", "scalar_negative",
 }  # fmt: skip
 
 

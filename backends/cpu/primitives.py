@@ -91,6 +91,12 @@ def logic(join: str) -> dict[str, str]:
     return {k: f"({a} {join} {b})" for (k, a), b in zip(truth("{0}").items(), truth("{1}").values())}
 
 
+def reporting(operation: str, left: str, right: str) -> str:
+    """Arithmetic of integers that notes an overflow."""
+    noted = f"if (__builtin_{operation}_overflow(({{T}}){left}, ({{T}}){right}, &npc_result)) npc_overflown(0);"
+    return f"({{{{ {{T}} npc_result; {noted} npc_result; }}}})"
+
+
 PRIMITIVES: dict[str, dict[str, str]] = {
     "add": kinds("iuefg", "{0} + {1}") | {"b": "{0} | {1}", "c": "npc_add_{K}({0}, {1})"},
     "subtract": kinds("iuefg", "{0} - {1}") | {"c": "npc_subtract_{K}({0}, {1})"},
@@ -165,6 +171,11 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "real": kinds("biuefg", "{0}") | {"c": "{0}.re"},
     "imag": kinds("biuefg", "0") | {"c": "{0}.im"},
     "complex": {"f": "({R}){{{0}, {1}}}"},
+    "scalar_add": kinds("iu", reporting("add", "{0}", "{1}")),
+    "scalar_subtract": kinds("iu", reporting("sub", "{0}", "{1}")),
+    "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")),
+    "scalar_negative": kinds("iu", reporting("sub", "0", "{0}")),
+    "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"},
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
     "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }

@@ -13,6 +13,7 @@ from npcompile.tensor_core.ops import (
     movement,
     random,
     reduction,
+    scalar,
     sorting,
     whole,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "movement",
     "random",
     "reduction",
+    "scalar",
     "sorting",
     "whole",
 ]

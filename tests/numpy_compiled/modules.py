@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 REFERENCES = "counts references, of which the program that runs in the function's place has some of its own"
-OVERFLOW = "NumPy warns when integer scalars overflow; what is captured of them wraps without a word"
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ MODULES = {
     "numpy._core.tests.test_shape_base": Module(100, too_long=("huge_list",)),  # 2**31 elements
     "numpy._core.tests.test_item_selection": Module(100, {"TestTake::test_refcounting": REFERENCES}),
     "numpy._core.tests.test_half": Module(80),
-    "numpy._core.tests.test_nep50_promotions": Module(10, {"test_nep50_weak_integers": OVERFLOW}),
+    "numpy._core.tests.test_nep50_promotions": Module(10),
     "numpy.lib.tests.test_stride_tricks": Module(10),
     "numpy.lib.tests.test_type_check": Module(10),
     "numpy.lib.tests.test_ufunclike": Module(10),
@@ -62,14 +61,6 @@ MODULES = {
         is_quick=False,
     ),
     "numpy._core.tests.test_indexing": Module(150, {"TestIndexing::test_small_regressions": REFERENCES}, is_quick=False),
-    "numpy._core.tests.test_scalarmath": Module(
-        300,
-        {
-            "test_scalar_integer_operation_overflow": OVERFLOW,
-            "test_scalar_signed_integer_overflow": OVERFLOW,
-            "test_scalar_unsigned_integer_overflow": OVERFLOW,
-        },
-        is_quick=False,
-    ),
+    "numpy._core.tests.test_scalarmath": Module(300, is_quick=False),
 }
 ON_CPU = ("numpy._core.tests.test_half",)  # also as generated C

@@ -7,6 +7,7 @@ import pytest
 
 from npcompile.tensor_core import OPS
 from npcompile.tensor_core.dtypes import kind_of
+from npcompile.tensor_core.ops.scalar import REPORTING
 from tests.backends import BACKENDS
 from tests.ops.table import BFLOAT16, DTYPES, LAYOUTS, apply_all, check_meta, numbers
 from tests.shim.harness import same_values
@@ -192,7 +193,7 @@ def test_bitcast(backend: str, source: str, target: str) -> None:
 def test_every_elementwise_row_is_tested() -> None:
     others = {name for name, op in OPS.items() if op.kind == "elementwise"} - set(UFUNC_ROWS)
     in_test_random = {"philox_low", "philox_high"}
-    assert others == {"cast", "where", "real", "imag", "complex", "bitcast"} | in_test_random
+    assert others == {"cast", "where", "real", "imag", "complex", "bitcast"} | in_test_random | set(REPORTING.values())
 
 
 def test_every_ufunc_of_numbers_with_one_output_is_a_row() -> None:

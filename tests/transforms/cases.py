@@ -14,6 +14,7 @@ from npcompile.tensor_core import OPS, Builder, TensorMeta
 from npcompile.tensor_core.graph import Graph, Node, run
 from npcompile.tensor_core.meta import TupleMeta
 from npcompile.tensor_core.ops.reduction import REDUCERS
+from npcompile.tensor_core.ops.scalar import REPORTING
 from tests.ops.table import BFLOAT16
 from tests.ops.test_elementwise import UFUNC_ROWS, loops
 
@@ -92,6 +93,7 @@ OTHER_ELEMENTWISE = [
     Case("bitcast", (floats(3),), {"dtype": np.dtype(np.int64)}),
     *(Case(name, (bits(3), bits(3), bits(3))) for name in ("philox_low", "philox_high")),
     Case("add", (floats(2, 0), floats(2, 0))),
+    *(Case(name, (integers(-9, 9, 2, 3),) * ufunc.nin) for ufunc, name in REPORTING.items()),
 ]
 
 # --- movement and updates

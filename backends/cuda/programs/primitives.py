@@ -163,6 +163,11 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "philox_high": {"u": "npc_philox({0}, {1}, {2}, True)"},
 }
 PRIMITIVES["imag"]["f"] = number(0.0)
+# Devices note no errors: what overflows wraps around.
+PRIMITIVES |= {
+    f"scalar_{name}": {kind: PRIMITIVES[name][kind] for kind in "iu"}
+    for name in ("add", "subtract", "multiply", "negative", "absolute")
+}
 for numpy_name, device_name in LIBDEVICE.items():
     places = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update({"f": f"libdevice.{device_name}({places})"})

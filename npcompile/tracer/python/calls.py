@@ -308,7 +308,7 @@ def function_name(function: Any) -> str:
 def evaluate_call(frame: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Any:
     arguments = [plain(frame.capture, p) for p in positional]
     named = {k: plain(frame.capture, v) for k, v in keywords.items()}
-    made = evaluate(lambda: function(*arguments, **named))
+    made = evaluate(lambda: function(*arguments, **named), frame.capture.builder.ignored)
     if isinstance(made, Constant) and not is_hashable(made.value):  # it can be changed: each call makes another
         if type(made.value) is not dict:
             raise Decline(f"a new {type(made.value).__name__} made by {function_name(function)}")

@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim, answer_known
+from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -238,13 +239,20 @@ def evaluate_pure(capture: Capture, function: Callable[..., Any], *values: Any) 
     if not all(isinstance(v, PURE_TYPES) for v in operands):
         names = ", ".join(type(v).__qualname__ for v in operands)
         raise Decline(f"{getattr(function, '__name__', function)} of {names}")
-    return evaluate(lambda: function(*operands))
+    return evaluate(lambda: function(*operands), capture.builder.ignored)
 
 
-def evaluate(thunk: Callable[[], Any]) -> Any:
-    """A constant computed while capturing. What raises is left to the native run, which raises on the user's line."""
+def evaluate(thunk: Callable[[], Any], ignored: Collection[str] = ()) -> Any:
+    """A constant computed while capturing. What raises is left to the native run, which raises on the user's line.
+
+    So are floating-point errors, those `ignored` apart: NumPy reports them at each call.
+    """
+    states = dict.fromkeys(FLOAT_ERRORS, "raise") | dict.fromkeys(FLOAT_ERRORS.intersection(ignored), "ignore")
     try:
-        return lift(thunk())
+        with np.errstate(**states):
+            return lift(thunk())
+    except FloatingPointError as error:
+        raise Decline(str(error), "NumPy reports it at each call: write the result.") from None
     except Exception as error:  # noqa: BLE001  (a handler of the program gets it, or the native run raises it again)
         raise_again(error)
 

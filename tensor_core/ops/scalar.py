@@ -1,0 +1,39 @@
+"""The operators of NumPy's integer scalars: those of the ufuncs, but what overflows is reported.
+
+`np.uint8(200) + np.uint8(100)` warns of an overflow where `np.add` of the same two, and any array, wraps around.
+"""
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.op import OPS, Op
+
+
+def reporting(ufunc: np.ufunc, function: Callable) -> Op:
+    """A row for an operator on integer scalars. On arrays, as in batches, it is applied to each element."""
+
+    def meta(*xs: TensorMeta) -> TensorMeta:
+        assert len(xs) == ufunc.nin and all(x.dtype.kind in "iu" for x in xs)
+        return OPS[ufunc.__name__].meta(*xs)
+
+    def eager(*xs: np.ndarray) -> np.ndarray:
+        if any(x.dtype == object for x in xs):  # sizes, which do not overflow
+            return np.asarray(ufunc(*xs))
+        results = [function(*scalars) for scalars in zip(*(np.asarray(x).flat for x in xs))]
+        return np.array(results, xs[0].dtype).reshape(np.shape(xs[0]))
+
+    name = f"scalar_{ufunc.__name__}"
+    return OPS.add(Op(name, "elementwise", meta, eager, name))
+
+
+OPERATORS: list[tuple[np.ufunc, Callable]] = [
+    (np.add, operator.add),
+    (np.subtract, operator.sub),
+    (np.multiply, operator.mul),
+    (np.negative, operator.neg),
+    (np.absolute, abs),
+]
+REPORTING = {ufunc: reporting(ufunc, function).name for ufunc, function in OPERATORS}  # ufunc -> the operator's row
