@@ -64,6 +64,9 @@ def det(a: TensorMeta):
 def eager_lstsq(a, b, *, rcond):
     if a.ndim > 2:
         stack = a.shape[:-2]
+        if 0 in stack:  # no problem at all: results as any one would have
+            parts = eager_lstsq(np.eye(*a.shape[-2:], dtype=a.dtype), np.zeros(b.shape[-2:], b.dtype), rcond=rcond)
+            return tuple(np.empty((*stack, *part.shape), part.dtype) for part in parts)
         flat = [eager_lstsq(*pair, rcond=rcond) for pair in zip(a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]))]
         return tuple(np.stack(parts).reshape(*stack, *parts[0].shape) for parts in zip(*flat))
     found = np.linalg.lstsq(a, b, rcond)
