@@ -8,10 +8,12 @@ import numpy as np
 from numpy.linalg import _linalg
 
 from npcompile.numpy_shim.arguments import array_of, copied_meta, flag, unbox
+from npcompile.numpy_shim.data_sizes import whole
 from npcompile.numpy_shim.indexing import getitem
+from npcompile.numpy_shim.manipulation import permute
 from npcompile.numpy_shim.registry import FUNCTIONS, implements, is_traced
-from npcompile.tensor_core.array import Array, cast, expand, fresh, reshaped
-from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape, reshaped, transpose
+from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -19,6 +21,7 @@ from npcompile.tensor_core.meta import (
     broadcast_shapes,
     broadcast_strides,
     keep_order_strides,
+    product,
 )
 from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square, smaller
 from npcompile.tensor_core.tape import Tape
@@ -99,6 +102,28 @@ def solve(builder: Builder, a: Any, b: Any) -> Array:
     return stacked(builder, node, core, (left.meta, 2), (right.meta, core))
 
 
+def tensorsolve(builder: Builder, a: Any, b: Any, axes: Any = None) -> Array:
+    """Before NumPy 2.5, whose source sets the shape of the solution in place; a later one's is captured."""
+    left, right = array_of(builder, a), array_of(builder, b)
+    order = list(range(left.ndim))
+    if axes is not None:
+        if not isinstance(axes, (tuple, list)) or not all(isinstance(k, int) and k in order for k in axes):
+            raise Decline("axes of np.linalg.tensorsolve that are no sequence of them")
+        for k in axes:
+            order.append(order.pop(order.index(k)))
+        left = transpose(left, order)
+    rest = left.shape[-(left.ndim - right.ndim) :]
+    count = product(rest)
+    if left.ndim < right.ndim or not (same(left.meta.size, count * count) or left.meta.size == count * count):
+        raise Decline("shapes that do not go together in np.linalg.tensorsolve")
+    solution = solve(builder, reshape(left, (count, count)), reshape(right, (right.meta.size,)))
+    return fresh(builder, reshaped(builder, solution.node, rest))
+
+
+if np.lib.NumpyVersion(np.__version__) < "2.5.0":
+    implements(np.linalg.tensorsolve)(tensorsolve)
+
+
 @implements(np.linalg.lstsq)
 def lstsq(builder: Builder, a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Array, Array]:
     """The rank of a matrix that is longer than wide decides the shape of the residuals: it is taken for full, and checked."""
@@ -150,18 +175,32 @@ def cholesky(builder: Builder, a: Any, /, *, upper: Any = False) -> Array:
 
 @implements(np.linalg.qr)
 def qr(builder: Builder, a: Any, mode: Any = "reduced") -> Any:
-    """Modes "reduced", "complete" and "r"."""
-    if mode not in ("reduced", "complete", "r"):
+    """Modes "reduced", "complete", "r" and "raw"."""
+    if mode not in ("reduced", "complete", "r", "raw"):
         raise Decline(f"np.linalg.qr with mode={mode!r}")
     x, node = matrix(builder, a)
     m, n = x.shape[-2:]
     copy = copied_meta(x.meta, "K", node.meta.dtype)
+    if mode == "raw":
+        return raw_qr(builder, fresh(builder, node), copy)
     node = builder.apply("qr", node, mode=mode)
     rows = m if mode == "complete" and not same(m, n) and m > n else smaller(m, n)
     if mode == "r":
         return upper_triangle(builder, node, copy, rows)
     q, r = (builder.apply("item", node, index=k) for k in range(2))
     return _linalg.QRResult(stacked(builder, q, 2, (copy, 2)), upper_triangle(builder, r, copy, rows))
+
+
+def raw_qr(builder: Builder, x: Array, copy: TensorMeta) -> tuple[Array, Array]:
+    """What LAPACK leaves in the copy, each matrix transposed, and its factors."""
+    dtype, (*stack, m, n) = x.dtype, x.shape
+    swapped = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    results = (((*stack, n, m), dtype), ((*stack, smaller(m, n)), dtype))
+    h, tau = whole(builder, np.linalg.qr, [x], results, mode="raw")
+    h = transpose(fresh(builder, permute(builder, h.node, swapped), copy), swapped)
+    if dtype.char in "fF":  # computed in 64 bits, and converted
+        h = fresh(builder, h.node, copied_meta(h.meta, "K"))
+    return h, stacked(builder, tau.node, 1, (copy, 2))
 
 
 def upper_triangle(builder: Builder, node: Node, source: TensorMeta, rows: Size) -> Array:
@@ -229,9 +268,10 @@ def cond_svdvals(builder: Builder, x: Any) -> Array:
 
 @implements(np.linalg.cond)
 def cond(builder: Builder, x: Any, p: Any = None) -> Array:
-    """By singular values. Numbers that are not finite make LinAlgError of these, and NumPy runs. Other norms decline."""
+    """By singular values. Numbers that are not finite make LinAlgError of these, and NumPy runs. Other norms NumPy computes."""
+    p = p.__index__() if isinstance(p, Dim) else p
     if p is not None and not (isinstance(p, (int, float)) and p in (2, -2)):
-        raise Decline(f"np.linalg.cond of norm {p}")
+        return cond_by_norm(builder, x, p)
     values = svd(builder, x, compute_uv=False)
     if any(n == 0 for n in values.shape):
         raise Decline("cond is not defined on empty arrays")
@@ -243,3 +283,14 @@ def cond(builder: Builder, x: Any, p: Any = None) -> Array:
         builder.ignored = ignored
     of_zeros = FUNCTIONS[np.isnan](builder, ratio)
     return unbox(FUNCTIONS[np.where](builder, of_zeros, ratio.dtype.type(np.inf), ratio))
+
+
+def cond_by_norm(builder: Builder, a: Any, p: Any) -> Array:
+    x, node = square(builder, a)
+    stack = x.shape[:-2]
+    if not isinstance(p, (int, float, str)) or p not in (1, -1, np.inf, -np.inf, "fro", "nuc") or len(stack) > 1:
+        raise Decline(f"np.linalg.cond of norm {p}, or of a stack of several axes")
+    if any(n == 0 for n in x.shape):
+        raise Decline("cond is not defined on empty arrays")
+    (found,) = whole(builder, np.linalg.cond, [fresh(builder, node)], ((stack, np.empty(0, node.meta.dtype).real.dtype),), p=p)
+    return unbox(found)

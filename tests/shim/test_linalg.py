@@ -72,6 +72,7 @@ ANY: dict[str, tuple[Any, dict[str, Any]]] = {
     "qr": (np.linalg.qr, {}),
     "qr complete": (np.linalg.qr, {"mode": "complete"}),
     "qr r": (np.linalg.qr, {"mode": "r"}),
+    "qr raw": (np.linalg.qr, {"mode": "raw"}),
 }
 ROWS = {"square": np.s_[:], "tall": np.s_[..., :2], "wide": np.s_[..., :3, :]}
 
@@ -140,7 +141,6 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "UPLO": (np.linalg.eigh, (X, "X"), {}),
     "mode": (np.linalg.qr, (X, "upside down"), {}),
     "real eigenvalues": (np.linalg.eig, (X,), {}),
-    "raw": (np.linalg.qr, (X, "raw"), {}),
 }
 
 
@@ -322,3 +322,24 @@ def test_condition_number_of_what_is_no_number(x):
         return np.linalg.cond(x), np.linalg.cond(x, 1)
     except np.linalg.LinAlgError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("p", [1, -1, np.inf, -np.inf, "fro", "nuc"])
+def test_condition_numbers_of_other_norms(p: Any) -> None:
+    for dtype in (*DTYPES, "l"):
+        for stack in (np.s_[0, 0], np.s_[0]):
+            assert check(np.linalg.cond, numbers((2, 3, 4, 4), dtype)[stack], p, ulp=1 << 10)
+    for data in (np.array([[1.0, 2.0], [2.0, 4.0]]), np.full((2, 2, 2), np.nan)):
+        if p != "nuc":  # whose singular values do not converge there
+            assert check(np.linalg.cond, data, p)
+
+
+@check_program(lambda round: numbers((2, 3, 6), "d", round), lambda round: numbers((6, 4, 6, 4), "f", round), graphs=1, breaks=0)
+def test_tensor_equations(a, b):
+    by_axes = np.linalg.tensorsolve(a.reshape(2, 6, 3), np.ones((2, 3)), axes=(1,))
+    return np.linalg.tensorsolve(a, a[..., 0]), by_axes, np.linalg.tensorinv(b), np.linalg.tensorsolve(b, b[0].T[0])
+
+
+@check_program(lambda round: numbers((2, 3, 6), "d", round))
+def test_tensor_equations_that_do_not_fit(a):
+    return np.linalg.tensorsolve(a, a[0])
