@@ -14,7 +14,7 @@ from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dty
 from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full, permute, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, same
-from npcompile.tensor_core.dtypes import is_bfloat16
+from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import (
@@ -185,6 +185,8 @@ def mask_out(builder: Builder, ufunc: np.ufunc, value: Node, mask: Array, start:
     nothing = identity(builder, ufunc, value.dtype)
     if nothing is None:
         nothing = start  # maximum and minimum: the start value once more
+    elif ufunc is np.add and start is not None and may_be_negative_zero(start):
+        nothing = builder.constant(-0.0, value.dtype)
     if nothing is None:
         raise Decline(f"reduction operation {ufunc.__name__!r} with a where mask needs an initial value")
     return value_where(builder, mask.node, value, expand(builder, nothing, value.shape))
@@ -200,12 +202,30 @@ def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...
     if axes and ufunc in SUMS_OF_EXPONENTIALS:
         value = logarithm_of_sum(Value(builder, value), axes, SUMS_OF_EXPONENTIALS[ufunc]).node
     elif axes:
-        value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
+        if ufunc is np.add and start is not None and may_be_negative_zero(start):
+            value = sum_to_add(Value(builder, value), axes).node
+        else:
+            value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
     elif start is None:
         start = nothing  # NumPy starts from the identity, so that the sum of -0.0 alone is 0.0
     if start is not None:
         value = builder.apply(ufunc.__name__, expand(builder, start, value.shape), value)
     return value
+
+
+def may_be_negative_zero(start: Node) -> bool:
+    if kind_of(start.dtype) not in "fc":
+        return False
+    value = start.params["value"] if start.op == "constant" else None
+    return value is None or value == 0 and bool(np.signbit(np.real(value)) or np.signbit(np.imag(value)))
+
+
+def sum_to_add(x: Value, axes: tuple[int, ...]) -> Value:
+    """The sum, -0.0 where all elements are: NumPy adds them to the start value, not to 0.0."""
+    if x.dtype.kind == "c":
+        return sum_to_add(x.real(), axes).op("complex", sum_to_add(x.imag(), axes))
+    are_negative_zeros = (x.equals(0) & x.op("signbit")).reduce("logical_and", axes)
+    return are_negative_zeros.where(-(-x).sum(axes), x.sum(axes))
 
 
 EXTREMES = (np.maximum, np.minimum, np.fmax, np.fmin)

@@ -3,9 +3,11 @@
 import warnings
 
 import numpy as np
+import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from tests.backends import HOST_BACKENDS
 from tests.tracer.harness import check
 
 VECTOR = np.array([1.0, 0.5, -2.0])
@@ -131,3 +133,32 @@ def test_a_negative_size_cast_to_unsigned_is_large():
     compiled = npc.compile(program, backend="eager", dynamic=True)
     for value in (5, -5, 7, -7):
         assert compiled(value) == program(value)
+
+
+def of_metadata(name):
+    dtype = np.dtype(name, metadata={1: 1})
+    found = dtype.metadata
+    return found == {1: 1}, {1: 1} != found, found == {}, found == [1], np.float64(1) == [1, 2]
+
+
+def test_what_is_no_dict_is_equal_to_one():
+    compiled = npc.compile(of_metadata, backend="eager")
+    assert repr(compiled("i4")) == repr(of_metadata("i4"))
+
+
+ZEROS = {"negative": -np.zeros((2, 3)), "mixed": np.array([[0.0, -0.0, -0.0]] * 2), "cancel": np.array([[1.0, -1.0, -0.0]] * 2)}
+ZEROS |= {"none": np.zeros((0, 3)), "one masked": np.array([[-0.0, 5.0, 0.0]])}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("dtype", "edD")
+def test_sign_of_zero_of_a_sum_from_a_start_value(dtype, backend):
+    def sums(x, start):
+        constants = np.sum(x, initial=-0.0), np.sum(x, axis=0, initial=0.0)
+        return *constants, np.sum(x, initial=start, axis=1), np.add.reduce(x, initial=start, where=x < 1)
+
+    compiled = npc.compile(sums, backend=backend, fullgraph=True)
+    for x in ZEROS.values():
+        x = x.astype(dtype)
+        for start in (-0.0, 0.0, x.dtype.type(-0.0), x.dtype.type(3)):
+            assert repr(compiled(x, start)) == repr(sums(x, start))

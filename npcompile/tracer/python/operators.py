@@ -314,6 +314,8 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if symbol in ("==", "!=") and isinstance(left, (Sequence, Mapping)) != isinstance(right, (Sequence, Mapping)):
         if any(isinstance(v, Opaque) for v in (left, right)):
             raise Decline("a comparison with an object from outside")
+        if any(isinstance(v, Constant) and isinstance(v.value, (types.MappingProxyType, np.generic)) for v in (left, right)):
+            raise Decline("a container is compared with what is equal to containers too")
         return Constant(symbol == "!=")
     return evaluate_pure(capture, COMPARE[symbol], left, right)
 
