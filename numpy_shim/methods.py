@@ -147,6 +147,15 @@ def tolist(builder: Builder, x: Array) -> Any:
     return contents.tolist()
 
 
+@method("tobytes")
+def tobytes(builder: Builder, x: Array, order: Any = "C") -> Any:
+    """Of elements that are known."""
+    contents = known(x)
+    if contents is None or order not in ("C", "F", None):
+        raise Decline("bytes made of array data")
+    return contents.tobytes(order)
+
+
 @method("fill")
 def fill(builder: Builder, x: Array, value: Any, /) -> None:
     source = assigned(builder, value, x.dtype)

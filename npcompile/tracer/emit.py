@@ -45,6 +45,7 @@ from npcompile.tracer.values import (
     Closure,
     Comparison,
     Constant,
+    Converted,
     Deque,
     DictView,
     ErrorState,
@@ -300,6 +301,8 @@ class Emitter:
                 return f"{value.kind.__name__}({self.text(value.array)})"
             case Truth():
                 return f"{'not ' if value.negated else ''}bool({self.text(value.array)})"
+            case Converted():
+                return self.variable(value, f"{self.text(value.array)}.{value.method}()")
             case ArrayMethod():
                 return f"{self.text(value.owner)}.{value.name}"
             case ArrayFlags():

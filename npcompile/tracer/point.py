@@ -42,7 +42,7 @@ from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recompiles import why_not
 from npcompile.tracer.recursion import is_deep
-from npcompile.tracer.values import NULL, Cell, Lazy
+from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
@@ -468,6 +468,9 @@ class CompiledFunction:
             except BegunGenerator as begun:
                 reason = "a generator goes on after the graph ends"
                 decisions.stops[begun.index] = Break(reason, "", self.program.location(begun.index))
+            except LookedAt as looked:
+                reason = "what is in a list or bytes made of array data is looked at"
+                decisions.native_calls[looked.index] = Break(reason, "", self.program.location(looked.index))
             finally:
                 capture.forget()
         raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")

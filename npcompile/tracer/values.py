@@ -15,6 +15,7 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Variable
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Location
+from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 
 
@@ -339,6 +340,26 @@ class PythonNumber:
     kind: type
 
 
+@dataclass(slots=True, eq=False)
+class Converted:
+    """What a method of ndarray makes of array data that is no array, a list or bytes: called when the program has run."""
+
+    array: Array  # which nothing else changes
+    method: str
+    made_at: int | None = None  # the instruction of the outermost frame that can make it instead, natively
+
+    @property
+    def kind(self) -> type:
+        return {"tolist": list, "tobytes": bytes}[self.method]
+
+
+class LookedAt(Exception):
+    """The program does more with a list or bytes than to pass them on: `index` is the instruction that makes them."""
+
+    def __init__(self, index: int):
+        self.index = index
+
+
 @dataclass(eq=False)
 class Transform:
     """A function and what is done to it when it is called: `kind` is a row of tracer.transformed.TRANSFORMS."""
@@ -405,6 +426,28 @@ NULL = _Marker("NULL")  # an empty stack slot of CPython's calling convention
 UNASSIGNED = _Marker("UNASSIGNED")  # a local without a value
 
 
+def describe(value: Any) -> str:
+    """What is said of a value that is not captured here. One that can be made natively before it is used is no such value."""
+    match value:
+        case Converted(made_at=int(index)):
+            raise LookedAt(index)
+        case Converted():
+            return f"a {value.kind.__name__} made of array data"
+        case Opaque():
+            return f"an object of type {type(value.example).__qualname__}"
+        case Array():
+            return "the value of a NumPy scalar" if not value.meta.boxed else "the value of an array"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def require_known(*operands: Any) -> None:
+    """Operators ask what is in a list or bytes."""
+    for value in operands:
+        if isinstance(value, Converted):
+            raise Decline(f"an operator of {describe(value)}")
+
+
 def is_number(value: Any) -> bool:
     """A Python int or float, known or traced."""
     if isinstance(value, Constant):
@@ -441,7 +484,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from made.made_of
         case TensorValue():
             yield value.array
-        case Truth() | PythonNumber():
+        case Truth() | PythonNumber() | Converted():
             yield value.array
         case ExceptionValue():
             yield from value.arguments

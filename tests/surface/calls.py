@@ -293,7 +293,7 @@ x.flat[3] ; list(x.flat)
 x.flatten() ; x.flatten("F")
 v.getfield(v.dtype, 0)
 z.imag
-x.item(0) ; x[0, 0].item()
+x.item(0) ; x[0, 0].item() ; x.item(1, 2)
 x.itemsize
 c.mT
 x.max() ; x.max(axis=0)
@@ -324,9 +324,9 @@ x.sum() ; x.sum(axis=1)
 x.swapaxes(0, 1)
 x.take(k)
 x.to_device("cpu")
-x.tobytes()
+x.tobytes() ; x.T.tobytes()
 x.tofile
-x.tolist()
+x.tolist() ; x[0, 0].tolist()
 a.trace()
 x.transpose() ; c.transpose(2, 0, 1)
 x.var()

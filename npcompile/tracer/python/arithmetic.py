@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, maximum, minimum
+from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, maximum, minimum
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tensor_core.python_operators import BINARY
+from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
 from npcompile.tracer.python.raising import raise_again
 from npcompile.tracer.values import Comparison, Constant, Text
@@ -172,3 +172,22 @@ def number_text(value: Any) -> str:
     if isinstance(value, float) and not np.isfinite(value):
         return f"float({str(value)!r})"
     return str(value) if isinstance(value, Dim) else repr(value)
+
+
+def compare(symbol: str, a: Any, b: Any) -> Constant | Comparison:
+    answer = bool(COMPARE[symbol](hint(a), hint(b)))
+    if not any(isinstance(v, (Dim, Number)) for v in (a, b)):
+        return Constant(answer)
+    if all(isinstance(v, (Dim, int)) for v in (a, b)):
+        relation, left, right, is_opposite = {
+            "==": ("==", a, b, False),
+            "!=": ("==", a, b, True),
+            "<": ("<", a, b, False),
+            ">=": ("<", a, b, True),
+            ">": ("<", b, a, False),
+            "<=": ("<", b, a, True),
+        }[symbol]
+        known = answer_known(left, relation, right)
+        if known is not None:
+            return Constant(known is not is_opposite)
+    return Comparison(f"({number_text(a)} {symbol} {number_text(b)})", answer)

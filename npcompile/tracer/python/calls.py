@@ -75,8 +75,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return call_transform(frame, inner, positional, keywords)
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
-        case ArrayMethod(owner, "item") if not positional and not keywords and depends_on_data(owner.node):
-            return operators.HOOKS["item"](capture, owner)
+        case ArrayMethod(owner, "item" | "tolist" | "tobytes") if not keywords and depends_on_data(owner.node):
+            return operators.HOOKS[callee.name](capture, owner, *lower_all(frame, positional))
         case ArrayMethod():
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(Generator() as made, None, name):

@@ -17,7 +17,7 @@ from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array, fresh
-from npcompile.tensor_core.dim import Dim, answer_known
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
@@ -26,7 +26,7 @@ from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic
-from npcompile.tracer.python.arithmetic import hint, number_text, plain_number
+from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.raising import Raises, raise_again, raises
 from npcompile.tracer.values import (
     ArrayFlags,
@@ -51,8 +51,10 @@ from npcompile.tracer.values import (
     TensorValue,
     Text,
     Truth,
+    describe,
     is_named_tuple,
     is_number,
+    require_known,
 )
 
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
@@ -90,7 +92,7 @@ def lower(capture: Capture, value: Any) -> Any:
         case _:
             found = ask_class("lower", capture, value)
             if found is NotImplemented:
-                raise Decline(f"a {type(value).__name__} as argument of a NumPy function")
+                raise Decline(f"{describe(value)} as argument of a NumPy function")
             return found
 
 
@@ -143,6 +145,7 @@ def involves_array(*values: Any) -> bool:
 
 @through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    require_known(left, right)
     for ask in ("binary", "binary containers", "binary numbers"):
         found = ask_class(ask, capture, symbol, left, right)
         if found is not NotImplemented:
@@ -282,21 +285,12 @@ def plain(capture: Capture, value: Any) -> Any:
             raise Decline(f"{describe(value)} is not a constant")
 
 
-def describe(value: Any) -> str:
-    match value:
-        case Opaque():
-            return f"an object of type {type(value.example).__qualname__}"
-        case Array():
-            return "the value of a NumPy scalar" if not value.meta.boxed else "the value of an array"
-        case _:
-            return f"a {type(value).__name__}"
-
-
 # --- comparisons and truth
 
 
 @through_tensors
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
+    require_known(left, right)
     if symbol in ("==", "!=") and any(
         is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number))) for a, b in ((left, right), (right, left))
     ):
@@ -308,7 +302,7 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, Array) or isinstance(right, Array):
         return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
     if is_number(left) and is_number(right):
-        return compare_numbers(symbol, plain_number(left), plain_number(right))
+        return arithmetic.compare(symbol, plain_number(left), plain_number(right))
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol in ("==", "!="):
         return Constant(equal_sequences(capture, left, right) == (symbol == "=="))
     if symbol in ("==", "!=") and isinstance(left, (Sequence, Mapping)) != isinstance(right, (Sequence, Mapping)):
@@ -326,25 +320,6 @@ def is_none(value: Any) -> bool:
 
 def is_scalar(value: Any) -> bool:
     return isinstance(value, Array) and not value.meta.boxed
-
-
-def compare_numbers(symbol: str, a: Any, b: Any) -> Constant | Comparison:
-    answer = bool(COMPARE[symbol](hint(a), hint(b)))
-    if not any(isinstance(v, (Dim, Number)) for v in (a, b)):
-        return Constant(answer)
-    if all(isinstance(v, (Dim, int)) for v in (a, b)):
-        relation, left, right, is_opposite = {
-            "==": ("==", a, b, False),
-            "!=": ("==", a, b, True),
-            "<": ("<", a, b, False),
-            ">=": ("<", a, b, True),
-            ">": ("<", b, a, False),
-            "<=": ("<", b, a, True),
-        }[symbol]
-        known = answer_known(left, relation, right)
-        if known is not None:
-            return Constant(known is not is_opposite)
-    return Comparison(f"({number_text(a)} {symbol} {number_text(b)})", answer)
 
 
 def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:

@@ -40,6 +40,7 @@ from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
     Closure,
     Constant,
+    Converted,
     Deque,
     DictView,
     ErrorState,
@@ -177,7 +178,7 @@ def type_of(value: Any) -> type:
             return str
         case Truth():
             return bool
-        case PythonNumber():
+        case PythonNumber() | Converted():
             return value.kind
         case _:
             raise Decline(f"the type of {operators.describe(value)}")

@@ -1,19 +1,25 @@
-"""Python numbers made of array data: bool(x), int(x) and float(x), which stay in the graph until a real one is needed."""
+"""Python numbers made of array data: bool(x), int(x) and float(x), which stay in the graph until a real one is needed.
+
+And lists and bytes made of it, of which nothing is known but that they are made when the program has run.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from npcompile.numpy_shim import operators as array_operators
-from npcompile.tensor_core.array import Array, cast, fresh
-from npcompile.tensor_core.meta import Decline
+from npcompile.numpy_shim.indexing import getitem
+from npcompile.tensor_core.array import Array, cast, fresh, reshaped
+from npcompile.tensor_core.dim import Dim, same
+from npcompile.tensor_core.meta import Decline, TensorMeta, product
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic, operators
 from npcompile.tracer.python.operators import HOOKS
-from npcompile.tracer.values import Constant, PythonNumber, Truth
+from npcompile.tracer.values import Constant, Converted, PythonNumber, Truth
 
 # Whose Python number is known to be the element as int64 or float64.
 CONVERTED = {int: "bi", float: "biuf"}
@@ -31,14 +37,44 @@ def made_of(capture: Capture, kind: type, x: Any) -> PythonNumber | Truth | None
     return PythonNumber(fresh(capture.builder, node, boxed=False), kind)
 
 
-def item(capture: Capture, x: Array) -> PythonNumber | Truth:
-    """x.item() of one element."""
+def item(capture: Capture, x: Array, *place: Any) -> PythonNumber | Truth:
+    """x.item() of one element, or x.item(place) of the one that is there."""
+    x = element(capture, x, place)
     kind = {"b": bool, "i": int, "u": int, "f": float}.get(x.dtype.kind)
     kind = None if x.dtype.char == "g" else kind  # of a longdouble it is the longdouble
     made = None if kind is None or x.ndim else made_of(capture, kind, x)
     if made is None:
         raise Decline("a Python number made of array data", "A NumPy scalar stays in the graph.")
     return made
+
+
+def element(capture: Capture, x: Array, place: tuple[Any, ...]) -> Array:
+    """One integer counts in C order; several, or a tuple of them, are one for each axis."""
+    if not place:
+        return getitem(capture.builder, x, (0,) * x.ndim) if x.ndim and all(same(n, 1) for n in x.shape) else x
+    place = place[0] if len(place) == 1 and isinstance(place[0], tuple) else place
+    if not all(isinstance(k, (int, Dim)) and not isinstance(k, bool) for k in place):
+        raise Decline("the place of an item that is no Python integer")
+    if len(place) == 1 and x.ndim != 1:
+        x = fresh(capture.builder, reshaped(capture.builder, x.node, (product(x.shape),)))
+    if len(place) != x.ndim:
+        raise Decline("incorrect number of indices for array")
+    return getitem(capture.builder, x, tuple(place)) if place else x
+
+
+def converted(method: str, capture: Capture, x: Array, *arguments: Any) -> Any:
+    """x.tolist() or x.tobytes(), of what x holds now."""
+    if method == "tolist" and not x.ndim and not arguments:
+        return item(capture, x)
+    if arguments not in ((), ("C",)) or method == "tolist" and arguments:
+        raise Decline(f"{method} with arguments")
+    if method == "tobytes" and x.dtype.char in "gG":
+        raise Decline("the bytes between longdoubles, which are no part of them")
+    if capture.goes_through_gradients or capture.bodies:
+        raise Decline(f"{method} in a loop or branch of the graph, or where gradients go through")
+    index = capture.frame.root.index
+    is_native = index in capture.decisions.native_calls  # it is made there, for another reason or by another call
+    return Converted(fresh(capture.builder, x.node, TensorMeta(x.shape, x.dtype)), method, None if is_native else index)
 
 
 def square_root(capture: Capture, x: Any) -> PythonNumber | None:
@@ -159,4 +195,6 @@ HOOKS |= {
     "truth of a number": truth,
     "lower": lowered,
     "item": item,
+    "tolist": functools.partial(converted, "tolist"),
+    "tobytes": functools.partial(converted, "tobytes"),
 }
