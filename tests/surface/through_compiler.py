@@ -1,6 +1,6 @@
 """Each call of the surface, compiled, on arrays of each dtype and layout, beside NumPy's own: run them all with
 
-python -m tests.surface.through_compiler [eager|cpu] [how many, drawn with a fixed seed]
+python -m tests.surface.through_compiler [eager|cpu] [how many, drawn] [with this seed]
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ def is_near(ours: Any, theirs: Any) -> bool:
 
 def main() -> None:
     backend = sys.argv[1] if len(sys.argv) > 1 else "eager"
-    cases = drawn(int(sys.argv[2])) if len(sys.argv) > 2 else list(all_cases())
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else SEED
+    cases = drawn(int(sys.argv[2]), seed) if len(sys.argv) > 2 else list(all_cases())
     found = 0
     for case, error in failures(cases, backend):
         found += 1
