@@ -71,6 +71,11 @@ def nbytes(builder: Builder, x: Array) -> Size:
 
 
 @attribute
+def device(builder: Builder, x: Array) -> str:
+    return "cpu"
+
+
+@attribute
 def T(builder: Builder, x: Array) -> Array:
     return transpose(x, range(x.ndim)[::-1]) if x.meta.boxed else x
 

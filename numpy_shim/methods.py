@@ -147,6 +147,14 @@ def tolist(builder: Builder, x: Array) -> Any:
     return contents.tolist()
 
 
+@method("to_device")
+def to_device(builder: Builder, x: Array, device: Any, /, *, stream: Any = None) -> Array:
+    """The array itself: all of NumPy's are on the CPU."""
+    if device != "cpu" or stream is not None:
+        raise Decline("another device, or a stream")
+    return x
+
+
 @method("tobytes")
 def tobytes(builder: Builder, x: Array, order: Any = "C") -> Any:
     """Of elements that are known."""

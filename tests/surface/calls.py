@@ -323,7 +323,7 @@ x.strides
 x.sum() ; x.sum(axis=1)
 x.swapaxes(0, 1)
 x.take(k)
-x.to_device("cpu")
+x.to_device("cpu") ; (x + 1).to_device("cpu", stream=None)
 x.tobytes() ; x.T.tobytes()
 x.tofile
 x.tolist() ; x[0, 0].tolist()

@@ -130,6 +130,8 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
     if name == "flags" and x.meta.boxed:
         return ArrayFlags(x)
     kind = np.ndarray if x.meta.boxed else x.dtype.type
+    if name in ("device", "to_device") and frame.capture.place is not None:
+        raise Decline(f"ndarray.{name} of what may be an array on a device")
     if name in ATTRIBUTES and hasattr(kind, name):
         return operators.lift(ATTRIBUTES[name](frame.capture.builder, x))
     if name in METHODS and hasattr(kind, name):

@@ -272,6 +272,7 @@ BY_NAME: dict[str, Strategy] = {
     "indices": positions, "ind": positions, "indices_or_sections": sections, "wrap": FLAG,
     "test_elements": other, "assume_unique": FLAG, "invert": FLAG, "kind": KIND, "stable": one_of(None, True, False, 1),
     "descending": FLAG, "rcond": one_of(None, -1, 1e-3, 0.5, "nonsense"),
+    "stream": one_of(None, None, 1),
     "p": one_of(None, 2, -2, 1, -1, "fro", "nuc", np.inf, -np.inf, "nonsense"), "check_bounds": FLAG,
     "upper": FLAG, "UPLO": one_of("L", "U", "l", "u", "nonsense", 1),
     "full_matrices": FLAG, "compute_uv": FLAG, "hermitian": FLAG,
