@@ -102,14 +102,6 @@ def ndenumerate(x):
     return np.cos(out)
 
 
-def ndindex(x):
-    y = np.sin(x) + 1
-    out = np.zeros_like(y)
-    for place in np.ndindex(y.shape):
-        out[place] = y[place] * 2
-    return np.cos(out)
-
-
 def flat(x):
     y = np.sin(x) + 1
     for v in y.flat:
@@ -119,7 +111,7 @@ def flat(x):
 
 SAMPLES: list[Callable] = [
     object_ufunc, methods_of_an_object_ufunc, object_ufunc_at, vectorized, vectorized_by_first_result, vectorized_pair,
-    vectorized_with_signature, nditer, nditer_that_writes, nditer_that_makes_its_output, ndenumerate, ndindex, flat,
+    vectorized_with_signature, nditer, nditer_that_writes, nditer_that_makes_its_output, ndenumerate, flat,
 ]  # fmt: skip
 
 
