@@ -364,7 +364,7 @@ def test_accumulate(ufunc: np.ufunc) -> None:
         if draw.random() < 0.3:
             keywords["out"] = np.zeros(draw.choice([x.shape, x.shape, (2,)]), draw.choice("bldD"))
         captured += check_method(ufunc, "accumulate", x, must_capture=False, **keywords)
-    assert captured > 50, captured
+    assert captured >= 50, captured
 
 
 @pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2], ids=lambda u: u.__name__)

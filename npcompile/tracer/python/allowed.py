@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tracer.frame import Frame
@@ -89,6 +90,9 @@ def call_as_node(function: Any, frame: Frame, positional: Arguments, keywords: K
 
     forms = tuple(map(form_of, positional)), {k: form_of(v) for k, v in keywords.items()}
     called = NodeFunction(function, *forms, tuple(x.meta.boxed for x in arrays))
+    # What it gives is known for these sizes alone: others are other programs, however many come.
+    sizes = [n for x in arrays for n in x.shape if isinstance(n, Dim)]
+    capture.builder.env.changing.difference_update(*(n.symbols() for n in sizes))
     examples = [np.ones(tuple(n.__index__() for n in x.shape), x.dtype) for x in arrays]
     made = example_of(called, examples)
     parts = made if isinstance(made, (tuple, list)) else (made,)
