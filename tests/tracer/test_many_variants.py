@@ -69,7 +69,8 @@ def test_memory_stays_flat(make: Callable[[int], None]) -> None:
     after = run(VARIANTS)
     assert after[0] - before[0] < 50, (before, after)
     assert after[1:] == before[1:]
-    assert resident() - memory < (4 << 20) + 100 * VARIANTS  # an object for each variant would be more
+    # An object for each of many variants would be more; what the allocator keeps of other tests varies by megabytes.
+    assert resident() - memory < (16 << 20) + 100 * VARIANTS
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
