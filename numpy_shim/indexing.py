@@ -331,6 +331,14 @@ def from_end(bound: Size, n: Size) -> Size:
 # --- lookups: gathers, scatters and masks
 
 
+def index_node(builder: Builder, index: Array) -> Node:
+    """The positions as int64. A NumPy scalar that this does not hold is out of bounds; arrays wrap, as NumPy's do."""
+    node = index.node
+    if index.dtype == np.uint64 and not index.meta.boxed:
+        node = builder.apply("minimum", node, builder.constant(np.iinfo(INTP).max, index.dtype))
+    return cast(builder, node, INTP)
+
+
 def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...], Shape]:
     """The axes that index arrays stand for, the arrays as int64 nodes broadcast to one shape, and their memory order."""
     axes: list[int] = []
@@ -343,7 +351,7 @@ def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, .
     shape = broadcast_shapes(*(a.shape for a in arrays))
     if any(same(n, 0) for n in shape) and not all(any(same(n, 0) for n in a.shape) for a in arrays):
         raise Decline("index arrays that repeat no times are still checked")
-    nodes = tuple(expand(builder, cast(builder, as_array(builder, a).node, INTP), shape) for a in arrays)
+    nodes = tuple(expand(builder, index_node(builder, as_array(builder, a)), shape) for a in arrays)
     metas = [a.meta if isinstance(a, Array) else TensorMeta(a.shape, a.dtype, a.strides) for a in arrays if a.ndim]
     order = keep_order_strides(shape, INTP.itemsize, [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in metas])
     return tuple(axes), nodes, order

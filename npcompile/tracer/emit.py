@@ -208,7 +208,9 @@ class Emitter:
             self.lines += ["if not holds:", f"    return {native}"]
         else:
             self.lines += draws.lines
-        return [f"    with {self.name_constant(Repetition)}({saved}):", *(f"        {t}" for t in draws.lines)] if saved else []
+        if not saved or not draws.lines:
+            return []
+        return [f"    with {self.name_constant(Repetition)}({saved}):", *(f"        {t}" for t in draws.lines)]
 
     def place_results(self, is_end: bool) -> None:
         """What a device computed: scalars are known for scalars, and at the end what is NumPy's goes to the host."""

@@ -308,7 +308,7 @@ def creation(w: Writer, x: str) -> str:
             f"np.linspace(0, 1, {w.pick(['5', '3'])})",
             f"np.array([{scalar(w)}, {scalar(w)}])",
             f"np.array([[1, 2], [3, {scalar(w)}]])",
-            f"np.empty_like({x}) * 0 + 1" if kind(w.value(x)) in "biu" else f"np.zeros_like({x})",
+            f"np.zeros_like({x}) + 1",  # what np.empty_like finds there may be NaN in a later round
             f"np.arange({size}).reshape(-1, 1)",
             f"np.identity({w.pick(['2', '3'])}){w.pick(['', '[0]'])}",
         ]

@@ -57,7 +57,7 @@ def test_place(y):
     return y
 
 
-def test_place():
+def test_place_of_several_values():
     y = np.arange(6.0).reshape(2, 3)
     check(np.place, y, y > 2, [44.0, 55.0])
     assert not check(np.place, np.arange(6), np.arange(6) > 2, np.float64(1.5), must_capture=False)

@@ -406,3 +406,16 @@ def test_second_array_that_is_written_overlaps_one_that_is_read():
     for _ in range(2):
         results = [f(np.zeros(2), *overlapping()) for f in (program, compiled)]
         np.testing.assert_array_equal(results[1][0], results[0][0])
+
+
+@check(lambda round: np.arange(4.0 if round == 1 else 0.0), lambda round: np.random.default_rng(round))
+def test_a_shuffle_of_nothing_draws_nothing(x, rng):
+    x = x * 2
+    rng.shuffle(x)
+    return x, rng.random()
+
+
+@check(np.arange(6.0).reshape(2, 3), lambda round: np.uint64(round and 2**64 - 1))
+def test_an_unsigned_position_that_int64_does_not_hold(x, k):
+    x[-1, k] = 7
+    return x[0, k]
