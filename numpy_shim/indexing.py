@@ -147,6 +147,8 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
     view = basic_index(x, selection.index)
     if not selection.lookups:
         require_element(value, x.dtype)
+        if isinstance(value, (list, tuple)) and source.ndim > view.ndim:
+            raise Decline("setting an array element with a sequence")
         view.write(fit(builder, source.node, view.shape))
     elif any(isinstance(lookup.item, Mask) for lookup in selection.lookups):
         write_masked(builder, view, selection, source)

@@ -338,7 +338,7 @@ def test_condition_numbers(order: Any, in_use: Any) -> None:
         with npc.device("cuda"):
             got = compiled(a, order)
         assert type(got) is type(expected)
-        np.testing.assert_allclose(np.minimum(got, 1e16), np.minimum(expected, 1e16), rtol=1e-9)
+        np.testing.assert_allclose(np.minimum(got, 1e16), np.minimum(expected, 1e16), rtol=1e-9, atol=1e-16)
 
 
 def test_half_precision_is_refused(in_use: Any) -> None:

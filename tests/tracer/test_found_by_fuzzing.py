@@ -424,3 +424,12 @@ def test_a_shuffle_of_nothing_draws_nothing():
 def test_an_unsigned_position_that_int64_does_not_hold(x, k):
     x[-1, k] = 7
     return x[0, k]
+
+
+@check(np.zeros((1, 4)), np.zeros((2, 4)))
+def test_a_sequence_of_more_dimensions_than_it_is_assigned_to(x, y):
+    y[:] = [x]
+    try:
+        x[0] = [x]
+    except ValueError as error:
+        return str(error)
