@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.fft  # noqa: F401  (some functions import it when first called, which is a break)
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
