@@ -65,12 +65,14 @@ def test_memory_stays_flat(make: Callable[[int], None]) -> None:
         return len(gc.get_objects()), len(linecache.cache), len(all_compiled())
 
     before = run(VARIANTS // 3)
-    memory = resident()
-    after = run(VARIANTS)
-    assert after[0] - before[0] < 50, (before, after)
-    assert after[1:] == before[1:]
-    # An object for each of many variants would be more; what the allocator keeps of other tests varies by megabytes.
-    assert resident() - memory < (16 << 20) + 100 * VARIANTS
+    for _ in range(3):  # what other tests left to the allocator moves once, what leaks grows each time
+        memory = resident()
+        after = run(VARIANTS)
+        assert after[0] - before[0] < 50, (before, after)
+        assert after[1:] == before[1:]
+        if (grown := resident() - memory) < (4 << 20) + 100 * VARIANTS:  # an object for each variant would be more
+            return
+    raise AssertionError(f"{grown} bytes more with each round")
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
