@@ -354,7 +354,7 @@ def reduce_keywords(draw: random.Random, rng: np.random.Generator, x: np.ndarray
 def test_accumulate(ufunc: np.ufunc) -> None:
     draw, rng = random.Random(8), np.random.default_rng(8)
     captured = 0
-    for _ in range(200):
+    for _ in range(240):
         x = ordinary(draw, rng)
         keywords: dict[str, Any] = {}
         if draw.random() < 0.7:
@@ -364,7 +364,7 @@ def test_accumulate(ufunc: np.ufunc) -> None:
         if draw.random() < 0.3:
             keywords["out"] = np.zeros(draw.choice([x.shape, x.shape, (2,)]), draw.choice("bldD"))
         captured += check_method(ufunc, "accumulate", x, must_capture=False, **keywords)
-    assert captured >= 50, captured
+    assert captured > 60, captured
 
 
 @pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2], ids=lambda u: u.__name__)
