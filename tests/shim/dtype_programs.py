@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import random
 import sys
 import warnings
 from typing import Any
@@ -15,6 +13,7 @@ import numpy as np
 
 import npcompile as npc
 from tests.ops.table import numbers
+from tests.random_programs import run_many
 from tests.shim.index_programs import Program
 from tests.shim.keywords.draws import Drawing
 from tests.tracer.harness import clone, compare_any, run
@@ -152,24 +151,5 @@ def run_reporting(function: Any, user: Any, arguments: list[Any]) -> Any:
     return run(call, user, arguments)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.shim.dtype_programs", description=__doc__)
-    parser.add_argument("programs", type=int)
-    parser.add_argument("--seed", default="0")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--backend", default="eager")
-    given = parser.parse_args()
-    different = 0
-    for i in range(given.first, given.first + given.programs):
-        program = draw_program(random.Random(f"{given.seed} {i}").randint)
-        try:
-            check_program(program, given.backend)
-        except Exception as error:
-            different += 1
-            print(f"--- {i}: {type(error).__name__}: {str(error)[:300]}\n{program}{program.arguments}", flush=True)
-    print(f"{given.programs} programs, {different} different")
-    return int(different > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_many("tests.shim.dtype_programs", __doc__, draw_program, check_program))

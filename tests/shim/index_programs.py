@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import random
 import sys
 import types
 import warnings
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import npcompile as npc
+from tests.random_programs import run_many
 from tests.shim.keywords.draws import Drawing
 from tests.tracer.harness import clone, run, same_outcome
 
@@ -177,24 +176,5 @@ def check_program(program: Program, backend: str) -> None:
         same_outcome(ours, theirs, 4)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.shim.index_programs", description=__doc__)
-    parser.add_argument("programs", type=int)
-    parser.add_argument("--seed", default="0")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--backend", default="eager")
-    given = parser.parse_args()
-    different = 0
-    for i in range(given.first, given.first + given.programs):
-        program = draw_program(random.Random(f"{given.seed} {i}").randint)
-        try:
-            check_program(program, given.backend)
-        except Exception as error:
-            different += 1
-            print(f"--- {i}: {type(error).__name__}: {str(error)[:300]}\n{program}{program.arguments}", flush=True)
-    print(f"{given.programs} programs, {different} different")
-    return int(different > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_many("tests.shim.index_programs", __doc__, draw_program, check_program))

@@ -7,35 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import npcompile as npc
+from tests.random_programs import check_examples
 from tests.shim.dtype_programs import check_function, check_program, draw_program
-from tests.shim.index_programs import Program
 
 EXAMPLES = {"eager": 250, "cpu": 20}
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    return draw_program(lambda low, high: draw(st.integers(low, high)))
-
-
 @pytest.mark.parametrize("backend", EXAMPLES)
 def test_dtype_programs(backend: str) -> None:
-    @settings(
-        max_examples=EXAMPLES[backend],
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(programs())
-    def agrees(program: Program) -> None:
-        check_program(program, backend)
-
-    agrees()
+    check_examples(draw_program, check_program, backend, EXAMPLES[backend])
 
 
 def test_two_integers_of_64_bits() -> None:

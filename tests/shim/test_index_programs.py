@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from tests.random_programs import check_examples
 from tests.shim.index_programs import Program, check_program, draw_program
 
 EXAMPLES = {"eager": 250, "cpu": 25}
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    return draw_program(lambda low, high: draw(st.integers(low, high)))
 
 
 def test_mask_for_all_axes_takes_vectors() -> None:
@@ -25,15 +19,4 @@ def test_mask_for_all_axes_takes_vectors() -> None:
 
 @pytest.mark.parametrize("backend", EXAMPLES)
 def test_index_programs(backend: str) -> None:
-    @settings(
-        max_examples=EXAMPLES[backend],
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(programs())
-    def agrees(program: Program) -> None:
-        check_program(program, backend)
-
-    agrees()
+    check_examples(draw_program, check_program, backend, EXAMPLES[backend])

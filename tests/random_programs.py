@@ -1,0 +1,49 @@
+"""How random programs are run: many by a command, a fixed few in a test."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+Draw = Callable[[int, int], int]  # an integer from `low` to `high`
+Check = Callable[[Any, str], None]  # of a program on a backend: raises where it differs
+
+
+def run_many(command: str, description: str | None, draw_program: Callable[[Draw], Any], check: Check) -> int:
+    """`python -m COMMAND PROGRAMS`: what differs is printed. 1 if something does."""
+    parser = argparse.ArgumentParser(prog=f"python -m {command}", description=description)
+    parser.add_argument("programs", type=int)
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--backend", default="eager")
+    options = parser.parse_args()
+    different = 0
+    for i in range(options.first, options.first + options.programs):
+        program = draw_program(random.Random(f"{options.seed} {i}").randint)
+        try:
+            check(program, options.backend)
+        except Exception as error:
+            different += 1
+            print(f"--- {i}: {type(error).__name__}: {str(error)[:300]}\n{program}{program.arguments}", flush=True)
+    print(f"{options.programs} programs, {different} different")
+    return int(different > 0)
+
+
+def check_examples(draw_program: Callable[[Draw], Any], check: Check, backend: str, count: int) -> None:
+    """The same programs every time; hypothesis finds the smallest that differs."""
+
+    @st.composite
+    def programs(draw: st.DrawFn) -> Any:
+        return draw_program(lambda low, high: draw(st.integers(low, high)))
+
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(programs())
+    def agrees(program: Any) -> None:
+        check(program, backend)
+
+    agrees()
