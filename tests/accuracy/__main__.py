@@ -1,7 +1,8 @@
 """Measures every elementwise function and writes docs/accuracy.md.
 
 python -m tests.accuracy                       # about five minutes
-python -m tests.accuracy --float32-step 1      # every number of float32: hours
+python -m tests.accuracy --sweep               # every number of float32 instead, for functions of one: an hour of one processor
+python -m tests.accuracy --sweep sin exp2      # of these functions, printed alone
 python -m tests.accuracy --backend cuda --output accuracy-cuda.md
 """
 
@@ -20,8 +21,10 @@ from tests.accuracy import measure, reference
 from tests.accuracy.kernels import LAYOUTS, Kernels, is_compiled
 from tests.accuracy.measure import COMPLEX_DTYPES, REAL_DTYPES, Call
 from tests.accuracy.special_values import different_values, errors_not_noted
+from tests.accuracy.sweep import sweep
 
-TEMPLATE = Path(__file__).with_name("page.md")
+TEMPLATE, EVERY_NUMBER = (Path(__file__).with_name(name) for name in ("page.md", "every_number.md"))
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 CHUNK = 1 << 20
 
 
@@ -31,8 +34,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200_000, help="real numbers, or pairs, per function and dtype")
     parser.add_argument("--complex-count", type=int, default=1500, help="complex numbers, or pairs, per function and dtype")
     parser.add_argument("--float32-step", type=int, default=256, help="of all numbers of float32 each so many-th is measured too")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[2] / "docs" / "accuracy.md")
+    parser.add_argument("--output", type=Path, help="where the page, or with --sweep its table, is written")
+    parser.add_argument("--sweep", nargs="*", metavar="function", help="every number of float32 and float16, of functions of one")
     options = parser.parse_args()
+    if options.sweep is not None:
+        found = sweep(options.sweep)
+        print(found)
+        output = options.output or (None if options.sweep else EVERY_NUMBER)
+        if output:
+            output.write_text(f"{found}\n")
+        return
     real, moved = real_errors(options.backend, options.count, options.float32_step)
     by_size, by_part = complex_errors(options.backend, options.complex_count)
     page = TEMPLATE.read_text().format(
@@ -46,7 +57,7 @@ def main() -> None:
         same=", ".join(f"`{name}`" for name in sorted({n for d in REAL_DTYPES for n, _ in measure.calls_of(d, rounded=False)})),
         differences="\n".join(f"- {line}" for line in [*moved, *other_differences(options.backend)]) or "None was found.",
     )
-    options.output.write_text(page)
+    (options.output or PAGE).write_text(page)
 
 
 Errors = dict[str, dict[np.dtype, str]]  # function -> dtype -> what the table says
