@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
-import json
 import os
 import stat
 import struct
@@ -15,8 +14,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import platformdirs
 
 try:
     import fcntl
@@ -45,6 +42,8 @@ def key_of(*parts: str) -> str:
 
 def seal(payload: bytes, key: str) -> bytes:
     """The trailer that follows `payload` in its file. A loader of shared libraries does not look at it."""
+    import json  # here and below: what importing npcompile alone does not need
+
     header = {"format": FORMAT, "key": key, "length": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
     text = json.dumps(header).encode()
     return text + FOOTER.pack(len(text), MAGIC)
@@ -270,6 +269,8 @@ def chosen_folder() -> Path | None:
     chosen = os.environ.get("NPCOMPILE_CACHE_DIR")
     if chosen:
         return Path(os.path.abspath(chosen))
+    import platformdirs
+
     try:
         folder = Path(platformdirs.user_cache_dir("npcompile", appauthor=False))
     except RuntimeError:  # platformdirs raises it when there is no home; older versions leave a ~ in the path

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import sys
 from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
 
 TOPICS = ("graph_code", "graph_breaks", "guards", "recompiles", "output_code")
-_loggers = {topic: logging.getLogger(f"npcompile.{topic}") for topic in TOPICS}
-_handler = logging.StreamHandler()
-_handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+
+
+@cache
+def _handler() -> logging.Handler:
+    import logging  # 2 ms, for those who watch
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+    return handler
 
 
 def set_logs(
@@ -30,11 +41,14 @@ def set_logs(
     >>> set_logs(graph_breaks=True)
     >>> set_logs()
     """
+    import logging
+
     chosen = dict(zip(TOPICS, (graph_code, graph_breaks, guards, recompiles, output_code)))
-    for topic, logger in _loggers.items():
-        logger.setLevel(logging.INFO if chosen[topic] else logging.WARNING)
-        if chosen[topic] and _handler not in logger.handlers:
-            logger.addHandler(_handler)
+    for topic, is_wanted in chosen.items():
+        logger = logging.getLogger(f"npcompile.{topic}")
+        logger.setLevel(logging.INFO if is_wanted else logging.WARNING)
+        if is_wanted and _handler() not in logger.handlers:
+            logger.addHandler(_handler())
 
 
 def set_logs_from_environment() -> None:
@@ -49,6 +63,9 @@ def set_logs_from_environment() -> None:
 
 def log(topic: str, message: Callable[[], str]) -> None:
     """Write a message, which is made only when somebody watches its topic."""
-    logger = _loggers[topic]
+    logging = sys.modules.get("logging")  # nobody has set a level or a handler before its import
+    if logging is None:
+        return
+    logger = logging.getLogger(f"npcompile.{topic}")
     if logger.isEnabledFor(logging.INFO):
         logger.info(message())

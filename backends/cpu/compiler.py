@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -93,6 +92,8 @@ def find_compiler(cache: Cache) -> Compiler:
                 error if isinstance(error, CompilerError) else CompilerError(f"{' '.join(command)}\ncannot be tried: {error}")
             )
             continue
+        import json  # here and below: what importing npcompile alone does not need
+
         cache.write(key, ".json", json.dumps(asdict(compiler)).encode())
         return compiler
     raise failure
@@ -117,6 +118,8 @@ def which(name: str) -> str | None:
 
 
 def restore(known: bytes) -> Compiler:
+    import json
+
     fields = json.loads(known)
     return Compiler(tuple(fields["command"]), fields["identity"], tuple(fields["flags"]), tuple(fields["libraries"]))
 
