@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 Function = Callable[..., Any]
-Inputs = tuple[np.ndarray, ...]
+Inputs = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -53,3 +51,4 @@ class Case:
     # `function` as it is, JAX takes it with `np` meaning jax.numpy, and numexpr takes no part.
     rewrites: Mapping[str, Callable[[], Function] | None] = field(default_factory=dict)
     relative_error: float = 1e-11  # allowed between a peer's answer and NumPy's
+    mutates: tuple[int, ...] = ()  # inputs that the function changes: each call gets fresh copies, and gives them back too

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from benchmarks.case import Case, Function, Inputs
 
 
@@ -31,25 +33,41 @@ def rewrite(case: Case, side: str, otherwise: Function | None) -> Function | Non
     return make() if make else None
 
 
-def call_on(function: Function | None, inputs: Inputs) -> Callable[[], Any] | None:
-    return (lambda: function(*inputs)) if function else None
+def call_on(function: Function | None, inputs: Inputs, mutates: tuple[int, ...] = ()) -> Callable[[], Any] | None:
+    """One call. Inputs that it changes are copied in before, and are part of its answer."""
+    if function is None or not mutates:
+        return (lambda: function(*inputs)) if function else None
+    own = [x.copy() if i in mutates else x for i, x in enumerate(inputs)]
+
+    def call() -> Any:
+        for i in mutates:
+            own[i][...] = inputs[i]
+        result = function(*own)
+        changed = tuple(own[i] for i in mutates)
+        return changed if result is None else (result, *changed)
+
+    return call
 
 
 def numpy_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
-    return call_on(case.function, inputs)
+    return call_on(case.function, inputs, case.mutates)
 
 
 def npcompile_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
     import npcompile
 
-    return call_on(npcompile.compile(case.function), inputs)
+    return call_on(npcompile.compile(case.function), inputs, case.mutates)
 
 
-def numba_side(case: Case, inputs: Inputs, fastmath: bool = False, cache: bool = False) -> Callable[[], Any] | None:
+def numba_side(
+    case: Case, inputs: Inputs, fastmath: bool = False, cache: bool = False, parallel: bool = True
+) -> Callable[[], Any] | None:
     import numba
 
     function = rewrite(case, "numba", case.function)
-    return call_on(numba.njit(parallel=True, fastmath=fastmath, cache=cache)(function), inputs) if function else None
+    if function is None:
+        return None
+    return call_on(numba.njit(parallel=parallel, fastmath=fastmath, cache=cache)(function), inputs, case.mutates)
 
 
 def numba_fastmath_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
@@ -61,24 +79,28 @@ def numexpr_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
 
 
 def jax_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
-    """float64 on, inputs already JAX arrays."""
+    """float64 on, inputs already JAX arrays, Python's integers constants."""
     import jax
     import jax.numpy
 
     jax.config.update("jax_enable_x64", True)
     assert isinstance(case.function, FunctionType)
-    renamed = FunctionType(case.function.__code__, {**case.function.__globals__, "np": jax.numpy}, case.function.__name__)
+    names = {**case.function.__globals__, "np": jax.numpy}
+    names[case.function.__name__] = renamed = FunctionType(case.function.__code__, names, case.function.__name__)
     function = rewrite(case, "jax", renamed)
     if not function:
         return None
-    compiled, arrays = jax.jit(function), tuple(map(jax.numpy.asarray, inputs))
-    return lambda: compiled(*arrays).block_until_ready()
+    compiled = jax.jit(function, static_argnums=[i for i, x in enumerate(inputs) if isinstance(x, int)])
+    arrays = tuple(jax.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs)
+    return lambda: jax.block_until_ready(compiled(*arrays))
 
 
 def torch_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
     import torch
 
-    return call_on(torch.compile(case.function), inputs)
+    torch.compiler.reset()  # another size is another program, not one for all sizes
+    function = rewrite(case, "torch", None) if "torch" in case.rewrites else torch.compile(case.function)
+    return call_on(function, inputs, case.mutates)
 
 
 SIDES = (

@@ -1,0 +1,1 @@
+"""The benchmark programs, by families: `python -m benchmarks.programs`."""

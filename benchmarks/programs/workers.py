@@ -1,0 +1,177 @@
+"""A process for each side, asked in turn, so that one that hangs or dies is stopped alone and threads stay apart."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import batch_seconds
+from benchmarks.programs.copy_in_c import copy_call
+from benchmarks.programs.families import PROGRAMS
+from benchmarks.sides import jax_side, npcompile_side, numba_side, numpy_side, torch_side
+
+TIME_TO_START = 120.0  # seconds: imports on a busy machine
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a side's first two calls of a program gave."""
+
+    answer: Any
+    first: float  # seconds, compilation included
+    second: float
+    note: str = ""
+
+
+class Stopped(Exception):
+    """A side did not answer: it took too long, raised, or its process ended."""
+
+
+def best_numba(case, inputs) -> tuple[Call | None, str]:
+    """The faster of plain and parallel."""
+    found = []
+    for parallel in (False, True):
+        try:
+            call = numba_side(case, inputs, parallel=parallel)
+            if call is None:
+                return None, ""
+            call()
+            found.append((min(batch_seconds(call, 1) for _ in range(3)), parallel, call))
+        except Exception:
+            if not parallel:
+                raise
+    _, parallel, call = min(found, key=lambda entry: entry[0])
+    return call, "parallel" if parallel else "plain"
+
+
+def prepare(side: str, name: str, size: str) -> tuple[Call | None, str]:
+    program = PROGRAMS[name]
+    case, inputs = program.case(size), program.arguments(size)
+    match side:
+        case "NumPy":
+            return numpy_side(case, inputs), ""
+        case "npcompile":
+            return npcompile_side(case, inputs), ""
+        case "numba":
+            return best_numba(case, inputs)
+        case "JAX":
+            return jax_side(case, inputs), ""
+        case "torch.compile":
+            return torch_side(case, inputs), ""
+        case "copy in C":
+            return copy_call(program.moved(*inputs_size(program, size))), ""
+    raise AssertionError(side)
+
+
+def inputs_size(program, size: str) -> tuple[int, ...]:
+    from benchmarks.programs.program import SIZES
+
+    return program.sizes[SIZES.index(size)]
+
+
+def plain(answer: Any) -> Any:
+    """As NumPy's arrays and scalars, which other processes know."""
+    if isinstance(answer, (tuple, list)):
+        return tuple(map(plain, answer))
+    if answer is None or isinstance(answer, (np.ndarray, np.generic, int, float, bool)):
+        return answer
+    return np.asarray(answer)
+
+
+def timed(call: Call) -> tuple[float, Any]:
+    began = time.perf_counter()
+    answer = call()
+    return time.perf_counter() - began, answer
+
+
+def serve(side: str, pipe: Any) -> None:
+    """Answer until the pipe closes: ("prepare", program, size) and ("sample", calls, warm up or not)."""
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    call: Call | None = None
+    pipe.send(None)
+    while True:
+        try:
+            message = pipe.recv()
+        except EOFError:
+            return
+        try:
+            match message:
+                case ("prepare", name, size):
+                    began = time.perf_counter()
+                    call, note = prepare(side, name, size)
+                    if call is None:
+                        pipe.send(None)
+                        continue
+                    answer = plain(call())
+                    first = time.perf_counter() - began
+                    second, _ = timed(call)
+                    pipe.send(Prepared(answer, first, second, note))
+                case ("sample", count, warm):
+                    assert call is not None
+                    gc.collect()
+                    gc.disable()
+                    if warm:
+                        call()
+                    pipe.send(batch_seconds(call, count))
+                    gc.enable()
+        except Exception as error:
+            pipe.send(Stopped("".join(traceback.format_exception_only(error)).strip()[:300]))
+
+
+class Worker:
+    """One side's process, started when it is asked for the first time and again after it was stopped."""
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+        self.process: Any = None
+        self.pipe: Any = None
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(self.side, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.receive(TIME_TO_START)
+
+    def receive(self, limit: float) -> Any:
+        try:
+            if not self.pipe.poll(limit):
+                self.stop()
+                raise Stopped(f"over {limit:.0f} s")
+            reply = self.pipe.recv()
+        except (EOFError, OSError):
+            self.stop()
+            raise Stopped("its process ended") from None
+        if isinstance(reply, Stopped):
+            raise reply
+        return reply
+
+    def ask(self, *message: Any, limit: float) -> Any:
+        if self.process is None:
+            self.start()
+        self.pipe.send(message)
+        return self.receive(limit)
+
+    def prepare(self, name: str, size: str, limit: float) -> Prepared | None:
+        return self.ask("prepare", name, size, limit=limit)
+
+    def sample(self, count: int, warm: bool, limit: float) -> float:
+        return self.ask("sample", count, warm, limit=limit)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.pipe.close()
+        self.process = None
