@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 Function = Callable[..., Any]
 Inputs = tuple[Any, ...]
 

@@ -380,9 +380,12 @@ def bodies(rng, n):
     return rng.standard_normal((n, 3)), 0.1 * rng.standard_normal((n, 3)), rng.random(n)
 
 
-def plane(rng, n, steps, left=-2.0, right=0.6):
-    re, im = np.meshgrid(np.linspace(left, right, n), np.linspace(-1.3, 1.3, n))
-    return re, im, steps
+def plane(left, right):
+    def inputs(rng, n, steps):
+        re, im = np.meshgrid(np.linspace(left, right, n), np.linspace(-1.3, 1.3, n))
+        return re, im, steps
+
+    return inputs
 
 
 PROGRAMS = (
@@ -411,7 +414,7 @@ PROGRAMS = (
     ),
     Program(
         mandelbrot,
-        plane,
+        plane(-2.0, 0.6),
         ((6, 5), (150, 50), (600, 50)),
         {"numba": mandelbrot_numba, "jax": mandelbrot_jax, "torch": UNROLLED},
         unlike=1e-3,
@@ -419,7 +422,7 @@ PROGRAMS = (
     ),
     Program(
         julia,
-        lambda rng, n, steps: plane(rng, n, steps, -1.6, 1.6),
+        plane(-1.6, 1.6),
         ((6, 5), (150, 50), (600, 50)),
         {"numba": julia_numba, "jax": julia_jax, "torch": julia_torch},
         unlike=1e-3,

@@ -227,7 +227,7 @@ PROGRAMS = (
     Program(
         alternating_directions,
         lambda rng, n, steps: (rng.random((n, n)), steps),
-        ((6, 2), (100, 10), (500, 20)),
+        ((4, 1), (100, 10), (500, 20)),
         {"jax": alternating_directions_jax, "torch": UNROLLED},
         is_loop=True,
     ),

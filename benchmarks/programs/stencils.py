@@ -293,7 +293,7 @@ PROGRAMS = (
     Program(
         wave_2d,
         lambda rng, n, steps: (rng.standard_normal((n, n)), np.zeros((n, n)), steps),
-        ((8, 5), (150, 50), (600, 50)),
+        ((6, 3), (150, 50), (600, 50)),
         by_rolls(wave_2d_step, wave_2d_numba),
         is_loop=True,
     ),
@@ -307,14 +307,14 @@ PROGRAMS = (
     Program(
         shallow_water,
         lambda rng, n, steps: (1 + 0.1 * rng.random((n, n)), np.zeros((n, n)), np.zeros((n, n)), steps),
-        ((8, 5), (120, 50), (500, 50)),
+        ((6, 2), (120, 50), (500, 50)),
         by_rolls(shallow_water_step, shallow_water_numba),
         is_loop=True,
     ),
     Program(
         life,
         lambda rng, n, steps: (rng.integers(0, 2, (n, n), dtype=np.int8), steps),
-        ((10, 5), (300, 100), (1500, 100)),
+        ((10, 3), (300, 100), (1500, 100)),
         by_steps(life_step_jax, life_step, life_numba),
         is_loop=True,
     ),
