@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.tensor import Tensor, asarray
+from npcompile.tensor_core.tensor import Tensor, asarray, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device
 from npcompile.trees import flatten
 
 
 def to_arrays(tree: Any) -> Any:
-    """The tree with ndarrays, or arrays of devices, in place of Tensors; they share memory."""
+    """The tree with ndarrays, or arrays of devices, in place of Tensors; they share memory. Those that gradients go through
+    stay Tensors: this runs where the program is not captured, and what it computes is recorded."""
     leaves, form = flatten(tree)
-    return form.unflatten([x._data if isinstance(x, Tensor) else x for x in leaves])
+    records = is_grad_enabled()
+    return form.unflatten([x._data if isinstance(x, Tensor) and not (records and x.requires_grad) else x for x in leaves])
 
 
 def to_tensors(tree: Any, arguments: Any) -> Any:

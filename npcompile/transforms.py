@@ -96,7 +96,7 @@ OWN_DERIVATIVES = ("plain", "checkpoint", "custom_gradient")
 # What eager Tensors can do and one graph cannot. (The second is of loops of an unknown number of iterations.)
 DATA_DECIDES = (
     *("branch on array data", "loop over outside data", "a while_loop has no second derivative"),
-    *("numpy.random.", "a random number decides", "print is not captured", "as many results as data decides"),
+    *("numpy.random.", "a random number decides", "print is not captured", "data decides"),
 )
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from npcompile.compiler import caller, compile, original
@@ -18,14 +19,21 @@ def call_on_tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     entry = _on_tensors.get(function)
     if entry is None:
         entry = _on_tensors[function] = compile(caller(function), fullgraph=True)
+    running = _RUNNING.get()
+    if function in running:  # the compiled function has run NumPy's: for a warning, or where data decides otherwise
+        return function._implementation(*args, **kwargs)
+    token = _RUNNING.set(running | {function})
     try:
         return entry(*args, **kwargs)
     except GraphBreakError as error:
         raise RuntimeError(
             f"np.{function.__name__} has no gradient with these arguments: {error}. Use x.detach() where none is needed."
         ) from None
+    finally:
+        _RUNNING.reset(token)
 
 
+_RUNNING: ContextVar[frozenset[Any]] = ContextVar("_RUNNING", default=frozenset())  # NumPy's functions being called so
 _on_tensors: dict[Any, Callable[..., Any]] = {}
 SURFACE.capture_call = call_on_tensors
 
@@ -39,7 +47,8 @@ def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     it runs on that device, where its results are.
 
     Where a graph breaks, arrays leave the graph and lose their gradient: `backward()` then raises RuntimeError, naming
-    the break. `compile(wrap_numpy(f), fullgraph=True)` raises at the break instead.
+    the break. `compile(wrap_numpy(f), fullgraph=True)` raises at the break instead. Where it breaks as data decide a size,
+    the function runs on Tensors, and keeps its gradients.
 
     >>> import numpy as np, npcompile as npc
     >>> x = npc.tensor([0.0, 1.0], requires_grad=True)
@@ -53,6 +62,7 @@ def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return to_tensors(function(*to_arrays(args), **to_arrays(kwargs)), (args, kwargs))
 
+    wrapped.records = True  # type: ignore[attr-defined]  # run as it is, it records what gradients need
     entry: Callable[..., Any] | None = None
 
     @functools.wraps(function)

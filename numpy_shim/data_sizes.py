@@ -27,6 +27,8 @@ def places(builder: Builder, x: Array) -> tuple[Array, ...]:
 
 def sized(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:
     """What NumPy's function gives, where the sizes that are None in `results` are the one that data decides."""
+    if any(builder.may_differentiate(x.node) for x in arrays) and any(dtype.kind in "fc" for _, dtype in results):
+        raise Decline("a function that is not differentiated")
     call = Keywords(function, tuple(keywords.items()))
     node = builder.measure("whole_sized", *(x.node for x in arrays), function=call, results=results)
     return items(builder, node)
@@ -34,9 +36,17 @@ def sized(builder: Builder, function: Callable[..., Any], arrays: list[Array], r
 
 def whole(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:
     """What NumPy's function gives, in C order, where shapes and dtypes are known."""
-    builder.require_plain()
+    if any(dtype.kind in "fc" for _, dtype in results):
+        builder.require_plain()
+    else:
+        builder.require_measurable()
     call = Keywords(function, tuple(keywords.items()))
     return items(builder, builder.apply("whole", *(x.node for x in arrays), function=call, results=results))
+
+
+def elements_at(builder: Builder, x: Array, places: Array) -> Array:
+    """x[places] along the first axis, in C order: the form of such functions that is differentiated."""
+    return fresh(builder, builder.apply("gather", x.node, places.node))
 
 
 def items(builder: Builder, node: Node) -> list[Array]:

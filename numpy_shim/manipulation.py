@@ -380,6 +380,11 @@ def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
         result = (*a.shape[:axis], None, *a.shape[axis + 1 :]), a.dtype
         if axis:  # the size that data decides is that of the first axis
             raise Decline("repeats that are array data, along another axis than the first")
+        if builder.may_differentiate(a.node):
+            places = fresh(builder, builder.apply("index", shape=a.shape[:1], axis=0))
+            return data_sizes.elements_at(
+                builder, a, *data_sizes.sized(builder, np.repeat, [places, repeats], (((None,), places.dtype),))
+            )
         return data_sizes.sized(builder, np.repeat, [a, repeats], (result,), axis=axis)[0]
     counts = repeat_counts(repeats)
     if len(counts) != 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import array_of, arrays_of, axis_of, copied_meta, fixed, flag, integer, known_sequence, unbox
-from npcompile.numpy_shim.manipulation import calls_method
+from npcompile.numpy_shim.manipulation import calls_method, ravel
 from npcompile.numpy_shim.methods import method
 from npcompile.numpy_shim.registry import implements, is_traced, literal, result_dtype
 from npcompile.tensor_core.array import Array, cast, fresh, reshaped
@@ -172,9 +172,23 @@ def different(
         raise Decline("np.unique along an axis")
     wanted = {"return_index": flag(return_index), "return_inverse": flag(return_inverse), "return_counts": flag(return_counts)}
     shapes = [(None,)] * wanted["return_index"] + [x.shape] * wanted["return_inverse"] + [(None,)] * wanted["return_counts"]
-    results = (((None,), x.dtype), *((shape, INTP) for shape in shapes))
-    found = data_sizes.sized(builder, np.unique, [x], results, **wanted, **{k: flag(v) for k, v in keywords.items()})
+    options = {k: flag(v) for k, v in keywords.items()}
+    places = tuple((shape, INTP) for shape in shapes)
+    if not builder.may_differentiate(x.node):
+        found = data_sizes.sized(builder, np.unique, [x], (((None,), x.dtype), *places), **wanted, **options)
+    else:
+        x = ravel(builder, x)
+        first, *found = data_sizes.sized(builder, places_of_different, [x], (((None,), INTP), *places), **wanted, **options)
+        found = [data_sizes.elements_at(builder, x, first), *found]
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def places_of_different(x: np.ndarray, **keywords: Any) -> tuple[np.ndarray, ...]:
+    """Where each of them is first, and then what np.unique gives beside the elements."""
+    values, first = np.unique(x, return_index=True, equal_nan=keywords.get("equal_nan", True))
+    found = np.unique(x, **keywords)
+    found, *others = found if isinstance(found, tuple) else (found,)
+    return first[np.searchsorted(values, found)], *others  # they may be in an order of NumPy's own
 
 
 @implements(np.unique)

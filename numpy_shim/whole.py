@@ -25,13 +25,13 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     unbox,
 )
-from npcompile.numpy_shim.data_sizes import places, sized, whole
+from npcompile.numpy_shim.data_sizes import elements_at, places, sized, whole
 from npcompile.numpy_shim.indexing import getitem
-from npcompile.numpy_shim.manipulation import place_of_extreme
+from npcompile.numpy_shim.manipulation import place_of_extreme, ravel
 from npcompile.numpy_shim.methods import method, place_one
 from npcompile.numpy_shim.registry import as_array, implements, is_traced, literal, result_dtype
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
-from npcompile.tensor_core.array import Array, cast, expand, fresh, result_meta
+from npcompile.tensor_core.array import Array, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
@@ -86,6 +86,13 @@ def bincount(builder: Builder, x: Any, /, weights: Any = None, minlength: Any = 
     arrays = [array_of(builder, x)] + ([] if weights is None else [array_of(builder, weights)])
     if any(a.ndim != 1 for a in arrays) or arrays[0].dtype.kind not in "iub":
         raise Decline("bincount of what is no vector of integers")
+    if len(arrays) == 2 and builder.may_differentiate(arrays[1].node):
+        counts = only(sized(builder, np.bincount, arrays[:1], (((None,), INTP),), minlength=int(integer(minlength))))
+        if not same_shape(arrays[0].shape, arrays[1].shape):
+            raise Decline("weights of another length")
+        zeros = full(builder, counts.shape, 0, DOUBLE)
+        places, parts = (cast(builder, x.node, dtype) for x, dtype in zip(arrays, (INTP, DOUBLE)))
+        return fresh(builder, builder.apply("scatter", zeros, parts, places, mode="add"))
     result = ((None,), INTP if weights is None else DOUBLE)
     return only(sized(builder, np.bincount, arrays, (result,), minlength=int(integer(minlength))))
 
@@ -272,14 +279,39 @@ def function_choose(builder: Builder, a: Any, choices: Any, out: Any = None, mod
     return choose(builder, array_of(builder, a), choices, out, mode)
 
 
+# --- parts
+
+
+@implements(np.delete)
+def delete(builder: Builder, arr: Any, obj: Any, axis: Any = None) -> Array:
+    """Without what a mask names. Of positions NumPy's source is captured."""
+    x = array_of(builder, arr)
+    if not isinstance(obj, Array) or obj.ndim != 1 or obj.dtype.kind != "b" or not x.ndim:
+        raise Decline("np.delete by positions")
+    x, axis = (ravel(builder, x), 0) if axis is None and x.ndim > 1 else (x, axis_of(-1 if axis is None else axis, x.ndim))
+    if not same(obj.shape[0], x.shape[axis]):
+        raise Decline("a mask of another length")
+    keep = fresh(builder, builder.apply("logical_not", obj.node))
+    return getitem(builder, x, (slice(None),) * axis + (keep,))
+
+
 # --- sets
 
 
 @implements(np.setdiff1d)
 def setdiff1d(builder: Builder, ar1: Any, ar2: Any, assume_unique: Any = False) -> Array:
     one, other = array_of(builder, ar1), array_of(builder, ar2)
+    if builder.may_differentiate(one.node):
+        one = ravel(builder, one)
+        found = sized(builder, places_not_in, [one, other], (((None,), INTP),), assume_unique=flag(assume_unique))
+        return elements_at(builder, one, only(found))
     result = ((None,), one.dtype)
     return only(sized(builder, np.setdiff1d, [one, other], (result,), assume_unique=flag(assume_unique)))
+
+
+def places_not_in(one: np.ndarray, other: np.ndarray, assume_unique: bool) -> np.ndarray:
+    places = np.arange(one.size) if assume_unique else np.unique(one, return_index=True)[1]
+    return places[~np.isin(one[places], other)]
 
 
 # --- polynomials and special functions

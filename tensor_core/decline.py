@@ -10,3 +10,7 @@ class Decline(Exception):
     def __init__(self, reason: str, hint: str = ""):
         super().__init__(reason)
         self.reason, self.hint = reason, hint
+
+
+class UnknownSize(Decline):
+    """Data decides how large a result is, and here sizes must be known. NumPy's own code would meet the same."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.decline import Decline
+from npcompile.tensor_core.decline import Decline, UnknownSize
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.meta import TensorMeta, is_static
@@ -176,6 +176,7 @@ class Builder:
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     records: bool = True  # do gradients go through what is written here? Not under no_grad
     may_measure: Callable[[], bool] | None = None  # may nodes have sizes that data decides, here in the program?
+    is_plain: Callable[[], bool] | None = None  # are no derivatives taken of it?
     measured: dict[str, Node] = field(default_factory=dict)  # symbol of such a size -> the node that has it
     _made: dict[tuple, Node] = field(default_factory=dict)
     _sized: dict[tuple, Node] = field(default_factory=dict)
@@ -221,16 +222,25 @@ class Builder:
             self.checks |= errors - self.ignored
             self.loud.add(node)
 
-    def require_plain(self, what: str = "a function that is not differentiated") -> None:
-        """Decline where derivatives are taken, in bodies of loops and branches, on devices, and on eager Tensors."""
+    def require_measurable(self) -> None:
+        """Decline in bodies of loops and branches and in derivatives that are one graph, on devices, and on eager Tensors."""
         if self.outer is not None or self.may_measure is None or not self.may_measure():
-            raise Decline(what)
+            raise UnknownSize("as many results as data decides, where sizes must be known")
+
+    def require_plain(self) -> None:
+        """Decline where derivatives are taken, and there too."""
+        if self.outer is not None or self.is_plain is None or not self.is_plain():
+            raise Decline("a function that is not differentiated")
+
+    def may_differentiate(self, node: Node) -> bool:
+        """May a derivative be taken through this node?"""
+        return kind_of(node.dtype) in "fc" and (self.is_plain is None or not self.is_plain())
 
     def measure(self, op: str, *inputs: Node, **params: Any) -> Node:
         """A node for an op of as many results as data decides: its param `size` is a new symbol. At least 2, else it raises."""
         key = (op, inputs, freeze(params))
         if key not in self._sized:
-            self.require_plain("as many results as data decides, where sizes must be known")
+            self.require_measurable()
             name = f"measured_{len(self.measured)}"
             size = self.env.symbol(name, MEASURED_HINT, at_least=2)
             self.env.measured.add(name)

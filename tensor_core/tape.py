@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 
 from npcompile.tensor_core.array import Array, Step, Storage, updated
+from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
@@ -191,6 +192,19 @@ class Tape(Builder):
         if not inputs or (op == "broadcast_to" and inputs[0].op == "constant"):  # rules ask for constants
             return TapeNode(op, inputs, params, meta, content, memory)  # type: ignore[arg-type]
         return data_node(content, memory, meta)
+
+    def measure(self, op: str, *inputs: Node, **params: Any) -> Node:
+        """As many results as there are."""
+        values = [n.value for n in inputs]  # type: ignore[attr-defined]
+        if KINDS and devices.kind_among(values) is not None:
+            raise Decline("as many results as data decides, on a device")
+        content = OPS[op].eager(*values, **params)
+        size = (content[0] if isinstance(content, tuple) else content).shape[0]
+        meta = OPS[op].meta(*(n.meta for n in inputs), size=size, **params)
+        return TapeNode(op, (), params, meta, content, memory_of(op, content, inputs, values))  # type: ignore[arg-type]
+
+    def may_differentiate(self, node: Node) -> bool:
+        return bool(node.needs_grad)  # type: ignore[attr-defined]
 
     def input(self, meta: TensorMeta, argument: str = "") -> Node:
         raise AssertionError("a Tape has no inputs: its nodes have values")

@@ -134,11 +134,11 @@ class Capture:
     def __post_init__(self) -> None:
         self.grad_enabled = self.grad_enabled_outside
         self.builder.may_measure = self.may_measure
+        self.builder.is_plain = lambda: self.may_measure() and not self.goes_through_gradients
 
     def may_measure(self) -> bool:
-        """May sizes be what data decides? Not in bodies, where what runs is one graph, nor where derivatives are taken."""
-        is_plain = not (self.bodies or self.goes_through_gradients or self.tensors or self.draws.batches)
-        return is_plain and self.place is None and not self.decisions.fixed_sizes
+        """May sizes be what data decides? Not in bodies, where what runs is one graph, nor in transformed functions."""
+        return not (self.bodies or self.transforming or self.draws.batches) and self.place is None
 
     @property
     def grad_enabled(self) -> bool:

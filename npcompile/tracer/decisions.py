@@ -20,7 +20,6 @@ class Decisions:
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
-    fixed_sizes: bool = False  # no size is one that data decides, as gradients go through the program
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
 
 

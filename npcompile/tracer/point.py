@@ -519,12 +519,12 @@ class CompiledFunction:
         compiled, timings = None, {"capture": seconds}
         self.is_random |= bool(capture.draws.lines)
         native = f"native_{point.number}({', '.join(point.parameters)})"
+        if point.is_start and not isinstance(outcome, Return) and self.is_recorded(capture, why_split(outcome, self.program)):
+            lines = [f"return {native}"]
+            return self.variant(point, capture, lines, None, None, why_split(outcome, self.program), timings)
         if graph is None:
             emitter.draw(native)
         else:
-            if graph.measured and capture.tensors:
-                capture.decisions.fixed_sizes = True
-                raise Restart
             fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
@@ -541,7 +541,22 @@ class CompiledFunction:
             emitter.remember_lost(why_split(outcome, self.program), live)
         emitter.do_effects(capture.effects, live)
         ending.emit(outcome)
-        reason = getattr(outcome, "reason", None)
+        return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings)
+
+    def is_recorded(self, capture: Capture, reason: Break) -> bool:
+        """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
+        return bool(capture.leaves()) and hasattr(self.user, "records") and "data decides" in reason.reason
+
+    def variant(
+        self,
+        point: Point,
+        capture: Capture,
+        lines: Sequence[str],
+        graph: Graph | None,
+        compiled: CompiledGraph | None,
+        reason: Break | None,
+        timings: dict[str, float],
+    ) -> Variant:
         if reason is not None:
             self.breaks.append(reason)
             log("graph_breaks", lambda: str(reason))
@@ -549,7 +564,7 @@ class CompiledFunction:
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
         asked = tuple(conditions(guards, capture.array_guards, self.name_constant))
-        return Variant(guards, asked, tuple(emitter.lines), graph, compiled, reason, timings)
+        return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)
 
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
         """Lines that make the Tensors which the program's gradients belong to."""
@@ -561,10 +576,11 @@ class CompiledFunction:
 
         arguments = capture.builder.arguments
         leaves = [t.source for t in backward.leaves if t.source is not None]
-        program = BackwardProgram(backward, compile, graph.symbols)
+        symbols = (*graph.symbols, *(name for name, _ in graph.measured))
+        program = BackwardProgram(backward, compile, symbols)
         contents = [arguments[k] for k in backward.split.kept_inputs]
         kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
-        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(graph.symbols))
+        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
 
     def compile_graph(self, graph: Graph, timings: dict[str, float], place: Place | None = None) -> CompiledGraph:
         log("graph_code", lambda: str(graph))

@@ -60,7 +60,7 @@ def split(graph: Graph, primals: int, results: int) -> Split:
     >>> gradients = backward(*((x, y)[k] for k in parts.kept_inputs), *saved, cotangent)
     """
     graph = prune(graph)  # a loop runs in the program once, and keeps there what the gradients need
-    program = topological([*graph.outputs[:results], *(node for _, node in graph.writes)])
+    program = topological([*graph.outputs[:results], *(node for _, node in (*graph.writes, *graph.measured))])
     cut = Cut(graph, frozenset(graph.inputs[primals:]), frozenset(program), graph.outputs[results:])
     given = dict.fromkeys([*cut.crossing(), *graph.inputs])
     walked = topological(cut.gradients, given)[len(given) :]
@@ -82,7 +82,8 @@ def split(graph: Graph, primals: int, results: int) -> Split:
 def forward_graph(graph: Graph, primals: int, results: int, saved: tuple[Node, ...]) -> Graph:
     metas = (*graph.metas[:results], *map(saved_meta, saved))
     forward = replace(graph, inputs=graph.inputs[:primals], outputs=(*graph.outputs[:results], *saved), metas=metas)
-    forward = replace(forward, symbols=tuple(dict.fromkeys(s for node in forward.nodes for s in symbols_of(node))))
+    found = dict.fromkeys(s for node in forward.nodes for s in symbols_of(node))
+    forward = replace(forward, symbols=tuple(s for s in found if s not in dict(graph.measured)))
     verify(forward)
     return forward
 

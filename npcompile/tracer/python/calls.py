@@ -18,9 +18,9 @@ import numpy as np
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.decline import Decline, UnknownSize
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
-from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
@@ -172,8 +172,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if function in FUNCTIONS:
             try:
                 return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
-            except Decline:
-                if not is_written_in_python(function):
+            except Decline as decline:
+                if isinstance(decline, UnknownSize) or not is_written_in_python(function):
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES:
             return evaluate_call(frame, function, positional, keywords)
