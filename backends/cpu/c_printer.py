@@ -271,7 +271,8 @@ class Printer:
     def lanes_for(self, s: Reduce) -> int:
         widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
         lanes = 1 if any(a.is_ordered for a in s.accumulators) else 512 // widest
-        while isinstance(s.count, int) and lanes > 1 and lanes // 2 >= s.count:
+        few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
+        while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
             lanes //= 2
         return lanes
 
@@ -319,15 +320,16 @@ class Printer:
             self.line(f"if ({a.name}_nan) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
 
     def first_lane(self, a: Accumulator) -> None:
-        """The best of all lanes to lane 0; of equal ones the first. A lane that saw nothing better than the worst has -1."""
-        value, best = f"{a.name}[lane]", f"{a.name}[0]"
-        nan = f" || ({value} != {value} && {best} != {best})" if a.dtype.kind == "f" else ""
-        self.open(f"for (int lane = 1; lane < {self.lanes}; lane++) {{")
-        self.line(f"const int is_same = {value} == {best}{nan}, is_better = {better_text(a, value, best)};")
-        at, first = f"{a.name}_at[lane]", f"{a.name}_at[0]"
-        self.open(f"if ({at} >= 0 && (is_better || {first} < 0 || (is_same && {at} < {first}))) {{")
-        self.line(f"{best} = {value};")
-        self.line(f"{first} = {at};")
+        """The best of all lanes to lane 0, in pairs; of equal ones the first. A lane that saw nothing better than the worst has -1."""
+        best, value = f"{a.name}[lane]", f"{a.name}[lane + width]"
+        nan = f" | (({value} != {value}) & ({best} != {best}))" if a.dtype.kind == "f" else ""
+        at, other = f"{a.name}_at[lane]", f"{a.name}_at[lane + width]"
+        self.open(f"for (int width = {self.lanes // 2}; width; width /= 2) {{")
+        self.open("for (int lane = 0; lane < width; lane++) {")
+        self.line(f"const int is_first = (uint64_t){other} < (uint64_t){at};")
+        self.line(f"const int is_better = {better_text(a, value, best)} | ((({value} == {best}){nan}) & is_first);")
+        self.line(f"{at} = is_better ? {other} : {at};")
+        self.line(f"{best} = is_better ? {value} : {best};")
         self.close()
         self.close()
 

@@ -1,0 +1,55 @@
+"""What the compiler makes vectors of: loops of programs that it did not, or may not without what the backend tells it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.cpu import compile_cpu
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.cpu.prelude import PRELUDE
+
+
+def chain_of_extremes(x, y):
+    return np.minimum(np.maximum(x, -1.0), y)
+
+
+def nested_choices(x, y):
+    return np.where(x < -1, -1.0, np.where(np.isnan(x), y, x))
+
+
+PROGRAMS = (lambda x, y: np.clip(x, -1, 1), chain_of_extremes, nested_choices)
+
+
+def sources_of(function: Callable, *args: np.ndarray) -> list[str]:
+    """The C of all graphs of a call."""
+    sources = []
+
+    def backend(graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        sources.append(made.source)
+        return made
+
+    npc.compile(function, backend=backend)(*args)
+    return sources
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_parallel_loops_become_vectors(function) -> None:
+    compiler = loader().compiler
+    if "gcc" not in subprocess.run([*compiler.command, "-v"], capture_output=True, text=True, check=True).stderr:
+        pytest.skip("only GCC tells which loops it vectorised")
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
+    (source,) = sources_of(function, x, y)
+    text = PRELUDE + source
+    lines = text.splitlines()
+    wanted = {k for k, line in enumerate(lines, 1) if k > 1 and lines[k - 2].strip().startswith("#pragma")}
+    assert wanted, source
+    report = [*compiler.command, *compiler.flags, "-fopt-info-vec-optimized", "-o", "/dev/null", "-", *compiler.libraries]
+    done = subprocess.run(report, input=text, capture_output=True, text=True, check=True)
+    made = {int(line.split(":")[1]) for line in done.stderr.splitlines() if "loop vectorized" in line}
+    assert wanted <= made, [lines[k - 1] for k in wanted - made]
