@@ -320,7 +320,7 @@ class Printer:
             self.line(f"if ({a.name}_nan) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
 
     def first_lane(self, a: Accumulator) -> None:
-        """The best of all lanes to lane 0, in pairs; of equal ones the first. A lane that saw nothing better than the worst has -1."""
+        """The best of all lanes to lane 0, in pairs; of equal ones the first. A lane that saw nothing but the worst has -1."""
         best, value = f"{a.name}[lane]", f"{a.name}[lane + width]"
         nan = f" | (({value} != {value}) & ({best} != {best}))" if a.dtype.kind == "f" else ""
         at, other = f"{a.name}_at[lane]", f"{a.name}_at[lane + width]"
