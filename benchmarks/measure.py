@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import Case
-from benchmarks.sides import SIDES
+from benchmarks.sides import SIDES, ChangingCall
 
 SHORTEST_SAMPLE = 10e-3  # seconds: calls quicker than this are timed in batches
 SETTLE = 60e-3  # seconds: OpenBLAS threads spin for some 25 ms after a product, and would be timed with the next side
@@ -51,6 +51,8 @@ class Row:
 
 
 def batch_seconds(call: Callable[[], Any], count: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    if isinstance(call, ChangingCall):
+        return call.seconds(count, clock)
     began = clock()
     for _ in range(count):
         call()

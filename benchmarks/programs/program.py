@@ -48,12 +48,15 @@ class Program:
     def family(self) -> str:
         return self.function.__module__.rpartition(".")[2]
 
+    def numbers(self, size: str) -> tuple[int, ...]:
+        return self.sizes[SIZES.index(size)]
+
     def arguments(self, size: str) -> tuple[Any, ...]:
         """The same on every call, and in every process."""
-        return self.inputs(np.random.default_rng(SEED), *self.sizes[SIZES.index(size)])
+        return self.inputs(np.random.default_rng(SEED), *self.numbers(size))
 
     def case(self, size: str) -> Case:
-        numbers = self.sizes[SIZES.index(size)]
+        numbers = self.numbers(size)
         return Case(
             self.name,
             f"{self.title}, {' x '.join(f'{n:,}' for n in numbers)}",

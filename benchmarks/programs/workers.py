@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.case import Case, Inputs
 from benchmarks.measure import batch_seconds
 from benchmarks.programs.copy_in_c import copy_call
 from benchmarks.programs.families import PROGRAMS
@@ -36,7 +37,7 @@ class Stopped(Exception):
     """A side did not answer: it took too long, raised, or its process ended."""
 
 
-def best_numba(case, inputs) -> tuple[Call | None, str]:
+def best_numba(case: Case, inputs: Inputs) -> tuple[Call | None, str]:
     """The faster of plain and parallel."""
     found = []
     for parallel in (False, True):
@@ -68,14 +69,9 @@ def prepare(side: str, name: str, size: str) -> tuple[Call | None, str]:
         case "torch.compile":
             return torch_side(case, inputs), ""
         case "copy in C":
-            return copy_call(program.moved(*inputs_size(program, size))), ""
+            assert program.moved is not None, name
+            return copy_call(program.moved(*program.numbers(size))), ""
     raise AssertionError(side)
-
-
-def inputs_size(program, size: str) -> tuple[int, ...]:
-    from benchmarks.programs.program import SIZES
-
-    return program.sizes[SIZES.index(size)]
 
 
 def plain(answer: Any) -> Any:
@@ -85,12 +81,6 @@ def plain(answer: Any) -> Any:
     if answer is None or isinstance(answer, (np.ndarray, np.generic, int, float, bool)):
         return answer
     return np.asarray(answer)
-
-
-def timed(call: Call) -> tuple[float, Any]:
-    began = time.perf_counter()
-    answer = call()
-    return time.perf_counter() - began, answer
 
 
 def serve(side: str, pipe: Any) -> None:
@@ -114,8 +104,7 @@ def serve(side: str, pipe: Any) -> None:
                         continue
                     answer = plain(call())
                     first = time.perf_counter() - began
-                    second, _ = timed(call)
-                    pipe.send(Prepared(answer, first, second, note))
+                    pipe.send(Prepared(answer, first, batch_seconds(call, 1), note))
                 case ("sample", count, warm):
                     assert call is not None
                     gc.collect()

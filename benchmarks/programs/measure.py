@@ -1,0 +1,105 @@
+"""All sides of a program at one size, in turn: answers checked against NumPy's first, then rounds in changing order."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measure import SETTLE, SHORTEST_SAMPLE, Row, Timing
+from benchmarks.programs.answers import difference
+from benchmarks.programs.program import SIZES, Program
+from benchmarks.programs.workers import Prepared, Stopped, Worker
+
+MEMORY = "copy in C"  # takes part where memory alone limits a program
+SIDES = {"NumPy": "", "npcompile": "", "numba": "numba", "JAX": "jax", "torch.compile": "torch", MEMORY: ""}  # to their versions
+PEERS = tuple(side for side, key in SIDES.items() if key)
+SLOW = 20  # times NumPy's time: a side that takes longer is measured once
+
+
+@dataclass
+class ProgramRow(Row):
+    """One program at one size."""
+
+    family: str = ""
+    size: str = ""
+    is_loop: bool = False
+    is_chain: bool = False
+    measured: str = ""  # when
+    once: tuple[str, ...] = ()  # sides that were measured once, being slow
+    notes: dict[str, str] | None = None  # of a side: which of Numba's two was the faster
+    first_calls: dict[str, float] | None = None  # seconds, compilation included
+
+    def speedup(self, over: str = "NumPy", of: str = "npcompile") -> float | None:
+        """How many times faster `of` is than `over`. None where one of them has no time."""
+        if over not in self.timings or of not in self.timings:
+            return None
+        return self.timings[over].median / self.timings[of].median
+
+    def best_peer(self) -> str | None:
+        present = [side for side in PEERS if side in self.timings]
+        return min(present, key=lambda side: self.timings[side].median, default=None)
+
+
+def takes_part(program: Program, side: str) -> str | None:
+    """Why a side does not take part. None when it does."""
+    if side == MEMORY:
+        return None if program.moved else "memory is not its only limit"
+    return program.why_not(SIDES[side]) if SIDES[side] else None
+
+
+def prepared_sides(program: Program, size: str, workers: dict[str, Worker], cap: float, row: ProgramRow) -> dict[str, Prepared]:
+    """The sides that gave NumPy's answer, and their first two calls. NumPy's answer is the one that counts."""
+    ready: dict[str, Prepared] = {}
+    expected: Any = None
+    for side, worker in workers.items():
+        if why := takes_part(program, side):
+            row.absent[side] = why
+            continue
+        try:
+            prepared = worker.prepare(program.name, size, cap)
+        except Stopped as stopped:
+            row.absent[side] = f"FAILED: {stopped}"
+            continue
+        assert prepared is not None, (program.name, side)
+        if side == "NumPy":
+            expected = prepared.answer
+        elif side != MEMORY and (wrong := difference(program, expected, prepared.answer, exact=side == "npcompile")):
+            row.absent[side] = f"WRONG: {wrong}"
+            continue
+        ready[side] = Prepared(None, prepared.first, prepared.second, prepared.note)  # without the answer, which may be large
+    return ready
+
+
+def measure(program: Program, size: str, workers: dict[str, Worker], repetitions: int, cap: float) -> ProgramRow:
+    """A row of timings. Sides over `cap` seconds to prepare or to sample are stopped, and say so."""
+    row = ProgramRow(program.name, program.case(size).title, family=program.family, size=size)
+    row.is_loop, row.is_chain = program.is_loop, program.is_chain
+    ready = prepared_sides(program, size, workers, cap, row)
+    row.first_calls = {side: prepared.first for side, prepared in ready.items()}
+    row.notes = {side: prepared.note for side, prepared in ready.items() if prepared.note}
+    samples: dict[str, list[float]] = {side: [] for side in ready}
+    if "NumPy" in ready:
+        slow = [side for side in ready if ready[side].second > max(SLOW * ready["NumPy"].second, 10 * SHORTEST_SAMPLE)]
+        row.once = tuple(slow)
+        for side in slow:
+            samples[side].append(ready[side].second)
+    turns = [side for side in ready if side not in row.once]
+    counts = {side: max(1, int(SHORTEST_SAMPLE / max(ready[side].second, 1e-7))) for side in turns}
+    shuffle = random.Random(SIZES.index(size)).shuffle
+    for _ in range(repetitions):
+        shuffle(turns)
+        for side in list(turns):
+            time.sleep(SETTLE)
+            try:
+                seconds = workers[side].sample(counts[side], ready[side].second < 0.1, cap)
+            except Stopped as stopped:
+                row.absent[side] = f"FAILED: {stopped}"
+                turns.remove(side)
+                continue
+            if not samples[side] and counts[side] * seconds < SHORTEST_SAMPLE / 2:  # its second call was not yet its quickest
+                counts[side] = max(1, int(SHORTEST_SAMPLE / max(seconds, 1e-7)))
+            samples[side].append(seconds)
+    row.timings = {side: Timing.of(seconds) for side, seconds in samples.items() if seconds and side not in row.absent}
+    return row
