@@ -13,6 +13,7 @@ from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
 from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
+from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, NUMPY_UNDERFLOWS, c_type, loaded_text, memory_type
@@ -47,6 +48,8 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     started = time.perf_counter()
     schedule, undo = with_undo(build_schedule(graph, tiled=True))
     kernels = lower(schedule)
+    for kernel in kernels:
+        scan_columns(kernel)
     scheduled = time.perf_counter()
     source = print_unit(schedule, kernels, undo)
     printed = time.perf_counter()

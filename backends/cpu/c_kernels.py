@@ -141,7 +141,7 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
 def sliced_columns(kernel: Kernel) -> Columns | None:
     """The Columns of a kernel that has too few columns to keep the threads busy with."""
     made = kernel.body[-1] if kernel.body else None
-    if not isinstance(made, Columns) or not made.loops or kernel.can_fail:
+    if not isinstance(made, Columns) or not made.loops or made.is_running or kernel.can_fail:
         return None
     if any(is_position(a) or a.is_ordered for a in made.accumulators):
         return None

@@ -82,6 +82,7 @@ class Printer:
     is_laned: bool = False  # inside a Reduce
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
     is_held: bool = False  # are running results of a column in registers?
+    is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
@@ -261,6 +262,8 @@ class Printer:
         else:
             place = self.place(a)
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
+            if self.is_running:
+                self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
 
     def place(self, a: Accumulator) -> str:
         return a.name if self.is_simd else f"{a.name}_held" if self.is_held else f"{a.name}[{self.lane}]"
@@ -371,7 +374,7 @@ class Printer:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
             for a in s.accumulators:
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) partial->{a.name}[lane] = {a.name}[lane];")
-        else:
+        elif s.finish:
             self.finish_columns(s)
 
     def column_block(self, s: Columns, rows: int = 1) -> None:
@@ -385,9 +388,9 @@ class Printer:
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
-        self.lane = "lane"
+        self.lane, self.is_running = "lane", s.is_running
         self.column_loops(s, rows)
-        self.lane = "0"
+        self.lane, self.is_running = "0", False
 
     def column_loops(self, s: Columns, rows: int) -> None:
         loops = [(axis, *self.limits.get(axis, ("0", size_text(n)))) for axis, n in s.loops]

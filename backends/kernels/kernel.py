@@ -173,7 +173,8 @@ class Reduce:
 class Columns:
     """Accumulators that are arrays over the innermost axis: `axis` is cut in blocks, each keeps a row of running results.
 
-    for each block: clear; for the reduced loops: for axis in block: body; then for axis in block: finish.
+    for each block: clear; for the reduced loops: for axis in block: body; then for axis in block: finish. With `is_running`
+    the body reads the results of each step, so that the loops keep their order.
     """
 
     axis: str
@@ -182,6 +183,7 @@ class Columns:
     loops: list[tuple[str, Size]]
     body: list[Statement]
     finish: list[Statement]
+    is_running: bool = False
 
     def __str__(self) -> str:
         return f"columns {self.axis} in range({self.size}), over {', '.join(f'{a} < {n}' for a, n in self.loops)}"
