@@ -40,6 +40,7 @@ from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,
     ArrayFlags,
+    ArrayFlat,
     ArrayMethod,
     Cell,
     Closure,
@@ -111,6 +112,8 @@ class Emitter:
                 continue
             seen.add(id(value))
             self.kept.append(value)
+            if isinstance(value, ArrayFlat) and value.begun is not None:
+                raise BegunGenerator(value.begun)
             if isinstance(value, ExceptionValue):
                 self.require_unraised(value)
             if isinstance(value, TensorValue) and value.array.storage.source is None:
@@ -311,6 +314,8 @@ class Emitter:
                 owner = self.text(value.owner)
                 is_here = self.capture.place is None
                 return self.variable(value, f"{owner}.flags" if is_here else f"{self.name_constant(flags_of)}({owner})")
+            case ArrayFlat():
+                return self.variable(value, f"{self.text(value.owner)}.flat")
             case Method(owner, (Constant(types.FunctionType()) | Opaque(_, types.FunctionType()) | Closure()) as function):
                 return f"{self.name_constant(types.MethodType)}({self.text(function)}, {self.text(owner)})"
             case Method(owner, Constant(types.WrapperDescriptorType()) as function):

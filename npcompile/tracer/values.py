@@ -300,6 +300,14 @@ class ArrayFlags:
 
 
 @dataclass(slots=True, eq=False)
+class ArrayFlat:
+    """`array.flat`"""
+
+    owner: Array
+    begun: int | None = None  # the instruction that began to take its items: it goes on from there
+
+
+@dataclass(slots=True, eq=False)
 class TensorValue:
     """A Tensor: the array that it holds, and where its gradient goes."""
 
@@ -478,7 +486,7 @@ def children(value: Any) -> AbstractIterator[Any]:
             yield from (*value.positional, *value.keywords.values())
         case Method():
             yield from (value.owner, value.function)
-        case ArrayMethod() | ArrayFlags() | TensorMethod():
+        case ArrayMethod() | ArrayFlags() | ArrayFlat() | TensorMethod():
             yield value.owner
         case Constant(ShimObject() as made):
             yield from made.made_of

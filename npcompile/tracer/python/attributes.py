@@ -20,6 +20,7 @@ from npcompile.tracer.python import calls, containers, generators, groups, objec
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
+    ArrayFlat,
     ArrayMethod,
     Closure,
     Constant,
@@ -59,6 +60,8 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
         case ArrayFlags():
             flags = ATTRIBUTES["flags"](frame.capture.builder, owner.owner)
             return operators.evaluate(lambda: getattr(flags, name))
+        case ArrayFlat(x) if name == "base":
+            return x
         case TensorValue():
             return calls.TENSOR_CALLS["load"](frame, owner, name)
         case Constant() if type(owner.value) is dict and name in containers.METHODS[dict]:
@@ -129,6 +132,8 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
         return base_of(frame, x)
     if name == "flags" and x.meta.boxed:
         return ArrayFlags(x)
+    if name == "flat" and x.meta.boxed and frame.capture.place is None:
+        return ArrayFlat(x)
     kind = np.ndarray if x.meta.boxed else x.dtype.type
     if name in ("device", "to_device") and frame.capture.place is not None:
         raise Decline(f"ndarray.{name} of what may be an array on a device")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim import flat
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
@@ -27,6 +28,7 @@ from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.python import arithmetic, generators, groups, operators, raising, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
+    ArrayFlat,
     ArrayMethod,
     Cell,
     Closure,
@@ -161,6 +163,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if is_hashable(function):
         if function in BUILTINS:
             return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
+        if function in flat.REDUCED and any(isinstance(p, ArrayFlat) for p in positional[:1]):
+            positional = [flat.elements(capture.builder, positional[0].owner), *positional[1:]]
         if is_numpy_function(function):
             arguments, named = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
             if any(map(holds_tensor, [*arguments, *named.values()])):

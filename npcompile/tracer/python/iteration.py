@@ -9,15 +9,16 @@ from collections.abc import Callable
 from collections.abc import Iterator as AbstractIterator
 from typing import Any
 
-from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.array import Array, reshape
 from npcompile.tensor_core.dim import Dim
-from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.meta import Decline, is_contiguous, product
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import operators
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.values import (
+    ArrayFlat,
     Constant,
     Deque,
     DictView,
@@ -56,6 +57,12 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return Iterator("sequence", [Sequence(tuple, [*map(Constant, kind)])])
         case Array():
             return Iterator("array", [iterable(value, any_length=capture.goes_through_gradients)])
+        case ArrayFlat(x) if value.begun is None:
+            if not is_contiguous(x.meta, "C"):
+                raise Decline("iteration over ndarray.flat of an array in another order")
+            made = Iterator("array", [iterable(reshape(x, (product(x.shape),)), any_length=capture.goes_through_gradients)])
+            value.begun = capture.frame.root.index
+            return made
         case TensorValue():
             iterable(value.array)
             return Iterator("array", [value])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import grids, indexing
+from npcompile.numpy_shim import flat, grids, indexing
 from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES
@@ -30,6 +30,7 @@ from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.raising import Raises, raise_again, raises
 from npcompile.tracer.values import (
     ArrayFlags,
+    ArrayFlat,
     ArrayMethod,
     Cell,
     Closure,
@@ -554,6 +555,8 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
         case ArrayFlags():
             flags = ATTRIBUTES["flags"](capture.builder, container.owner)
             return evaluate(lambda: flags[plain(capture, key)])
+        case ArrayFlat():
+            return lift(flat.read(capture.builder, container.owner, lower(capture, key)))
         case RangeValue():
             return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
         case Constant(dict() as known):
@@ -596,6 +599,9 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
     match container:
         case Array():
             indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
+            capture.require_no_overlap()
+        case ArrayFlat():
+            flat.write(capture.builder, container.owner, lower(capture, key), lower(capture, value))
             capture.require_no_overlap()
         case Sequence() | Mapping() if (
             getattr(container, "kind", list) is list  # a tuple refuses

@@ -17,7 +17,7 @@ import numpy as np
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
-from npcompile.tensor_core.meta import Decline
+from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
@@ -38,6 +38,7 @@ from npcompile.tracer.python.operators import evaluate, lift, plain
 from npcompile.tracer.python.raising import Raises
 from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
+    ArrayFlat,
     Closure,
     Constant,
     Converted,
@@ -73,6 +74,8 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             if not x.ndim:
                 raise Decline("len() of unsized object")
             return lift(x.shape[0])
+        case [ArrayFlat(x)]:
+            return lift(product(x.shape))
         case [TensorValue() as x]:
             return call_len(frame, [x.array], keywords)
         case [Sequence() | Mapping() | SetValue() | Deque() as x]:
@@ -142,6 +145,8 @@ def type_of(value: Any) -> type:
     match value:
         case Array():
             return np.ndarray if value.meta.boxed else value.dtype.type
+        case ArrayFlat():
+            return np.flatiter
         case Constant(ShimObject(maker=maker)):
             if maker is None:
                 raise Decline(f"the type of {operators.describe(value)}")
