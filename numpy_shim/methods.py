@@ -28,6 +28,7 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
+from npcompile.numpy_shim.item_sizes import view_items
 from npcompile.numpy_shim.manipulation import calls_method
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshaped
@@ -122,8 +123,10 @@ def view(builder: Builder, x: Array, dtype: Any = np._NoValue, type: Any = None)
     wanted = x.dtype if dtype is np._NoValue else dtype_of(dtype)
     if wanted == x.dtype:  # another array, whose base is x
         return x.view("permute", tuple(range(x.ndim)), x.meta)
-    if wanted.itemsize != x.dtype.itemsize or wanted.kind == "b":
-        raise Decline("a view with another item size")
+    if wanted.kind == "b":
+        raise Decline("bytes seen as truths")
+    if wanted.itemsize != x.dtype.itemsize:
+        return view_items(builder, x, wanted)
     return x.view("bitcast", wanted, x.meta.with_(dtype=wanted, strides=x.meta.strides))
 
 
