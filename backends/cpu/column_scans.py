@@ -1,7 +1,7 @@
 """Running combinations across memory: many lines abreast, a row after the other, instead of line by line.
 
 `np.cumsum(x, axis=0)` of an array in C order would read and write one element of each cache line at a time. Here the running
-results of a block of columns are kept as a row of their own, as those of a reduction over leading axes are; each step stores them.
+results of a block of columns are kept as a row, as those of a reduction over leading axes are, and each step stores them.
 """
 
 from __future__ import annotations

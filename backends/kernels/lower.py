@@ -48,6 +48,7 @@ from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
 
+MOST_CUT = 3  # axes along which what an update leaves as it was is cut in parts
 ARG_REDUCERS = {"max": "arg_max", "min": "arg_min"}
 
 
@@ -426,7 +427,8 @@ def lower_update(lowering: Lowering, group: Group) -> list[Kernel]:
     target = schedule.memory[node]
     kernels = []
     if node not in schedule.in_place:
-        kernels.append(copy_kernel(schedule, f"{lowering.name}_copy", base, target))
+        for k, box in enumerate([None] if schedule.abreast else not_overwritten(node)):
+            kernels.append(copy_kernel(schedule, f"{lowering.name}_base{k}", base, target, box=box))
     space = group.space
     own = identity(space)
     if node.op == "slice_update":
@@ -474,17 +476,41 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
     return Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
 
 
-def copy_kernel(schedule: Schedule, name: str, node: Node, target: Buffer, source: Buffer | None = None) -> Kernel:
-    """target[...] = node, whose value is in `source`, or cheap."""
+Box = tuple[tuple[Size, ...], tuple[Size, ...]]  # where it starts, and its shape
+
+
+def not_overwritten(update: Node) -> Sequence[Box | None]:
+    """The parts of the base that it needs: around the slice that is overwritten where that is most of it, else everything."""
+    base, value = update.inputs[:2]
+    steps = update.params.get("step", ())
+    is_most = 2 * product(list(map(estimate, value.shape))) >= product(list(map(estimate, base.shape)))
+    if update.op != "slice_update" or base.meta.ndim > MOST_CUT or not is_most or any(not is_one(s) for s in steps):
+        return [None]
+    boxes: list[Box] = []
+    starts: tuple[Size, ...] = (0,) * base.meta.ndim
+    shape = base.shape
+    for axis, (first, size) in enumerate(zip(update.params["start"], value.shape)):
+        for start, count in ((0, first), (first + size, base.shape[axis] - first - size)):
+            if not (isinstance(count, int) and count == 0):
+                boxes.append(((*starts[:axis], start, *starts[axis + 1 :]), (*shape[:axis], count, *shape[axis + 1 :])))
+        starts, shape = (*starts[:axis], first, *starts[axis + 1 :]), (*shape[:axis], size, *shape[axis + 1 :])
+    return boxes
+
+
+def copy_kernel(
+    schedule: Schedule, name: str, node: Node, target: Buffer, source: Buffer | None = None, box: Box | None = None
+) -> Kernel:
+    """target[...] = node, whose value is in `source`, or cheap. Only that part of both."""
     lowering = Lowering(schedule, name)
-    own = identity(node.shape)
+    starts, shape = box or ((0,) * node.meta.ndim, node.shape)
+    own = tuple(first + i for first, i in zip(starts, identity(shape)))
     found = [(b.strides, own, node.dtype.itemsize) for b in (target, target, source) if b]
-    order = axis_order(found, node.shape)
+    order = axis_order(found, shape)
 
     def body() -> None:
         value = lowering.load(source, own, None) if source else lowering.value(node, own)
         lowering.scopes[-1].statements.append(lowering.store(target, own, value))
 
-    kernel = Kernel(name, [], nest(lowering, [(f"v{a}", node.shape[a]) for a in order if not is_one(node.shape[a])], body))
+    kernel = Kernel(name, [], nest(lowering, [(f"v{a}", shape[a]) for a in order if not is_one(shape[a])], body))
     finish(kernel, schedule, lowering)
     return kernel

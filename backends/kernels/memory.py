@@ -42,7 +42,7 @@ def build_schedule(graph: Graph, *, tiled: bool = False, abreast: bool = False) 
     if tiled:
         form_tilings(grouping, results)
     groups = order_groups(grouping, results)
-    schedule = Schedule(graph, results, groups, [], {}, {}, set(), [])
+    schedule = Schedule(graph, results, groups, [], {}, {}, set(), [], abreast=abreast)
     Memory(schedule, grouping, layouts, set(anchors)).assign()
     return schedule
 

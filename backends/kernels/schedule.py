@@ -116,6 +116,7 @@ class Schedule:
     in_place: set[Node]  # updates that store into the memory of what they update
     copies: list[tuple[Node, Buffer, Buffer]]  # at the end: values in temporaries to the inputs that are written
     kept: dict[Node, Buffer] = field(default_factory=dict)  # where updates store what they overwrite
+    abreast: bool = False  # are many rows computed at once, and a kernel costly to start?
 
     def __str__(self) -> str:
         lines = [str(b) for b in self.buffers]

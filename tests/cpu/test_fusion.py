@@ -141,3 +141,15 @@ def test_sums_do_not_depend_on_the_number_of_tasks() -> None:
     assert len(results) == 1
     exact = float(np.sum(data, dtype=np.longdouble))
     assert abs(results.pop() - exact) <= abs(float(data.sum()) - exact) + 1e-12
+
+
+def test_what_is_overwritten_is_not_copied_before() -> None:
+    builder = Builder()
+    x = array(builder, 40, 50)
+    inner = builder.apply("slice", x, start=(2, 1), step=(1, 1), shape=(37, 48))
+    run = compile_cpu(builder.finish([builder.apply("slice_update", x, builder.apply("sin", inner), start=(2, 1), step=(1, 1))]))
+    assert "range(2000)" not in run.source  # all of x
+    data = np.random.default_rng(0).standard_normal((40, 50))
+    expected = data.copy()
+    expected[2:39, 1:49] = np.sin(data[2:39, 1:49])
+    np.testing.assert_allclose(run(data)[0], expected, rtol=1e-15)
