@@ -27,7 +27,7 @@ if sys.platform == "darwin":
 # Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:
 # it may not sink into a branch, and two choices by one condition may not become two paths.
 # Nor may a comparison move into both arms of the choice before it (pre): of truth values that were chosen GCC makes no vectors.
-OPTIONAL_FLAGS = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")
+OPTIONAL_FLAGS: tuple[str, ...] = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")
 OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre")
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
