@@ -21,6 +21,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import BodyDeclined, Branch, Frame, Jump, Outcome, Return
 from npcompile.tracer.joining import Arm, Before, Pairs, require_unwritten
+from npcompile.tracer.values import Lazy
 
 EXIT = -1  # where arms meet that both return
 MOST_NESTED = 12  # an early return has the rest of the function in its other arm
@@ -232,7 +233,8 @@ class Junction:
         if self.region.meeting == EXIT:
             return Return(value())
         frame.stack[:] = [make() for make in stack]
-        frame.locals = {name: make() for name, make in variables.items()}
+        unread = {n: v for n, v in true.locals.items() if isinstance(v, Lazy) and false.locals.get(n) is v}
+        frame.locals = unread | {name: make() for name, make in variables.items()}
         meeting = self.region.meeting
         is_next_iteration = meeting <= self.frame.index and meeting in analyse(frame.program.code).loop_headers
         return frame.jump_back(meeting) if is_next_iteration else meeting

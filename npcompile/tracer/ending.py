@@ -73,7 +73,26 @@ class Ending:
             parts.append(top)
         for name in self.function.facts.live_locals(index):
             parts.append(text(self.frame.locals[name]) if name in self.frame.locals else "UNBOUND")
+        names = self.function.facts.kept_locals(index)
+        if names:
+            parts.append(self.kept_text(names))
         return f"({''.join(f'{p}, ' for p in parts)})"
+
+    def kept_text(self, names: tuple[str, ...]) -> str:
+        """A list of the locals that nothing reads any more, where they are still what the Point was entered with.
+
+        What a program computes for a variable that nothing reads is not made. A list that the Point has is passed on, so that
+        it holds nothing when the next segment has taken out what is in it.
+        """
+        held = self.point.layout.kept_names
+        before = {n: f"kept[{k}]" for k, n in enumerate(held)}
+        sources = self.point.parameters
+        now = {n: v.source if isinstance(v, Lazy) and v.source in sources else "UNBOUND" for n, v in self.frame.locals.items()}
+        texts = [(before | now).get(n, "UNBOUND") for n in names]
+        if held and texts == [*before.values()]:
+            return "kept"
+        made = f"[{', '.join(texts)}]"
+        return f"{self.emitter.name_constant(refilled)}(kept, {made})" if held else made
 
     def cells_text(self) -> str:
         code = self.function.code
@@ -97,7 +116,7 @@ class Ending:
         """A return statement that runs the user's code from `index` to the next Points."""
         function = self.function
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
-        layout = Layout(index, len(stack) + (top is not None), nulls, function.facts.live_locals(index))
+        layout = Layout(index, len(stack) + (top is not None), nulls, *function.facts.locals_at(index))
         is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
         segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
         call = f"{segment}(*{self.state_text(index, stack, top)})"
@@ -205,6 +224,11 @@ class Ending:
             if made is not None:  # a function that calls itself, or its caller, is compiled once
                 made.callees = function.callees
         return function.callees[key]
+
+
+def refilled(kept: list[Any], values: list[Any]) -> list[Any]:
+    kept[:] = values
+    return kept
 
 
 def is_user_function(value: Any) -> bool:

@@ -48,7 +48,7 @@ CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells)$"
+    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
 )
 
 # They register what is captured, and how.
@@ -109,12 +109,19 @@ class Point:
     @property
     def parameters(self) -> list[str]:
         if self.is_start:
-            names = self.function.parameters.names
-            return [parameter_name(n, k) for k, n in enumerate(names)] if self.function.is_forwarded else list(names)
+            return self.local_parameters
         stack = [f"stack_{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
-        slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
         cells = ["cells"] if self.function.has_cells else []
-        return [*cells, *stack, *(parameter_name(n, slots.get(n, 0)) for n in self.layout.local_names)]
+        kept = ["kept"] if self.layout.kept_names else []
+        return [*cells, *stack, *self.local_parameters, *kept]
+
+    @property
+    def local_parameters(self) -> list[str]:
+        """Names of the generated program for the locals that may be read; at the start they are what the user calls them."""
+        if self.is_start and not self.function.is_forwarded:
+            return list(self.layout.local_names)
+        slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
+        return [parameter_name(n, slots.get(n, 0)) for n in self.layout.local_names]
 
     # --- dispatch
 
@@ -206,7 +213,7 @@ class Point:
     def changed(self, state: tuple[Any, ...]) -> list[str]:
         """The first guard of each program that does not hold, and the value that it is about; those of latest programs."""
         values = dict(zip(self.parameters, state))
-        users = dict(zip(reversed(self.parameters), reversed(self.layout.local_names)))
+        users = dict(zip(self.local_parameters, self.layout.local_names))
         found = [why_not(v.guards, self.function.namespace, values, users) for v in self.variants]
         return [*dict.fromkeys(text for text in found if text is not None)][:3]
 
@@ -245,6 +252,7 @@ def simplified(graph: Graph) -> Graph:
 def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
+    del hop  # nobody but the user's code holds what it made
     try:
         while point is not None:
             point, state = point.enter(*state)
@@ -387,7 +395,7 @@ class CompiledFunction:
         if point is None:
             depth = self.facts.depth[index]
             assert depth is not None
-            layout = Layout(index, depth, null_slots, self.facts.live_locals(index))
+            layout = Layout(index, depth, null_slots, *self.facts.locals_at(index))
             point = self.points[index, null_slots, place] = Point(self, len(self.points), layout, place)
             point.is_native = self.is_frozen
             point.render()
@@ -437,7 +445,7 @@ class CompiledFunction:
     ) -> Callable[..., Any]:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
         exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None, at_loops)
-        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws)
+        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
         touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
 
@@ -483,8 +491,7 @@ class CompiledFunction:
             frame.stack = [
                 NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)
             ]
-        names = point.parameters[len(point.parameters) - len(layout.local_names) :]
-        for local, name in zip(layout.local_names, names):
+        for local, name in zip(layout.local_names, point.local_parameters):
             if local not in self.facts.bound[layout.index]:
                 capture.guard(f"{name} is {'' if values[name] is UNBOUND else 'not '}UNBOUND")
             if values[name] is not UNBOUND:

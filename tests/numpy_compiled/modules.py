@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 REFERENCES = "counts references, of which the program that runs in the function's place has some of its own"
-FREED = "reads memory of an object that no later line names: it is gone after a break, and the process ends"
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ MODULES = {
             "test_reduce_casterrors": REFERENCES,
             "test_reduction_no_reference_leak": REFERENCES,
         },
-        {"test_loop_access": FREED},
         is_quick=False,
     ),
     "numpy._core.tests.test_einsum": Module(100, is_quick=False),

@@ -77,6 +77,7 @@ def test_liveness_and_assignment_at_a_loop_header():
     assert facts.bound[header] == {"n", "unused", "total"}
     assert facts.maybe_bound[header] == {"n", "unused", "total", "i", "half"}
     assert facts.live_locals(header) == ("total", "i")
+    assert facts.kept_locals(header) == ("n", "unused", "half")
     assert facts.depth[header] == 1
     body, after = facts.successors[header]
     assert body == header + 1 and facts.depth[after] == 0 and facts.depth[body] == 2

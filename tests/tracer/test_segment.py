@@ -65,11 +65,12 @@ class Stepped:
         self.segments: dict[tuple[int, tuple[int, ...]], Segment] = {}
         self.hops = 0
 
-    def segment(self, index: int, null_slots: tuple[int, ...], local_names: tuple[str, ...]) -> Segment:
+    def segment(self, index: int, null_slots: tuple[int, ...], names: tuple[str, ...], kept: tuple[str, ...] = ()) -> Segment:
         known = self.segments.get((index, null_slots))
         if known is None:
             exits = {cut: ("exit", cut) for cut in self.cuts & possible_exits(self.code, index, null_slots, protected=True)}
-            known = self.segments[index, null_slots] = assemble(self.code, index, null_slots, local_names, exits, protected=True)
+            known = assemble(self.code, index, null_slots, names, exits, protected=True, kept_names=kept)
+            self.segments[index, null_slots] = known
         return known
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -86,8 +87,8 @@ class Stepped:
             if exit is None:
                 return state
             layout = segment.layouts[exit[1]]
-            assert len(state) == layout.depth - len(layout.null_slots) + len(layout.local_names)
-            segment = self.segment(layout.index, layout.null_slots, layout.local_names)
+            assert len(state) == layout.depth - len(layout.null_slots) + len(layout.local_names) + bool(layout.kept_names)
+            segment = self.segment(layout.index, layout.null_slots, layout.local_names, layout.kept_names)
         raise AssertionError("no end")
 
 
@@ -127,13 +128,13 @@ def counting(n):
 
 def test_exit_at_the_entry_means_arriving_there_again():
     header = index_of(counting, "FOR_ITER")
-    names = analyse(counting.__code__).live_locals(header)
-    segment = make_segment(counting, header, (), names, {header: "again"})
-    state = iter(range(3)), *({"total": 5}.get(name, UNBOUND) for name in names)
+    names, kept = analyse(counting.__code__).locals_at(header)
+    segment = make_segment(counting, header, (), names, {header: "again"}, kept_names=kept)
+    state = iter(range(3)), *({"total": 5}.get(name, UNBOUND) for name in names), [UNBOUND] * len(kept)
     hops = 0
     point, state = segment(*state)
     while point is not None:
-        assert point == "again" and len(state) == 1 + len(names)
+        assert point == "again" and len(state) == 2 + len(names) and kept == ("n", "i") and state[-1] == [UNBOUND, hops]
         hops += 1
         point, state = segment(*state)
     assert (hops, state) == (3, (8, 4.0))

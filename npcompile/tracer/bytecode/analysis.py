@@ -101,8 +101,17 @@ class CodeFacts:
         return f"instruction {index}, {self.instructions[index].name}, of {code.co_qualname}"
 
     def live_locals(self, index: int) -> tuple[str, ...]:
-        """The locals to hand over when execution is left before `index`, in the order of the code's variables."""
+        """The locals that may be read at `index` or behind it, in the order of the code's variables."""
         wanted = self.live[index] & self.maybe_bound[index]
+        return tuple(name for name in self.slots if name in wanted)
+
+    def locals_at(self, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The locals to hand over when execution is left before `index`: those that may be read, and those to keep."""
+        return self.live_locals(index), self.kept_locals(index)
+
+    def kept_locals(self, index: int) -> tuple[str, ...]:
+        """The locals that nothing reads before it sets them: objects in them live on until then, or until the function ends."""
+        wanted = self.maybe_bound[index] - self.live[index]
         return tuple(name for name in self.slots if name in wanted)
 
 

@@ -24,6 +24,7 @@ from npcompile.tracer.bytecode.analysis import (
     null_slots_of,
 )
 from npcompile.tracer.bytecode.assembler import (
+    BUILD_LIST,
     BUILD_TUPLE,
     CHECKED_LOAD,
     COPY_FREE_VARS,
@@ -43,9 +44,11 @@ from npcompile.tracer.bytecode.assembler import (
     RESUME,
     RETURN_VALUE,
     STORE_FAST,
+    STORE_SUBSCR,
     SWAP,
     TAKES_TWO_VARIABLES,
     TAKES_VARIABLE,
+    UNPACK_SEQUENCE,
     Item,
     assembled_instructions,
     exception_table,
@@ -64,12 +67,17 @@ UNBOUND: Final = _Unbound()  # stands for a local that has no value
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is live at an instruction: how arguments, or a state handed over, stand for stack and locals."""
+    """How arguments, or a state handed over, stand for stack and locals at an instruction.
+
+    They are the stack values that are not NULL, the locals that may be read, and where there are kept ones a list of these. The
+    segment takes them out of the list, so that nobody else holds an object when the user's code lets go of it.
+    """
 
     index: int
     depth: int
     null_slots: tuple[int, ...]
     local_names: tuple[str, ...]
+    kept_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class Segment:
         """The value of the user's first parameter."""
         names = self.entry.local_names
         if self.self_name in names:
-            return state[names.index(self.self_name) - len(names)]
+            return state[names.index(self.self_name) - len(names) - bool(self.entry.kept_names)]
         if self.self_name in self.code.co_freevars:
             return cells[self.code.co_freevars.index(self.self_name)].cell_contents
         return UNBOUND
@@ -108,17 +116,18 @@ def make_segment(
     local_names: tuple[str, ...],
     exits: Mapping[int, Any],
     throws: bool = False,
+    kept_names: tuple[str, ...] = (),
 ) -> Callable[..., tuple[Any, Any]]:
     """A function that runs `user`'s code from instruction `entry` on.
 
-    It is called with the stack values that are not NULL, then `local_names` (UNBOUND where one has no value); with a
-    tuple of the cells first when the code has cells. It returns `(exits[k], state)` when control reaches an exit `k`,
-    where `state` is what the Point there is entered with, and `(None, value)` when the code returns. An exit in an exception
-    region leaves the region without running its handler. One that `throws` takes an exception before the stack values, and
-    raises it where the instruction stands.
+    It is called with the stack values that are not NULL, then `local_names` (UNBOUND where one has no value), then a list of
+    `kept_names` if there are any; with a tuple of the cells first when the code has cells. It returns `(exits[k], state)`
+    when control reaches an exit `k`, where `state` is what the Point there is entered with, and `(None, value)` when the code
+    returns. An exit in an exception region leaves the region without running its handler. One that `throws` takes an exception
+    before the stack values, and raises it where the instruction stands.
     """
     code = user.__code__
-    segment = assemble(code, entry, null_slots, local_names, exits, protected=True, throws=throws)
+    segment = assemble(code, entry, null_slots, local_names, exits, protected=True, throws=throws, kept_names=kept_names)
     if not (code.co_cellvars or code.co_freevars):
         return segment.bind(user)
 
@@ -153,6 +162,7 @@ def assemble(
     *,
     protected: bool = False,
     throws: bool = False,
+    kept_names: tuple[str, ...] = (),
 ) -> Segment:
     """The segment of `code` from `entry` to `exits`. ValueError says why an instruction cannot be one of these.
 
@@ -162,7 +172,7 @@ def assemble(
     check_entry(code, facts, entry, null_slots, local_names)
     depth = facts.depth[entry]
     assert depth is not None
-    layout = Layout(entry, depth, null_slots, local_names)
+    layout = Layout(entry, depth, null_slots, local_names, kept_names)
     states = flow(facts, entry, state_at_entry(facts, layout), exits)
     layouts = {index: layout_at(code, facts, index, states[index], protected) for index in exits if index in states}
     return Writer(code, facts, layout, states, layouts, exits, throws).write()
@@ -189,7 +199,7 @@ def check_entry(
 
 def state_at_entry(facts: CodeFacts, layout: Layout) -> State:
     slot_of = {name: slot for slot, name in enumerate(facts.slots)}
-    given = mask_of([slot_of[name] for name in layout.local_names])
+    given = mask_of([slot_of[name] for name in (*layout.local_names, *layout.kept_names)])
     bound = mask_of([slot_of[name] for name in layout.local_names if name in facts.bound[layout.index]])
     return State(layout.depth, mask_of(layout.null_slots), 0, 0, bound, given, 0)
 
@@ -202,13 +212,14 @@ def layout_at(code: types.CodeType, facts: CodeFacts, index: int, state: State, 
         raise ValueError(f"{facts.describe(code, index)} cannot be an exit: which stack slots are NULL is known at run time only")
     if facts.protected[index] and not protected:
         raise ValueError(f"{facts.describe(code, index)} cannot be an exit: it lies in an exception region")
-    return Layout(index, state.depth, null_slots, facts.live_locals(index))
+    return Layout(index, state.depth, null_slots, *facts.locals_at(index))
 
 
 DONE_BY_PROLOGUE: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RESUME"}
 
 # A label is the index of one of the user's instructions, or negative for a place of ours.
 ENTRY: Final = -1
+KEPT: Final = ".kept"  # the variable of the list of locals that nothing reads
 THROWN: Final = ".thrown"  # the variable of the exception that is raised at the entry
 
 
@@ -235,7 +246,8 @@ class Writer:
         self.consts = list(code.co_consts)
         self.fresh_label = ENTRY
         self.stack_names = [f".stack{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
-        parameters = [*[THROWN] * self.throws, *self.stack_names, *self.layout.local_names]
+        kept = [KEPT] if self.layout.kept_names else []
+        parameters = [*[THROWN] * self.throws, *self.stack_names, *self.layout.local_names, *kept]
         self.self_name = code.co_varnames[0] if "__class__" in code.co_freevars and code.co_argcount else None
         if self.self_name is not None:
             stand_in = ".self" if self.self_name in self.cells else self.self_name
@@ -297,6 +309,8 @@ class Writer:
                 continue
             for opcode in MOVE_FAST:
                 self.add(opcode, self.slot_of[f".stack{slot}"])
+        if self.layout.kept_names:
+            self.take_kept()
         if self.throws:
             self.handler = self.facts.instructions[entry].handler
             self.add(LOAD_FAST, self.slot_of[THROWN])
@@ -304,6 +318,20 @@ class Writer:
             self.handler = None
         elif entry != min({entry, *self.states}) or entry in self.layouts:
             self.add(JUMP_FORWARD, label=ENTRY)
+
+    def take_kept(self) -> None:
+        """Locals out of the list, which holds nothing then."""
+        names = self.layout.kept_names
+        self.add(LOAD_FAST, self.slot_of[KEPT])
+        self.add(UNPACK_SEQUENCE, len(names))
+        for name in names:
+            self.add(STORE_FAST, self.slot_of[name])
+        self.load_constant((UNBOUND,) * len(names))
+        self.add(LOAD_FAST, self.slot_of[KEPT])
+        self.load_constant(slice(None))
+        self.add(STORE_SUBSCR)
+        for name in names:
+            self.unbind(self.slot_of[name])
 
     def unbind(self, slot: int) -> None:
         """Leave the local without a value if UNBOUND was passed."""
@@ -349,7 +377,7 @@ class Writer:
             self.add(opcode, arg, instruction.target)
 
     def hand_over(self, layout: Layout) -> None:
-        """Return the exit's object and the live stack and locals."""
+        """Return the exit's object, the stack, and the locals: in a list those that nothing reads."""
         state = self.states[layout.index]
         self.positions, self.handler = self.facts.instructions[layout.index].positions, None
         self.place(layout.index)
@@ -362,6 +390,11 @@ class Writer:
         height = layout.depth - len(layout.null_slots)
         for name in layout.local_names:
             self.load_or_unbound(name, state, height)
+            height += 1
+        if layout.kept_names:
+            for k, name in enumerate(layout.kept_names):
+                self.load_or_unbound(name, state, height + k)
+            self.add(BUILD_LIST, len(layout.kept_names))
             height += 1
         self.add(BUILD_TUPLE, height)
         self.add(LOAD_DEREF, self.slot_of[f".exit{layout.index}"])
@@ -397,7 +430,7 @@ class Writer:
     def assembled(self) -> types.CodeType:
         code = self.code
         bytecode = assembled_instructions(self.items, self.labels)
-        heights = [layout.depth + len(layout.local_names) + 2 for layout in self.layouts.values()]
+        heights = [layout.depth + len(layout.local_names) + len(layout.kept_names) + 2 for layout in self.layouts.values()]
         return code.replace(
             co_argcount=self.argcount,
             co_posonlyargcount=0,
@@ -408,7 +441,7 @@ class Writer:
             co_cellvars=(),
             co_freevars=self.free,
             co_consts=tuple(self.consts),
-            co_stacksize=max([code.co_stacksize + 1, self.layout.depth + 2, *heights]),
+            co_stacksize=max([code.co_stacksize + 1, self.layout.depth + 3 + len(self.layout.kept_names), *heights]),
             co_code=bytecode,
             co_linetable=line_table(self.items, code.co_firstlineno),
             co_exceptiontable=exception_table(self.items, self.labels),
