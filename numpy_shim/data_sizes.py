@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, fresh
+from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TupleMeta
-from npcompile.tensor_core.ops.whole import Keywords
+from npcompile.tensor_core.ops.whole import LEAST, Keywords
 
 Results = tuple[tuple[tuple[Any, ...], np.dtype], ...]
 
@@ -32,6 +33,17 @@ def sized(builder: Builder, function: Callable[..., Any], arrays: list[Array], r
     call = Keywords(function, tuple(keywords.items()))
     node = builder.measure("whole_sized", *(x.node for x in arrays), function=call, results=results)
     return items(builder, node)
+
+
+def counted(builder: Builder, function: Callable[..., int], x: Array, least: int = LEAST, **keywords: Any) -> Size:
+    """The number that `function` finds in the data of x, at least `least`: an integer of the program."""
+    count = Keywords(as_many, (("function", function), ("more", LEAST - least), *keywords.items()))
+    node = builder.measure("whole_sized", x.node, function=count, results=(((None,), np.dtype(np.uint8)),))
+    return items(builder, node)[0].shape[0] - (LEAST - least)
+
+
+def as_many(x: np.ndarray, function: Callable[..., int], more: int, **keywords: Any) -> np.ndarray:
+    return np.empty(function(x, **keywords) + more, np.uint8)
 
 
 def whole(builder: Builder, function: Callable[..., Any], arrays: list[Array], results: Results, **keywords: Any) -> list[Array]:

@@ -25,17 +25,18 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     unbox,
 )
-from npcompile.numpy_shim.data_sizes import elements_at, places, sized, whole
+from npcompile.numpy_shim.data_sizes import counted, elements_at, places, sized, whole
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import place_of_extreme, ravel
 from npcompile.numpy_shim.methods import method, place_one
 from npcompile.numpy_shim.registry import as_array, implements, is_traced, literal, result_dtype
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
-from npcompile.tensor_core.array import Array, cast, expand, fresh, full, result_meta
+from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.ops.extern import Unexpected
 
 INTP = np.dtype(np.intp)
 DOUBLE = np.dtype(np.float64)
@@ -295,6 +296,27 @@ def delete(builder: Builder, arr: Any, obj: Any, axis: Any = None) -> Array:
     return getitem(builder, x, (slice(None),) * axis + (keep,))
 
 
+@implements(np.trim_zeros)
+def trim_zeros(builder: Builder, filt: Any, trim: Any = "fb", axis: Any = None) -> Array:
+    """A view of a vector, from its first element that is not 0 to the last."""
+    ends = trim.lower() if isinstance(trim, str) else None
+    if not isinstance(filt, Array) or filt.ndim != 1 or ends not in ("fb", "bf", "f", "b"):
+        raise Decline("np.trim_zeros of what is no vector")
+    if not (axis is None or type(axis) is int and axis in (0, -1)):
+        raise Decline("np.trim_zeros along several axes")
+    start = counted(builder, leading_zeros, filt, 0) if "f" in ends else 0
+    return basic_index(filt, BasicIndex((AxisSlice(start, 1, counted(builder, trimmed_size, filt, ends=ends)),)))
+
+
+def leading_zeros(x: np.ndarray) -> int:
+    places = np.flatnonzero(x)
+    return int(places[0]) if places.size else 0
+
+
+def trimmed_size(x: np.ndarray, ends: str) -> int:
+    return int(np.trim_zeros(x, ends).size)
+
+
 # --- sets
 
 
@@ -324,6 +346,29 @@ def polymul(builder: Builder, a1: Any, a2: Any) -> Array:
     if any(x.ndim != 1 or x.dtype.kind not in "iufc" for x in arrays):
         raise Decline("polynomials that are no vectors of numbers")
     return only(sized(builder, np.polymul, arrays, (((None,), result_dtype(*(x.dtype for x in arrays))),)))
+
+
+@implements(np.polydiv)
+def polydiv(builder: Builder, u: Any, v: Any) -> tuple[Array, Array]:
+    """Quotient and remainder. How many leading zeros the remainder loses, data decides: it is taken to be as long as most."""
+    arrays = [array_of(builder, a) for a in (u, v)]
+    if any(x.ndim != 1 or x.dtype.kind not in "iufc" for x in arrays):
+        raise Decline("polynomials that are no vectors of numbers")
+    length, least = (x.shape[0] for x in arrays)
+    if not isinstance(least, int) or least < 2 or length < least:
+        raise Decline("a polynomial by a number, or by a longer one")
+    dtype = np.polydiv(*(np.ones(2, x.dtype) for x in arrays))[0].dtype
+    results = (((length - least + 1,), dtype), ((length,), dtype))
+    quotient, remainder = whole(builder, divided, arrays, results)
+    return quotient, getitem(builder, remainder, slice(length - least + 1, None))
+
+
+def divided(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With the whole of the memory that the remainder is a view of."""
+    quotient, remainder = np.polydiv(u, v)
+    if remainder.size != v.size - 1:
+        raise Unexpected
+    return quotient, remainder.base
 
 
 @implements(np.polyint)

@@ -256,3 +256,62 @@ def test_numbers_and_containers_of_sizes(x):
     kept = [n, n + 1]
     kept[0] += n
     return kept, {n: 1}, range(n), divmod(n, 3), n == 7, max(n, 3), [0] * n, f"{n}", float(n), x[:n], list(range(n))
+
+
+PADDED = [[0, 0, 1, 2, 0, 3, 0], [0, 0, 0], [1, 2, 3], [0, 5, 0], [0, 0, 1, 2, 0, 3], [1.5, 0, 0, 2, 0, 0, 0], []]
+
+
+def padded(round):
+    return np.array(PADDED[round % len(PADDED)], float)
+
+
+@check(padded, rounds=7, breaks=0)
+def test_trim_zeros(x):
+    return np.trim_zeros(x), np.trim_zeros(x, "f"), np.trim_zeros(x, "B"), np.trim_zeros(x[::-1] * 2).sum()
+
+
+@check(padded, rounds=7, breaks=0)
+def test_trim_zeros_is_a_view(x):
+    y = np.trim_zeros(x)
+    y[0] = 9
+    y *= 2
+    return y, x
+
+
+@check(lambda round: np.repeat(padded(round), 2)[::2], rounds=7, breaks=0)
+def test_trim_zeros_of_a_view(x):
+    y = np.trim_zeros(x)
+    return y - y.sum(), y[::-1], np.convolve(y + x.sum(), [1, 2])
+
+
+@check(padded)
+def test_trim_zeros_of_others(x):
+    return np.trim_zeros([0, 1, 0]), np.trim_zeros(x[None]), np.trim_zeros(x, "x")
+
+
+@pytest.mark.parametrize("dtype", [float, complex, "f4", "i4", "u1", "f2"])
+@pytest.mark.parametrize("length", [1, 2, 3, 6, 7])
+def test_polydiv(length, dtype):
+    """Of a divisor of this length; what few remainders are is NumPy's too: longer ones, and those of exact quotients."""
+
+    def f(u, v):
+        q, r = np.polydiv(u, v)
+        r[0] = 3
+        return q, r, q.sum(), r.base is None
+
+    def g(u, v):
+        return np.polydiv(u, v), np.polydiv(np.polymul(u, v), v)
+
+    def u(round):
+        return (np.random.default_rng(round).normal(size=6) * 9).astype(dtype)
+
+    def v(round):
+        return (np.random.default_rng(9 + round).normal(size=length) * 9 + 20).astype(dtype)
+
+    for each in (f, g):
+        check(u, v, breaks=0 if each is f and 1 < length < 7 else None)(each)("cpu")
+
+
+@check(graphs=0)
+def test_what_ufuncs_know():
+    return np.add.types, np.add.ntypes, np.add.resolve_dtypes((np.dtype("f4"), int, None))

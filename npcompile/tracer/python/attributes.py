@@ -145,7 +145,18 @@ def load_from_array(frame: Frame, x: Array, name: str) -> Any:
         raise raising.raises(AttributeError, f"'{kind.__module__}.{kind.__qualname__}' object has no attribute {name!r}")
     if name == "__array_interface__":
         raise Decline(f"attribute {name!r} of an array")
-    raise Decline(f"ndarray.{name} is not captured")
+    raise Decline(f"ndarray.{name} {NOT_CAPTURED.get(name, 'is not captured')}")
+
+
+# Why NumPy runs these: they are about an object, its memory or a file, and not about numbers.
+NOT_CAPTURED = {
+    **dict.fromkeys(("ctypes", "data"), "gives out the address of memory, which a graph has only while it runs"),
+    **dict.fromkeys(("dump", "tofile"), "writes a file, which a graph that fails has not to have done"),
+    "dumps": "is a pickle of the object",
+    "resize": "gives an object other memory, which everything else that sees it would have to learn of",
+    "setflags": "changes what an object allows, in memory that others may see",
+    **dict.fromkeys(("getfield", "setfield"), "is about bytes within items: x.view, x.real and x.imag stay in the graph"),
+}
 
 
 def base_of(frame: Frame, x: Array) -> Any:
@@ -218,7 +229,9 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         return Lazy(f"{owner.source}.{name}", found)
     if isinstance(value, np.ufunc) and name in ("identity", "nin", "nout", "nargs", "signature"):
         return Constant(getattr(value, name))
-    if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat"):
+    if isinstance(value, np.ufunc) and name in ("types", "ntypes"):
+        return operators.lift(getattr(value, name))
+    if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat", "resolve_dtypes"):
         return Constant(getattr(value, name))
     if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)

@@ -179,7 +179,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             except Decline as decline:
                 if isinstance(decline, UnknownSize) or not is_written_in_python(function):
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
-        if function in EVALUATED or function in EVALUATED_TYPES:
+        if function in EVALUATED or function in EVALUATED_TYPES or is_question_to_ufunc(function):
             return evaluate_call(frame, function, positional, keywords)
     if groups.is_group(function):
         return groups.make(frame, function, positional, keywords)
@@ -218,6 +218,10 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if type(function) in CALLED_BY_TYPE:
         return CALLED_BY_TYPE[type(function)](frame, function, positional, keywords)
     raise Decline(f"{name} is not captured", "It runs natively; the graph resumes after it.")
+
+
+def is_question_to_ufunc(function: Any) -> bool:
+    return isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ == "resolve_dtypes"
 
 
 # These call __array__ of what they are given; other functions of NumPy dispatch on it.
