@@ -17,15 +17,25 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import (
+    PAIRED,
+    PAIRED_COLUMNS,
     RELATION,
+    SHORT_BLOCK,
+    SHORT_LANES,
+    add_exactly,
     better_text,
     combine_text,
     compensated,
     fits_simd,
     from_zero,
     identity_text,
+    is_along_memory,
     is_position,
+    is_short,
     notes_nan,
+    total_text,
+    tree_text,
+    zero_text,
 )
 from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import (
@@ -52,6 +62,7 @@ from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
+COLUMN_PARTS = ("{0}[lane]", "{0}_low[lane]")  # high and low part of one, after the accumulator's name
 
 
 INTERNAL = re.compile(r"[vtk]\d+")  # names that lowering gives to axes and values
@@ -81,8 +92,13 @@ class Printer:
     lanes: int = 1
     is_laned: bool = False  # inside a Reduce
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
+    is_short: bool = False  # inside a Reduce over short rows, with sums
+    is_one_loop: bool = False  # over one axis
+    is_one_block: bool = False  # whose rows are no longer than a block of these
     is_held: bool = False  # are running results of a column in registers?
     is_running: bool = False  # are they asked for after each step?
+    keeps_low: bool = False  # inside a Columns that keeps what its sums round off
+    paired: str = ""  # where a term of these is, among those that are summed up in pairs
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
@@ -178,6 +194,8 @@ class Printer:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
         if self.is_simd:
             return self.simd_loop(s, first, end)
+        if self.is_short:
+            return self.short_loop(s, first, end)
         if self.lanes == 1:
             self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
             self.statements(s.body)
@@ -185,34 +203,50 @@ class Printer:
             return self.close()
         self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
         self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
-        self.line("#pragma GCC ivdep")
-        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
-        self.line(f"const int64_t {s.axis} = block + lane;")
-        before, self.lane = self.lane, "lane"
-        self.statements(s.body)
-        self.lane = before
-        self.close()
+        self.lane_loop(s, "block", "lanes")
         self.flush_sometimes()
         self.close()
 
     def simd_loop(self, s: Loop, first: str, end: str) -> None:
-        """The same in blocks for which the compiler makes the lanes."""
+        """The same with lanes that the compiler makes."""
         accumulators = self.accumulators.values()
-        block = ROUNDS * 64 // max(a.dtype.itemsize for a in accumulators)
         clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
         clauses += [f"reduction(|: {a.name}_nan)" for a in accumulators if notes_nan(a)]
-        self.open(f"for (int64_t block = {first}; block < {end}; block += {block}) {{")
-        self.line(f"const int64_t block_end = npc_min(block + {block}, {end});")
-        for a in accumulators:
-            if compensated(a):
-                self.line(f"{a.name} = {identity_text(a)};")
         self.line(f"#pragma omp simd {' '.join(clauses)}")
-        self.open(f"for (int64_t {s.axis} = block; {s.axis} < block_end; {s.axis}++) {{")
+        self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
         self.statements(s.body)
         self.close()
-        for a in accumulators:
-            if compensated(a):
-                self.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, {a.name});")
+
+    def short_loop(self, s: Loop, first: str, end: str) -> None:
+        """The same in blocks. As a whole round of lanes is one or a few vectors, the compiler keeps the lanes in registers."""
+        sums, start = [a for a in self.accumulators.values() if compensated(a)], first
+        if not self.is_one_block:
+            self.line(f"const int64_t block_size = npc_sum_block({end} - {first});")
+            self.open(f"for (int64_t block = {first}; block < {end}; block += block_size) {{")
+            self.line(f"const int64_t block_end = npc_min(block + block_size, {end});")
+            for a in sums:
+                self.fill(a)
+            first, end = "block", "block_end"
+        self.line(f"int64_t base = {first};")
+        self.open(f"for (; base + {self.lanes} <= {end}; base += {self.lanes}) {{")
+        self.lane_loop(s, "base", str(self.lanes), "omp simd")
+        self.close()
+        if not (isinstance(s.size, int) and s.size % self.lanes == 0 and s.axis not in self.limits):
+            self.lane_loop(s, "base", f"{end} - base")
+        if not self.is_one_block:
+            for a in sums:
+                total = self.lanes_total(a)
+                begun = f"if (block == {start}) {a.name}_high = {total}; else " if self.is_one_loop else ""
+                self.line(f"{begun}{{ {add_exactly(a, total)} }}")
+            self.close()
+
+    def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
+        self.line(f"#pragma {pragma}")
+        self.open(f"for (int64_t lane = 0; lane < {lanes}; lane++) {{")
+        self.line(f"const int64_t {s.axis} = {base} + lane;")
+        before, self.lane = self.lane, "lane"
+        self.statements(s.body)
+        self.lane = before
         self.close()
 
     def flush_sometimes(self) -> None:
@@ -232,13 +266,16 @@ class Printer:
     def fill(self, a: Accumulator) -> None:
         self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {identity_text(a)};")
 
+    def lanes_total(self, a: Accumulator) -> str:
+        return tree_text(a, [f"{a.name}[{lane}]" for lane in range(self.lanes)])
+
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
             self.line(f"npc_fold_{a.reducer}_{short(a.dtype)}_{self.lanes}({a.name});")
 
     def flush(self, a: Accumulator) -> None:
         self.fold_lanes(a)
-        self.line(f"NPC_TWO_SUM({a.name}_high, {a.name}_low, {a.name}[0]);")
+        self.line(add_exactly(a, f"{a.name}[0]"))
 
     def accumulate(self, s: Accumulate) -> None:
         a = self.accumulators[s.accumulator]
@@ -259,6 +296,8 @@ class Printer:
             self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {identity_text(a)};")
             self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
             self.line(f"{a.name}_nan |= {value} != {value};")
+        elif self.keeps_low and compensated(a):
+            self.line(f"{a.name}_rows{self.paired} = {value};")
         else:
             place = self.place(a)
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
@@ -273,26 +312,26 @@ class Printer:
 
     def lanes_for(self, s: Reduce) -> int:
         widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 1 if any(a.is_ordered for a in s.accumulators) else 512 // widest
+        lanes = 1 if any(a.is_ordered for a in s.accumulators) else SHORT_LANES if self.is_short else 512 // widest
         few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
         while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
             lanes //= 2
         return lanes
 
     def accumulate_in_lanes(self, s: Reduce, *, is_simd: bool = False) -> None:
-        self.lanes, self.is_laned, self.is_simd = self.lanes_for(s), True, is_simd
+        self.is_laned, self.is_simd = True, is_simd
+        self.lanes = self.lanes_for(s)
         self.accumulators = {a.name: a for a in s.accumulators}
 
     def accumulate_nowhere(self) -> None:
-        self.is_laned = self.is_simd = False
+        self.is_laned = self.is_simd = self.is_short = self.is_one_block = False
         self.lane = "0"
 
     def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
         self.accumulate_in_lanes(s, is_simd=is_simd)
         if self.is_simd:
             for a in s.accumulators:
-                total = f", {a.name}_high = {identity_text(a)}, {a.name}_low = 0" if compensated(a) else ""
-                self.line(f"{c_type(a.dtype)} {a.name} = {identity_text(a)}{total};")
+                self.line(f"{c_type(a.dtype)} {a.name} = {identity_text(a)};")
                 if notes_nan(a):
                     self.line(f"int {a.name}_nan = 0;")
             return
@@ -303,15 +342,15 @@ class Printer:
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
                 self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
-            if compensated(a):
-                self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;")
+            if compensated(a) and not self.is_one_block:
+                self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};")
             if notes_nan(a):
                 self.line(f"int {a.name}_nan = 0;")
-        if any(map(compensated, s.accumulators)):
+        if any(map(compensated, s.accumulators)) and not self.is_short:
             self.line(f"int {s.accumulators[0].name}_rounds = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
-        if self.is_simd:
+        if self.is_simd or (self.is_short and compensated(a)):
             pass
         elif is_position(a):
             self.first_lane(a)
@@ -339,7 +378,10 @@ class Printer:
     def result_text(self, a: Accumulator, count: Size) -> str:
         if is_position(a):
             return f"npc_max(0, {a.name}_at[0])"
-        total = f"NPC_TOTAL({a.name}_high, {a.name}_low)" if compensated(a) else from_zero(a, self.place(a))
+        if compensated(a) and self.is_one_block:
+            total = from_zero(a, self.lanes_total(a))
+        else:
+            total = total_text(a) if compensated(a) else from_zero(a, self.place(a))
         if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
             total = rounded_text(f"({total})", a.result.dtype)
         if a.reducer == "add" and a.dtype.kind in "fc":
@@ -357,6 +399,9 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
+        self.is_short = is_short(s) and any(map(compensated, s.accumulators))
+        self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
+        self.is_one_block = self.is_short and self.is_one_loop and isinstance(s.count, int) and s.count <= SHORT_BLOCK
         self.declare(s, is_simd=fits_simd(s))
         self.statements(s.body)
         for a in s.accumulators:
@@ -369,6 +414,7 @@ class Printer:
         if self.partial:
             axis, n = s.loops[0]
             self.limits[axis] = ("slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {size_text(n)})")
+        self.keeps_low = not self.partial and not s.is_running and is_along_memory(s)
         self.column_block(s)
         if self.partial:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
@@ -376,6 +422,7 @@ class Printer:
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) partial->{a.name}[lane] = {a.name}[lane];")
         elif s.finish:
             self.finish_columns(s)
+        self.keeps_low = False
 
     def column_block(self, s: Columns, rows: int = 1) -> None:
         """What is accumulated in the columns of a block, so many rows for each time that a running result is read."""
@@ -385,6 +432,10 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
             self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
+            if self.keeps_low and compensated(a):
+                zero = constant_text(0, a.dtype)
+                self.line(f"{c_type(a.dtype)} {a.name}_low[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
+                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_low[lane] = {zero};")
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
@@ -394,6 +445,8 @@ class Printer:
 
     def column_loops(self, s: Columns, rows: int) -> None:
         loops = [(axis, *self.limits.get(axis, ("0", size_text(n)))) for axis, n in s.loops]
+        if self.keeps_low:
+            return self.paired_rows(s)
         many = loops.pop() if rows > 1 and loops else None
         for axis, first, end in loops:
             self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
@@ -427,6 +480,57 @@ class Printer:
             self.line(f"{a.name}[lane] = {a.name}_held;")
         self.close()
 
+    def paired_rows(self, s: Columns) -> None:
+        """Computes a few rows of some columns, sums these up in pairs, and adds up such sums with what that rounds off."""
+        axis, size = s.loops[-1]
+        assert isinstance(size, int)
+        sums = [a for a in s.accumulators if compensated(a)]
+        if size == PAIRED and len(s.loops) == 1:  # loads of whole rows: the compiler transposes them in registers
+            self.line("#pragma GCC ivdep")
+            self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+            self.line(f"const int64_t {s.axis} = first + lane;")
+            for a in sums:
+                self.line(f"{c_type(a.dtype)} {', '.join(f'{a.name}_rows{k}' for k in range(size))};")
+            for k in range(size):
+                self.paired = str(k)
+                self.open(f"{{ const int64_t {axis} = {k};")
+                self.statements(s.body)
+                self.close()
+            for a in sums:
+                self.line(f"{a.name}[lane] = {tree_text(a, [f'{a.name}_rows{k}' for k in range(size)])};")
+            return self.close()
+        self.open(f"for (int64_t part = 0; part < lanes; part += {PAIRED_COLUMNS}) {{")
+        self.line(f"const int64_t part_end = npc_min(part + {PAIRED_COLUMNS}, lanes);")
+        for a in sums:
+            self.line(f"{c_type(a.dtype)} {a.name}_rows[{PAIRED}][{PAIRED_COLUMNS}] __attribute__((aligned(64)));")
+        for outer, n in s.loops[:-1]:
+            self.open(f"for (int64_t {outer} = 0; {outer} < {size_text(n)}; {outer}++) {{")
+        whole = size // PAIRED * PAIRED
+        for first, end in ((0, whole), (whole, size)):
+            if first == end:
+                continue
+            rows = min(PAIRED, end - first)
+            self.open(f"for (int64_t row = {first}; row < {end}; row += {rows}) {{")
+            self.line("#pragma GCC unroll 1")
+            self.open(f"for (int64_t {axis} = row; {axis} < row + {rows}; {axis}++) {{")
+            self.line("#pragma GCC ivdep")
+            self.open("for (int64_t lane = part; lane < part_end; lane++) {")
+            self.line(f"const int64_t {s.axis} = first + lane;")
+            self.paired = f"[{axis} - row][lane - part]"
+            self.statements(s.body)
+            self.close()
+            self.close()
+            self.line("#pragma GCC ivdep")
+            self.open("for (int64_t lane = part; lane < part_end; lane++) {")
+            for a in sums:
+                total = tree_text(a, [f"{a.name}_rows[{k}][lane - part]" for k in range(rows)])
+                is_all = size <= PAIRED and len(s.loops) == 1
+                self.line(f"{a.name}[lane] = {total};" if is_all else add_exactly(a, total, *COLUMN_PARTS))
+            self.close()
+            self.close()
+        for _ in s.loops:
+            self.close()
+
     def finish_columns(self, s: Columns) -> None:
         self.lane = "lane"
         self.line("#pragma GCC ivdep")
@@ -437,7 +541,7 @@ class Printer:
             count = count * n
         for a in s.accumulators:
             total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else f"{a.name}[lane]"
-            total = from_zero(a, total)
+            total = total_text(a, *COLUMN_PARTS) if self.keeps_low and compensated(a) else from_zero(a, total)
             if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
                 total = rounded_text(f"({total})", a.result.dtype)
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):

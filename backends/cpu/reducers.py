@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text
-from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Columns, Product, Reduce, Scan, walk
+from npcompile.backends.kernels.index import split_linear
+from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Columns, Load, Product, Reduce, Scan, walk
+from npcompile.backends.kernels.operations import short
+from npcompile.tensor_core.dim import Dim
 
-SHORT_ROW = 512  # items: for fewer the lanes of a reduction are the compiler's, which keeps them in registers
+SHORT_ROW = 512  # items: for fewer a reduction has as many lanes as the compiler keeps in registers
+# Of their sums, as accurate as two of NumPy's blocks, which have 8 lanes and 128 numbers.
+SHORT_LANES, SHORT_BLOCK = 16, 256
+SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows
+PAIRED, PAIRED_COLUMNS = 8, 128  # of these, before their sums are added to compensated ones
 
 
 REDUCE_HELPERS = """
@@ -18,11 +26,46 @@ REDUCE_HELPERS = """
     (low) += ((high) - (npc_s - npc_b)) + ((x) - npc_b); \\
     (high) = npc_s; } while (0)
 #define NPC_TOTAL(high, low) ((high) - (high) == 0 ? (high) + (low) : (high))
+/* Blocks of one size, as near as may be: in an unlike pair the error of the larger is nearly that of the sum. */
+static inline int64_t npc_sum_block(int64_t n) {
+  while (n > NPC_BLOCK) n = (n + 1) / 2;
+  return (n + NPC_LANES - 1) / NPC_LANES * NPC_LANES;
+}
 """
+REDUCE_HELPERS = f"#define NPC_BLOCK {SHORT_BLOCK}\n#define NPC_LANES {SHORT_LANES}\n{REDUCE_HELPERS}"
 
 
 def compensated(acc: Accumulator) -> bool:
-    return acc.reducer == "add" and kind(acc.dtype) in "fg"
+    """Is what its sums round off kept?"""
+    return acc.reducer == "add" and kind(acc.dtype) in "fgc"
+
+
+def parts_of(a: Accumulator) -> tuple[str, ...]:
+    return (".re", ".im") if a.dtype.kind == "c" else ("",)
+
+
+def add_exactly(a: Accumulator, x: str, high: str = "{0}_high", low: str = "{0}_low") -> str:
+    """Adds a number to a high and a low part, which are named after the accumulator."""
+    high, low = high.format(a.name), low.format(a.name)
+    return " ".join(f"NPC_TWO_SUM({high}{part}, {low}{part}, {x}{part});" for part in parts_of(a))
+
+
+def zero_text(dtype: np.dtype) -> str:
+    return "{0}" if dtype.kind == "c" else "0"
+
+
+def total_text(a: Accumulator, high: str = "{0}_high", low: str = "{0}_low") -> str:
+    high, low = high.format(a.name), low.format(a.name)
+    parts = [f"NPC_TOTAL({high}{part}, {low}{part})" for part in parts_of(a)]
+    return parts[0] if len(parts) == 1 else f"npc_pair_{short(a.dtype)}({', '.join(parts)})"
+
+
+def tree_text(a: Accumulator, terms: Sequence[str]) -> str:
+    """All of these combined, in pairs."""
+    if len(terms) == 1:
+        return terms[0]
+    half = len(terms) // 2
+    return f"({combine_text(a.reducer, tree_text(a, terms[:half]), tree_text(a, terms[half:]), a.dtype)})"
 
 
 def is_position(acc: Accumulator) -> bool:
@@ -126,12 +169,33 @@ def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
 
 
-def fits_simd(s: Reduce) -> bool:
-    """Are rows short, or may they be, and is nothing in the loop that OpenMP's simd cannot have?"""
+def is_along_memory(s: Columns) -> bool:
+    """Are few elements that lie beside each other summed up, as NumPy does in pairs, and not one row of many after another?"""
+    count = 1
+    for _, size in s.loops:
+        if not isinstance(size, int):
+            return False
+        count *= size
+    if count > SHORT_COLUMN or not s.loops:
+        return False
+    found = [
+        (split_linear(x.offset, s.axis), split_linear(x.offset, s.loops[-1][0])) for x in walk(s.body) if isinstance(x, Load)
+    ]
+    steps = [(column[0], row[0]) for column, row in found if column and row]
+    return any(isinstance(row, int) and row and (isinstance(column, Dim) or abs(row) < abs(column)) for column, row in steps)
+
+
+def is_short(s: Reduce) -> bool:
+    """Are rows short, or may they be, and is nothing in the loop that would keep the compiler from making vectors of it?"""
     if isinstance(s.count, int) and (s.count > SHORT_ROW or s.count < 2):
         return False
-    plain = all(kind(a.dtype) in "fiub" and not is_position(a) for a in s.accumulators)
+    plain = all(kind(a.dtype) in "fiubc" and not is_position(a) and not a.is_ordered for a in s.accumulators)
     return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
+
+
+def fits_simd(s: Reduce) -> bool:
+    """May the order of combination be the compiler's? Then OpenMP's simd makes the lanes of a short row."""
+    return is_short(s) and not any(compensated(a) or a.dtype.kind == "c" for a in s.accumulators)
 
 
 # --- partial results that are one number each: a high and a low part where sums are compensated
@@ -149,11 +213,12 @@ def store_partial(a: Accumulator) -> str:
 
 def declare_total(a: Accumulator) -> str:
     if compensated(a):
-        return f"{c_type(a.dtype)} {a.name}_high = {identity_text(a)}, {a.name}_low = 0;"
+        return f"{c_type(a.dtype)} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};"
     return f"{c_type(a.dtype)} {a.name}[1] = {{{identity_text(a)}}};"
 
 
 def combine_partial(a: Accumulator) -> str:
     if compensated(a):
-        return f"NPC_TWO_SUM({a.name}_high, {a.name}_low, partial->{a.name}); {a.name}_low += partial->{a.name}_low;"
+        low = combine_text("add", f"{a.name}_low", f"partial->{a.name}_low", a.dtype)
+        return f"{add_exactly(a, f'partial->{a.name}')} {a.name}_low = {low};"
     return f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};"
