@@ -89,6 +89,19 @@ def soft_threshold(x, t):
     return y
 
 
+def select_numba() -> Function:
+    import numba
+
+    def loop(x):
+        y = np.empty_like(x)
+        for i in numba.prange(x.size):
+            v = x[i]
+            y[i] = -1 + 0.1 * (v + 1) if v < -1 else 1 + 0.1 * (v - 1) if v > 1 else v
+        return y
+
+    return loop
+
+
 def soft_threshold_numba() -> Function:
     import numba
 
@@ -146,7 +159,7 @@ PROGRAMS = (
         lambda rng, n: (rng.standard_normal((n, n)), rng.standard_normal((2 * n, n))),
         ((4,), (700,), (4000,)),
     ),
-    Program(select, normal(1), ((10,), (300_000,), (4_000_000,))),
+    Program(select, normal(1), ((10,), (300_000,), (4_000_000,)), {"numba": select_numba}),
     Program(
         soft_threshold,
         lambda rng, n: (rng.standard_normal(n), 0.5),

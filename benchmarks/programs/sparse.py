@@ -45,7 +45,7 @@ def page_rank(columns, rows, degree, steps):
 def table_lookup(table, x):
     """Linear interpolation in a table by gathers."""
     place = x * (table.size - 1)
-    low = np.minimum(place.astype(np.intp), table.size - 2)
+    low = np.minimum(place.astype(np.int64), table.size - 2)
     t = place - low
     return table[low] * (1 - t) + table[low + 1] * t
 
