@@ -17,7 +17,7 @@ from benchmarks import machine
 from benchmarks.measure import Timing
 from benchmarks.programs import first_calls, page
 from benchmarks.programs.families import PROGRAMS
-from benchmarks.programs.measure import MEMORY, PEERS, SIDES, ProgramRow, measure
+from benchmarks.programs.measure import MEMORY, PEERS, SIDES, ProgramRow, is_installed, measure
 from benchmarks.programs.program import SIZES
 from benchmarks.programs.workers import Worker
 
@@ -43,8 +43,8 @@ def read(path: Path, about: dict[str, str]) -> tuple[list[ProgramRow], dict[str,
 
 def write(path: Path, about: dict[str, str], rows: list[ProgramRow], first: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    stored = {"machine": about, "first_calls": first, "rows": [row.as_json() for row in rows]}
-    path.write_text(json.dumps(stored, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(row.as_json()) for row in rows)  # a row a line: as short, and readable as a difference
+    path.write_text(f'{{"machine": {json.dumps(about)},\n"first_calls": {json.dumps(first)},\n"rows": [\n{lines}\n]}}\n')
 
 
 def in_order(rows: list[ProgramRow]) -> list[ProgramRow]:
@@ -80,7 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
     rows, first = read(chosen.out, about)
     wrong = False
     if not chosen.page:
-        workers = {side: Worker(side) for side in SIDES if side in ("NumPy", "npcompile", MEMORY, *peers)}
+        wanted = ("NumPy", "npcompile", MEMORY, *peers)
+        workers = {side: Worker(side) for side in SIDES if side in wanted and is_installed(side)}
         for name in names:
             for size in chosen.sizes.split(","):
                 row = measure(PROGRAMS[name], size, workers, chosen.repeat, chosen.cap)

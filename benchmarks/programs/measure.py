@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import time
 from dataclasses import dataclass
@@ -13,7 +14,14 @@ from benchmarks.programs.program import SIZES, Program
 from benchmarks.programs.workers import Prepared, Stopped, Worker
 
 MEMORY = "copy in C"  # takes part where memory alone limits a program
-SIDES = {"NumPy": "", "npcompile": "", "numba": "numba", "JAX": "jax", "torch.compile": "torch", MEMORY: ""}  # to their versions
+SIDES = {
+    "NumPy": "",
+    "npcompile": "",
+    "numba": "numba",
+    "JAX": "jax",
+    "torch.compile": "torch",
+    MEMORY: "",
+}  # to what they import
 PEERS = tuple(side for side, key in SIDES.items() if key)
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
 
@@ -42,7 +50,11 @@ class ProgramRow(Row):
         return min(present, key=lambda side: self.timings[side].median, default=None)
 
 
-def takes_part(program: Program, side: str) -> str | None:
+def is_installed(side: str) -> bool:
+    return not SIDES[side] or importlib.util.find_spec(SIDES[side]) is not None
+
+
+def why_not(program: Program, side: str) -> str | None:
     """Why a side does not take part. None when it does."""
     if side == MEMORY:
         return None if program.moved else "memory is not its only limit"
@@ -54,7 +66,7 @@ def prepared_sides(program: Program, size: str, workers: dict[str, Worker], cap:
     ready: dict[str, Prepared] = {}
     expected: Any = None
     for side, worker in workers.items():
-        if why := takes_part(program, side):
+        if why := why_not(program, side):
             row.absent[side] = why
             continue
         try:

@@ -70,9 +70,10 @@ def findings(rows: list[ProgramRow], first: dict[str, float]) -> list[Finding]:
         Finding("Answers that are not NumPy's", "0", f"{len(wrong)} of {len(rows)} {'; '.join(wrong)[:200]}", not wrong),
         least(ratios_over(rows, "NumPy"), SLOWEST_OF_NUMPY, "Speed over NumPy's, each program and size", f"≥ {SLOWEST_OF_NUMPY}"),
     ]
-    mean = geometric(row.speedup() for row in middle)
-    if mean:
-        found.append(Finding("Geometric mean over NumPy, middle size", "≥ 5", f"{mean:.2f} ({len(middle)} programs)", mean >= 5))
+    ours = ratios_over(middle, "NumPy")
+    if mean := geometric(ratio for _, ratio in ours):
+        text = f"{mean:.2f} ({len(ours)} of {len(middle)} programs)"
+        found.append(Finding("Geometric mean over NumPy, middle size", "≥ 5", text, mean >= 5))
     for peer in PEERS:
         common = ratios_over(middle, peer)
         if mean := geometric(ratio for _, ratio in common):
