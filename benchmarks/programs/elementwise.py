@@ -135,8 +135,8 @@ def mixed(rng, n):
 
 PROGRAMS = (
     Program(one_op, normal(2), ((10,), (1_000_000,), (16_000_000,)), moved=lambda n: 24 * n),
-    Program(blend, normal(3), ((10,), (1_000_000,), (8_000_000,)), moved=lambda n: 32 * n),
-    Program(five_ops, normal(2), ((10,), (1_000_000,), (8_000_000,))),
+    Program(blend, normal(3), ((10,), (1_000_000,), (16_000_000,)), moved=lambda n: 32 * n),
+    Program(five_ops, normal(2), ((10,), (1_000_000,), (16_000_000,))),
     Program(wave, normal(2), ((10,), (200_000,), (4_000_000,)), is_chain=True),
     Program(twenty_ops, normal(2), ((10,), (200_000,), (4_000_000,)), is_chain=True),
     Program(hundred_ops, lambda rng, n: (rng.uniform(-0.9, 0.9, n),), ((10,), (100_000,), (2_000_000,))),

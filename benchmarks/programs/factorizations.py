@@ -170,21 +170,21 @@ PROGRAMS = (
     Program(
         cholesky,
         positive,
-        ((5,), (200,), (1200,)),
+        ((20,), (200,), (1200,)),
         {"jax": cholesky_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         cholesky_elements,
         positive,
-        ((5,), (100,), (500,)),
+        ((18,), (100,), (500,)),
         {"jax": cholesky_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         lu,
         lambda rng, n: (rng.random((n, n)) + n * np.eye(n),),
-        ((5,), (150,), (600,)),
+        ((18,), (150,), (600,)),
         {"jax": lu_jax, "torch": UNROLLED},
         is_loop=True,
     ),
@@ -199,7 +199,7 @@ PROGRAMS = (
     Program(
         gram_schmidt,
         lambda rng, n, m: (rng.standard_normal((n, m)),),
-        ((6, 4), (100, 60), (500, 300)),
+        ((20, 18), (100, 60), (500, 300)),
         {"jax": gram_schmidt_jax, "torch": UNROLLED},
         relative_error=1e-9,
         is_loop=True,

@@ -76,6 +76,17 @@ def grey(image):
     return np.clip((g - low) / (high - low) * 255 + 0.5, 0, 255).astype(np.uint8)
 
 
+def convolution_by_strides_torch() -> Function:
+    import torch
+
+    @torch.compile
+    def convolve(image, kernel):
+        windows = torch.from_numpy(image).unfold(0, kernel.shape[0], 1).unfold(1, kernel.shape[1], 1)
+        return torch.einsum("ijkl,kl->ij", windows, torch.from_numpy(kernel)).numpy()
+
+    return convolve
+
+
 def blur_numba() -> Function:
     def padded(image):
         n, m = image.shape
@@ -193,7 +204,7 @@ PROGRAMS = (
         convolution_by_strides,
         filtered,
         ((8, 3), (250, 7), (1200, 9)),
-        {"numba": convolution_numba, "jax": convolution_jax},
+        {"numba": convolution_numba, "jax": convolution_jax, "torch": convolution_by_strides_torch},
     ),
     Program(
         layer_convolution,

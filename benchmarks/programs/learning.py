@@ -285,7 +285,7 @@ PROGRAMS = (
     Program(
         logistic_regression,
         regression,
-        ((6, 3, 2), (2000, 20, 50), (50_000, 50, 50)),
+        ((6, 3, 20), (2000, 20, 50), (50_000, 50, 50)),
         {"jax": logistic_regression_jax, "torch": logistic_regression_torch},
         relative_error=1e-9,
         is_loop=True,

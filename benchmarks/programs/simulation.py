@@ -400,14 +400,14 @@ PROGRAMS = (
     Program(
         energy,
         lambda rng, n: (rng.standard_normal((n, 3)), rng.random(n)),
-        ((5,), (400,), (4000,)),
+        ((20,), (400,), (4000,)),
         {"numba": energy_numba, "jax": energy_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         particles,
         lambda rng, n, steps: (rng.random((n, 2)), rng.standard_normal((n, 2)), steps),
-        ((5, 2), (10_000, 50), (200_000, 50)),
+        ((5, 20), (10_000, 50), (200_000, 50)),
         {"numba": particles_numba, "jax": particles_jax, "torch": UNROLLED},
         mutates=(0, 1),
         is_loop=True,
@@ -415,7 +415,7 @@ PROGRAMS = (
     Program(
         mandelbrot,
         plane(-2.0, 0.6),
-        ((6, 5), (150, 50), (600, 50)),
+        ((6, 20), (150, 50), (600, 50)),
         {"numba": mandelbrot_numba, "jax": mandelbrot_jax, "torch": UNROLLED},
         unlike=1e-3,
         is_loop=True,
@@ -423,7 +423,7 @@ PROGRAMS = (
     Program(
         julia,
         plane(-1.6, 1.6),
-        ((6, 5), (150, 50), (600, 50)),
+        ((6, 20), (150, 50), (600, 50)),
         {"numba": julia_numba, "jax": julia_jax, "torch": julia_torch},
         unlike=1e-3,
         is_loop=True,
@@ -437,14 +437,14 @@ PROGRAMS = (
     Program(
         barrier_option,
         lambda rng, steps, n: (rng.standard_normal((steps, n)), 100.0, 95.0, 120.0),
-        ((3, 4), (50, 10_000), (100, 200_000)),
+        ((20, 10), (50, 10_000), (100, 200_000)),
         {"numba": barrier_option_numba, "jax": barrier_option_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         lotka_volterra,
         lambda rng, steps: (np.array([1.2, 0.8]), steps),
-        ((4,), (2000,), (40_000,)),
+        ((20,), (2000,), (40_000,)),
         {"jax": lotka_volterra_jax, "torch": BY_ELEMENTS},
         relative_error=1e-9,
         is_loop=True,

@@ -220,7 +220,7 @@ PROGRAMS = (
     Program(
         tridiagonal,
         tridiagonal_inputs,
-        ((8,), (10_000,), (300_000,)),
+        ((20,), (10_000,), (300_000,)),
         {"jax": tridiagonal_jax, "torch": BY_ELEMENTS},
         is_loop=True,
     ),
@@ -234,14 +234,14 @@ PROGRAMS = (
     Program(
         triangular_solve,
         lower_inputs,
-        ((6, 3), (300, 16), (2000, 64)),
+        ((20, 3), (300, 16), (2500, 128)),
         {"jax": triangular_solve_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         back_substitution,
         upper_inputs,
-        ((6,), (800,), (6000,)),
+        ((20,), (800,), (6000,)),
         {"jax": back_substitution_jax, "torch": UNROLLED},
         is_loop=True,
     ),
@@ -256,7 +256,7 @@ PROGRAMS = (
     Program(
         power_iteration,
         power_inputs,
-        ((6, 5), (200, 100), (2000, 100)),
+        ((6, 20), (200, 100), (2000, 100)),
         {"jax": power_iteration_jax, "torch": UNROLLED},
         relative_error=1e-9,
         is_loop=True,

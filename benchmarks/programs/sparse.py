@@ -164,14 +164,14 @@ PROGRAMS = (
     Program(
         rows_product,
         compressed,
-        ((5, 2), (3000, 20), (100_000, 20)),
+        ((20, 2), (3000, 20), (100_000, 20)),
         {"numba": rows_product_numba, "jax": compressed_product_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         elements_product,
         compressed,
-        ((5, 2), (500, 20), (20_000, 20)),
+        ((20, 2), (500, 20), (20_000, 20)),
         {"numba": rows_product_numba, "jax": compressed_product_jax, "torch": UNROLLED},
         is_loop=True,
     ),
@@ -184,7 +184,7 @@ PROGRAMS = (
     Program(
         page_rank,
         links,
-        ((5, 2, 3), (5000, 8, 20), (100_000, 8, 20)),
+        ((20, 2, 18), (5000, 8, 20), (100_000, 8, 20)),
         {"numba": page_rank_numba, "jax": page_rank_jax, "torch": UNROLLED},
         is_loop=True,
     ),
@@ -196,7 +196,7 @@ PROGRAMS = (
     Program(
         scatter_add,
         lambda rng, n, m: (rng.standard_normal(n), rng.integers(0, m, n), m),
-        ((10, 4), (200_000, 5000), (8_000_000, 100_000)),
+        ((10, 4), (200_000, 5000), (20_000_000, 1_000_000)),
         {"numba": scatter_add_numba, "jax": scatter_add_jax, "torch": "np.add.at breaks its graph"},
     ),
 )

@@ -161,7 +161,7 @@ PROGRAMS = (
     Program(
         autocorrelation,
         lambda rng, n, lags: (rng.standard_normal(n), lags),
-        ((10, 4), (50_000, 40), (2_000_000, 40)),
+        ((40, 18), (50_000, 40), (2_000_000, 40)),
         {"jax": autocorrelation_jax},
         relative_error=1e-10,
         is_loop=True,
