@@ -12,6 +12,7 @@ from npcompile.numpy_shim.arguments import array_of, assigned, axes_of, axis_of,
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.numpy_shim.registry import ATTRIBUTES, Captured, as_array, implements
 from npcompile.tensor_core.array import Array, expand, fresh, transpose
+from npcompile.tensor_core.decline import DataDecides
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, product
@@ -243,6 +244,14 @@ def function_size(builder: Builder, a: Any, axis: Any = None) -> Size:
 @implements(np.real)
 def function_real(builder: Builder, val: Any) -> Any:
     return part_of(builder, val, "real")
+
+
+@implements(np.real_if_close)
+def real_if_close(builder: Builder, a: Any, tol: Any = 100) -> Array:
+    x = array_of(builder, a)
+    if x.dtype.kind == "c":
+        raise DataDecides("what is real or complex, as the numbers are", "z.real is always real")
+    return x
 
 
 @implements(np.imag)

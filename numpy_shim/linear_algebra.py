@@ -13,6 +13,7 @@ from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import permute
 from npcompile.numpy_shim.registry import FUNCTIONS, implements, is_traced
 from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape, reshaped, transpose
+from npcompile.tensor_core.decline import DataDecides
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
@@ -233,7 +234,7 @@ def eigvalsh(builder: Builder, a: Any, UPLO: Any = "L") -> Array:
 def complex_square(builder: Builder, a: Any) -> tuple[Array, Node]:
     x, node = square(builder, a)
     if node.meta.dtype.kind != "c":
-        raise Decline("eigenvalues of a real matrix are real or complex, as its data are", "eigh is for symmetric matrices")
+        raise DataDecides("eigenvalues of a real matrix are real or complex, as its data are", "eigh is for symmetric matrices")
     return x, node
 
 

@@ -12,5 +12,5 @@ class Decline(Exception):
         self.reason, self.hint = reason, hint
 
 
-class UnknownSize(Decline):
-    """Data decides how large a result is, and here sizes must be known. NumPy's own code would meet the same."""
+class DataDecides(Decline):
+    """Data decides how large a result is, where sizes must be known, or of which dtype. NumPy's own code would meet the same."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.decline import Decline, UnknownSize
+from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.meta import TensorMeta, is_static
@@ -225,7 +225,7 @@ class Builder:
     def require_measurable(self) -> None:
         """Decline in bodies of loops and branches and in derivatives that are one graph, on devices, and on eager Tensors."""
         if self.outer is not None or self.may_measure is None or not self.may_measure():
-            raise UnknownSize("as many results as data decides, where sizes must be known")
+            raise DataDecides("as many results as data decides, where sizes must be known")
 
     def require_plain(self) -> None:
         """Decline where derivatives are taken, and there too."""

@@ -21,7 +21,7 @@ class Capture:
     """The arrays of one program, as traced inputs and as what they were."""
 
     def __init__(self) -> None:
-        self.builder = Builder(may_measure=lambda: True)
+        self.builder = Builder(may_measure=lambda: True, is_plain=lambda: True)
         self.values: list[Any] = []
         self.storages: list[Storage] = []
 

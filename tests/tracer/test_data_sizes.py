@@ -315,3 +315,27 @@ def test_polydiv(length, dtype):
 @check(graphs=0)
 def test_what_ufuncs_know():
     return np.add.types, np.add.ntypes, np.add.resolve_dtypes((np.dtype("f4"), int, None))
+
+
+# What comes before and after a result whose dtype data decides stays in graphs: the call costs itself.
+DECIDED: dict = {
+    "eigvals": (lambda x: np.linalg.eigvals(x), "real or complex"),
+    "eig": (lambda x: np.linalg.eig(x)[0], "real or complex"),
+    "real_if_close": (lambda x: np.real_if_close(x * (1 + 1e-20j)), "real or complex"),
+    "roots": (lambda x: np.roots(x[0]), ""),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_dtype_that_data_decides_costs_only_itself(name):
+    call, reason = DECIDED[name]
+
+    def f(x):
+        before = x * 2 + 1
+        found = call(before)
+        return np.abs(found).sum() * before.sum(), before
+
+    square = np.array([[2.0, 1.0, 0.5], [0.3, 3.0, 0.1], [-1.0, 0.2, -1.0]])
+    check(square, ulp=512)(f)("cpu")
+    told = npc.explain(npc.compile(f))(square)
+    assert len(told.graphs) == 2 and len(told.breaks) == 1 and reason in told.breaks[0].reason, told.breaks

@@ -19,7 +19,7 @@ from npcompile.numpy_shim import flat
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
-from npcompile.tensor_core.decline import Decline, UnknownSize
+from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
@@ -177,7 +177,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
             try:
                 return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
             except Decline as decline:
-                if isinstance(decline, UnknownSize) or not is_written_in_python(function):
+                if isinstance(decline, DataDecides) or not is_written_in_python(function):
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
         if function in EVALUATED or function in EVALUATED_TYPES or is_question_to_ufunc(function):
             return evaluate_call(frame, function, positional, keywords)
