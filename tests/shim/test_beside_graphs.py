@@ -104,7 +104,7 @@ def ndenumerate(x):
 
 def flat(x):
     y = np.sin(x) + 1
-    for v in y.flat:
+    for v in y.T.flat:
         y = y + v
     return np.cos(y)
 
