@@ -16,7 +16,7 @@ from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
-from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, NUMPY_UNDERFLOWS, c_type, loaded_text, memory_type
+from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
@@ -126,8 +126,9 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoi
         body += print_call(kernel, graph.symbols)
     if errors:
         names = {(n.op, short(n.dtype)) for n in graph.nodes}
+        unseen = any(numpy_underflows(n.op, n.dtype) for n in graph.nodes)
         with_invalid = sum(ERROR_BITS[c] for c in ("divide", "over")) if names & HIDE_OTHER_ERRORS else 0
-        body.append(f"if (rt->report({errors}, {with_invalid}, {ERROR_BITS['under'] if names & NUMPY_UNDERFLOWS else 0})) {{")
+        body.append(f"if (rt->report({errors}, {with_invalid}, {ERROR_BITS['under'] if unseen else 0})) {{")
         body += [f"  char* const x{len(graph.inputs) + k} = {b.name};" for k, b in enumerate(undo.old)]
         for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
             body += [f"  {line}" for line in print_call(kernel, graph.symbols, on_one_thread=True)]

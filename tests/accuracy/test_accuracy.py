@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu.primitives import NUMPY_UNDERFLOWS
-from npcompile.backends.kernels.operations import short
+from npcompile.backends.cpu.compiler import architecture
+from npcompile.backends.cpu.primitives import numpy_underflows
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from tests.accuracy import measure, reference
 from tests.accuracy.kernels import Kernels, is_compiled
@@ -17,7 +17,7 @@ from tests.accuracy.special_values import different_values, errors_not_noted
 MOST_UNITS = 4.0
 FEATURES = np._core._multiarray_umath.__cpu_features__
 fused = pytest.mark.skipif(
-    not (FEATURES.get("AVX2") and FEATURES.get("FMA3")),
+    not (FEATURES.get("AVX2") and FEATURES.get("FMA3")) or architecture() not in ("native", "x86-64-v3", "x86-64-v4"),
     reason="kernels have one accuracy everywhere where there are AVX2 and FMA",
 )
 COUNTS = {"e": 4000, "f": 12_000, "d": 12_000, "F": 120, "D": 120}
@@ -36,7 +36,7 @@ def rounded(request: pytest.FixtureRequest) -> list[Measured]:
     dtype = np.dtype(request.param)
     calls = [call for call in measure.calls_of(dtype, rounded=True) if is_compiled(call)]
     # A program of these reports an underflow wherever NumPy may: among others they would hide what those note.
-    unseen = [call for call in calls if (call[0], short(dtype)) in NUMPY_UNDERFLOWS]
+    unseen = [call for call in calls if numpy_underflows(call[0], dtype)]
     rng = np.random.default_rng(7)
     found = []
     for part in ([call for call in calls if call not in unseen], unseen):

@@ -52,3 +52,15 @@ def test_errors_in_what_a_choice_drops_are_reported(dtype: str) -> None:
         graph = replace(builder.finish([chosen]), checks=frozenset({"invalid"}))
         with pytest.raises(FloatingPointSignal):
             compile_cpu(graph)(x)
+
+
+@pytest.mark.parametrize("name, x, y", [("multiply", 1025 / 1024, 2**-14 * 1023 / 1024), ("expm1", -(2**-14), None)])
+def test_what_rounds_up_to_the_smallest_normal_float16_underflows(name: str, x: float, y: float | None) -> None:
+    operands = [np.full(19, v, np.float16) for v in (x, y) if v is not None]
+    builder = Builder()
+    node = builder.apply(name, *(builder.input(TensorMeta(v.shape, v.dtype)) for v in operands))
+    run = compile_cpu(replace(builder.finish([node]), checks=frozenset({"under"})))
+    run(*operands)
+    with np.errstate(under="raise"):
+        with pytest.raises(FloatingPointSignal):
+            run(*operands)
