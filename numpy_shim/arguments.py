@@ -14,7 +14,14 @@ from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_inde
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import fixed_contents, known_contents
-from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, like_strides
+from npcompile.tensor_core.meta import (
+    Decline,
+    Shape,
+    TensorMeta,
+    contiguous_strides,
+    like_strides,
+    order_in_memory,
+)
 from npcompile.tensor_core.number import Number
 
 
@@ -153,7 +160,7 @@ def copied_meta(meta: TensorMeta, order: str, dtype: np.dtype | None = None, sha
     """Meta of a new array like one with `meta` (PyArray_NewLikeArray)."""
     dtype = meta.dtype if dtype is None else dtype
     if order == "A":
-        order = "F" if is_contiguous(meta, "F") and not is_contiguous(meta, "C") else "C"
+        order = order_in_memory(meta)
     if shape is not None and len(shape) != meta.ndim and order == "K":
         order = "C"
     new = meta.shape if shape is None else shape

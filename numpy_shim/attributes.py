@@ -15,7 +15,7 @@ from npcompile.tensor_core.array import Array, expand, fresh, transpose
 from npcompile.tensor_core.decline import DataDecides
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, product
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, contiguous_strides, is_contiguous, order_in_memory, product
 
 SET_ATTRIBUTES: dict[str, Callable[[Builder, Array, Any], None]] = {}  # name -> (builder, self, value): self.name = value
 
@@ -105,7 +105,7 @@ def imag(builder: Builder, x: Array) -> Array:
         return scalar(builder, builder.constant(0, x.dtype))
     if x.dtype.kind == "c":
         return complex_part(x, "imag")
-    order = "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
+    order = order_in_memory(x.meta)
     meta = TensorMeta(x.shape, x.dtype, contiguous_strides(x.shape, x.dtype.itemsize, order))
     zeros = fresh(builder, expand(builder, builder.constant(0, x.dtype), x.shape), meta)
     return zeros.view("broadcast_to", x.shape, meta.with_(strides=meta.strides, writeable=False))

@@ -186,9 +186,7 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
             new_axes.append(kept)
             kept += 1
         elif isinstance(item, slice):
-            part = axis_slice(item, sizes[0])
-            is_empty = x.ndim > 1 and part.length == 0  # asked where it shows: in the memory order of what is made of it
-            axes.append(replace(part, length=0) if is_empty else part)
+            axes.append(axis_slice(item, sizes[0]))
             kept += 1
         elif isinstance(item, (Mask, Positions)):
             check_item(item, sizes)

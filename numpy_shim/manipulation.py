@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from functools import wraps
 from itertools import pairwise
@@ -43,8 +44,10 @@ from npcompile.tensor_core.meta import (
     broadcast_shapes,
     by_strides,
     is_contiguous,
+    is_packed,
     keep_order_strides,
     like_strides,
+    order_in_memory,
     product,
 )
 
@@ -96,7 +99,7 @@ def memory_order(x: Array, order: Any) -> str:
     """Order 'A' as the C or F that it means for x."""
     order = order_of(order, "CFA")
     if order == "A":
-        return "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
+        return order_in_memory(x.meta)
     return order
 
 
@@ -129,8 +132,8 @@ def ravel(builder: Builder, a: Array, order: Any = "C") -> Array:
 
 def ravel_as_stored(builder: Builder, a: Array) -> Array:
     """order='K': axes by decreasing stride, a view if the elements then follow each other (PyArray_Ravel)."""
-    for order in "CF":
-        if is_contiguous(a.meta, order):
+    for is_stored, order in itertools.product((is_packed, is_contiguous), "CF"):
+        if is_stored(a.meta, order):
             return views.reshape(a, (product(a.shape),), order)
     turned = views.transpose(a, by_strides(like_strides(a.shape, a.dtype.itemsize, a.meta)))
     if is_contiguous(turned.meta, "C"):

@@ -15,7 +15,7 @@ from npcompile.numpy_shim.registry import implements
 from npcompile.tensor_core.array import Array, expand, fresh, full
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous
+from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, order_in_memory
 
 Run = tuple[Size, int, Size]  # first position, step, how many
 MOST_RUNS = 8  # longer pads repeat the elements more often than is worth a program
@@ -42,7 +42,7 @@ def pad(builder: Builder, array: Any, pad_width: Any, mode: Any = "constant", **
         node = with_elements(builder, node, [runs_of(n, width, mode) for n, width in zip(x.shape, widths)])
     else:
         raise Decline(f"np.pad(mode={mode!r})")
-    order = "F" if is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C") else "C"
+    order = order_in_memory(x.meta)
     shape = node.meta.shape
     return fresh(builder, node, TensorMeta(shape, x.dtype, contiguous_strides(shape, x.dtype.itemsize, order)))
 

@@ -24,6 +24,7 @@ from npcompile.tensor_core.meta import (
     broadcast_shapes,
     broadcast_strides,
     by_strides,
+    is_packed,
     keep_order_strides,
     normalize_axis,
     product,
@@ -268,7 +269,10 @@ def reduced_meta(
     strides = keep_order_strides(wide, dtype.itemsize, metas)
     if not keepdims:
         strides = tuple(s for a, s in enumerate(strides) if a not in axes)
-    return TensorMeta(shape, dtype, strides)
+    meta = TensorMeta(shape, dtype, strides)
+    if not is_packed(meta) and any(array.shape[a] == 0 for a in axes):
+        raise Decline("the memory order of sums of no elements")  # strides of a new array are 0 where it is empty
+    return meta
 
 
 def accumulate(builder: Builder, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ Atom = Union[str, "Call"]  # a symbol's name, or an integer function that a poly
 Monomial = tuple[Atom, ...]
 LONGEST_EXPRESSION = 100  # characters of one without a name
 MOST_STEPS = 3  # calls that are replaced by what they lie between, to bound a size
+HIGHEST_DEGREE = 4  # of a polynomial whose bound is looked for
 DEEPEST = 2  # maxima and minima of maxima and minima in a size
 
 
@@ -130,18 +133,18 @@ class ShapeEnv:
         return None if scaled is None else -(-scaled // b)
 
     def _sum_of_bounds(self, size: Dim) -> int | None:
-        total = 0
+        """The size as a polynomial in what its symbols are more than their bounds: where no term falls, the constant."""
+        shifted: dict[Monomial, int] = {}
         for monomial, coefficient in size.terms:
-            low = 1
-            for atom in monomial:
-                atom_low = self._atom_bound(atom)
-                if atom_low is None or atom_low < 0:
-                    return None
-                low *= atom_low
-            if monomial and coefficient < 0:
+            bounds = [self._atom_bound(atom) for atom in monomial]
+            if None in bounds or len(monomial) > HIGHEST_DEGREE:
                 return None
-            total += coefficient * low
-        return total
+            for chosen in itertools.product((True, False), repeat=len(monomial)):
+                low = math.prod(b for b, is_bound in zip(bounds, chosen) if is_bound)  # type: ignore[type-var]
+                rest = tuple(atom for atom, is_bound in zip(monomial, chosen) if not is_bound)
+                shifted[rest] = shifted.get(rest, 0) + coefficient * low
+        constant = shifted.pop((), 0)
+        return constant if all(c >= 0 for c in shifted.values()) else None
 
     def _atom_bound(self, atom: Atom) -> int | None:
         if isinstance(atom, str):
@@ -407,6 +410,8 @@ def answer_known(a: Size, relation: str, b: Size) -> bool | None:
     if isinstance(difference, int):
         return difference == 0 if relation == "==" else difference < 0
     low, high = difference.env.bound(difference), difference.env.bound(-difference)
+    if relation == "==" and low == 0 and high == 0:
+        return True
     if relation == "==" and ((low is not None and low > 0) or (high is not None and high > 0)):
         return False
     if relation == "<" and low is not None and low >= 0:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key, partial
+from itertools import pairwise
 
 import numpy as np
 
 from npcompile.tensor_core.decline import Decline as Decline
-from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+from npcompile.tensor_core.dim import Dim, Size, answer_known, hint_of, same
 from npcompile.tensor_core.dtypes import short
 
 Shape = tuple[Size, ...]
@@ -83,28 +84,50 @@ def contiguous_strides(shape: Shape, itemsize: int, order: str = "C") -> Shape:
     return tuple(reversed(strides)) if order == "C" else tuple(strides)
 
 
-def is_contiguous(meta: TensorMeta, order: str = "C") -> bool:
-    """NumPy's relaxed test: axes of size 1 may have any stride, empty arrays are contiguous."""
-    if any(n == 0 for n in meta.shape):
-        return True
+def is_packed(meta: TensorMeta, order: str = "C") -> bool:
+    """Contiguous whatever the sizes are: asks nothing."""
     step: Size = meta.dtype.itemsize
-    for n, s in zip(*((reversed(meta.shape), reversed(meta.strides)) if order == "C" else (meta.shape, meta.strides))):
-        if n == 1:
-            continue
-        if not same(s, step) and s != step:
+    for n, s in in_order(meta, order):
+        if not same(n, 1) and not same(s, step):
             return False
         step = step * n
     return True
 
 
+def is_contiguous(meta: TensorMeta, order: str = "C") -> bool:
+    """NumPy's relaxed test: axes of size 1 may have any stride, empty arrays are contiguous."""
+    step: Size = meta.dtype.itemsize
+    for n, s in in_order(meta, order):
+        if not same(s, step):  # sizes are asked only where they decide
+            if n == 1:
+                continue
+            if s != step:
+                return any(n == 0 for n in meta.shape)
+        step = step * n
+    return True
+
+
+def in_order(meta: TensorMeta, order: str) -> Iterator[tuple[Size, Size]]:
+    """Size and stride of each axis, from the innermost of an array in C or F order."""
+    return zip(*((reversed(meta.shape), reversed(meta.strides)) if order == "C" else (meta.shape, meta.strides)))
+
+
+def order_in_memory(meta: TensorMeta) -> str:
+    """F for what is contiguous in that order alone, else C."""
+    order = next((order for order in "CF" if is_packed(meta, order)), None)  # the other one only where sizes are 1 or 0
+    return order or ("F" if is_contiguous(meta, "F") and not is_contiguous(meta, "C") else "C")
+
+
 def like_strides(shape: Shape, itemsize: int, prototype: TensorMeta) -> Shape:
     """Strides of a copy with order='K' of an array of as many axes (PyArray_NewLikeArray).
 
-    Unlike keep_order_strides, axes that repeat (stride 0) count as the innermost.
+    Unlike keep_order_strides, axes that repeat (stride 0) count as the innermost. NumPy asks whether the array is contiguous
+    before it sorts; where it is not empty that gives the same order, axes of size 1 apart, whose strides nobody reads.
     """
-    if len(shape) < 2 or is_contiguous(prototype, "C"):
+    is_empty = any(same(n, 0) for n in prototype.shape)
+    if len(shape) < 2 or is_empty or is_packed(prototype, "C"):
         return contiguous_strides(shape, itemsize)
-    if is_contiguous(prototype, "F"):
+    if is_packed(prototype, "F"):
         return contiguous_strides(shape, itemsize, "F")
     outermost_first = sorted(range(len(shape)), key=cmp_to_key(partial(_compare_strides, prototype)))
     return packed_strides(shape, itemsize, outermost_first)
@@ -115,13 +138,39 @@ def _compare_strides(meta: TensorMeta, axis: int, other: int) -> int:
     a, b = abs(meta.strides[axis]), abs(meta.strides[other])
     if same(a, b):
         return 0
+    if spans(meta.shape[other], b, a):
+        return -1
+    if spans(meta.shape[axis], a, b):
+        return 1
     return -1 if a > b else int(a != b)
+
+
+def spans(size: Size, stride: Size, longer: Size) -> bool:
+    """Does one step by `longer` surely pass all elements of an axis of this size and stride?
+
+    Then it is the longer stride, or the axis has one element, whose place in the order of axes nobody sees.
+    """
+    return is_at_least(size, 1) and is_at_least(longer, stride * size)
+
+
+def is_at_least(a: Size, b: Size) -> bool:
+    """a >= b for all sizes: asks nothing."""
+    return answer_known(a, "<", b) is False
+
+
+def is_sorted(metas: Iterable[TensorMeta], zeros_count: bool) -> bool:
+    """Is for all sizes no stride shorter than one further in? `zeros_count`: also those of axes that repeat."""
+    for meta in metas:
+        strides = [s for n, s in zip(meta.shape, meta.strides) if not same(n, 1) and (zeros_count or not same(s, 0))]
+        if not all(is_at_least(abs(outer), abs(inner)) for outer, inner in pairwise(strides)):
+            return False
+    return True
 
 
 def concatenated_strides(shape: Shape, itemsize: int, parts: Sequence[TensorMeta]) -> Shape:
     """Strides of np.concatenate's result: axes sorted as those of all parts together (PyArray_CreateMultiSortedStridePerm)."""
     order = list(range(len(shape)))
-    for i in range(1, len(shape)):
+    for i in range(1, len(shape) if not is_sorted(parts, zeros_count=True) else 0):
         position = i
         for j in range(i - 1, -1, -1):
             swap, ambiguous = _compare_lengths(parts, order[i], order[j])
@@ -172,16 +221,19 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
     (numpy/_core/src/multiarray/nditer_constr.c, npyiter_find_best_axis_ordering).
     """
     ndim = len(shape)
-    # An empty array counts as contiguous, but its strides still order the axes of a reduction's result.
-    if ndim < 2 or all(is_contiguous(m, "C") and not any(n == 0 for n in m.shape) for m in operands):
+    if ndim < 2 or is_sorted(operands, zeros_count=False):
         return contiguous_strides(shape, itemsize)
-    # Axes of size 1 have no say: nditer gives them stride 0.
-    strides = [tuple(0 if isinstance(n, int) and n == 1 else s for n, s in zip(shape, m.strides)) for m in operands if m.ndim]
+    # Axes of size 1 have no say: nditer gives them stride 0. That need not be asked of a single operand, whose other axes
+    # are sorted among themselves wherever this one stands.
+    first, *others = (m for m in operands if not all(same(s, 0) for s in m.strides))
+    is_single = all(same(s, t) for m in others for s, t in zip(m.strides, first.strides))
+    is_one = [same(n, 1) or (not is_single and n == 1) for n in shape]
+    strides = [tuple(0 if one else s for one, s in zip(is_one, m.strides)) for m in (first, *others)]
     order = list(range(ndim))[::-1]  # innermost first
     for i in range(1, ndim):
         position, axis = i, order[i]
         for j in range(i - 1, -1, -1):
-            should_swap, ambiguous = _compare_axes(strides, order[j], axis)
+            should_swap, ambiguous = _compare_axes(shape, strides, order[j], axis)
             if not ambiguous:
                 if should_swap:
                     position = j
@@ -191,14 +243,14 @@ def keep_order_strides(shape: Shape, itemsize: int, operands: Sequence[TensorMet
     return packed_strides(shape, itemsize, order[::-1])
 
 
-def _compare_axes(strides: Sequence[Shape], inner: int, axis: int) -> tuple[bool, bool]:
+def _compare_axes(shape: Shape, strides: Sequence[Shape], inner: int, axis: int) -> tuple[bool, bool]:
     """Should `axis` move inside `inner`? Second answer: no operand could tell."""
     swap, ambiguous = False, True
     for operand in strides:
         a, b = abs(operand[inner]), abs(operand[axis])
         if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
             continue
-        if same(a, b) or a <= b:
+        if same(a, b) or is_at_least(b, a) or not (spans(shape[axis], b, a) or a > b):
             swap = False
             ambiguous = False
         elif ambiguous:
@@ -239,11 +291,9 @@ def broadcast_strides(meta: TensorMeta, shape: Shape) -> Shape:
 def reshape_strides(meta: TensorMeta, shape: Shape, order: str = "C") -> Shape | None:
     """Strides of the view that `reshape` gives, or None where NumPy copies (_attempt_nocopy_reshape)."""
     itemsize = meta.dtype.itemsize
-    if any(n == 0 for n in meta.shape):
-        return contiguous_strides(shape, itemsize, order)
     if is_contiguous(meta, order):
         return contiguous_strides(shape, itemsize, order)
-    old = [(n, s) for n, s in zip(meta.shape, meta.strides) if not (isinstance(n, int) and n == 1)]
+    old = [(n, s) for n, s in zip(meta.shape, meta.strides) if n != 1]
     new = list(shape)
     strides: list[Size] = [0] * len(new)
     oi = ni = 0
