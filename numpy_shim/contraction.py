@@ -19,11 +19,12 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
+from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import calls_method, diagonal, part, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, result_dtype
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, cast, fresh, reshaped
-from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.array import Array, cast, fresh, reshape, reshaped
+from npcompile.tensor_core.dim import Dim, Size, minimum, same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
@@ -32,6 +33,7 @@ from npcompile.tensor_core.meta import (
     TensorMeta,
     broadcast_strides,
     contiguous_strides,
+    is_at_least,
     is_contiguous,
     keep_order_strides,
     product,
@@ -319,26 +321,72 @@ if hasattr(np, "matvec"):
 # --- convolution
 
 
+@implements(np.convolve)
+def convolve(builder: Builder, a: Any, v: Any, mode: Any = "full") -> Array:
+    """Sums of a[i - k] * v[k]. NumPy asks which is longer, and takes that first."""
+    if not isinstance(mode, str):
+        raise Decline(f"np.convolve with mode={mode!r}")
+    a, v = (reshape(x, (1,)) if not x.ndim else x for x in (factor_of(builder, a), factor_of(builder, v)))
+    if a.ndim == v.ndim == 1 and not is_short(v, a) and (is_short(a, v) or a.shape[0] < v.shape[0]):
+        a, v = v, a
+    backwards = getitem(builder, v, slice(None, None, -1)) if v.ndim == 1 else v
+    return correlation(builder, a, backwards, mode, conjugates=False)
+
+
 @implements(np._core.multiarray.correlate)
 def correlate_reversed(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
-    """What np.convolve calls with v reversed: sums of a[i + k] * v[k], where a goes on with zeros."""
-    return correlation(builder, factor_of(builder, a), factor_of(builder, v), mode, conjugates=False)
+    """Sums of a[i + k] * v[k], where a goes on with zeros. NumPy calls it with the longer vector first."""
+    a, v = factor_of(builder, a), factor_of(builder, v)
+    require_longer(a, v)
+    return correlation(builder, a, v, mode, conjugates=False)
 
 
 @implements(np._core.multiarray.correlate2)
 def correlate(builder: Builder, a: Any, v: Any, mode: Any = 0) -> Array:
     """What np.correlate calls."""
-    return correlation(builder, factor_of(builder, a), factor_of(builder, v), mode, conjugates=True)
+    a, v = factor_of(builder, a), factor_of(builder, v)
+    if not is_short(v, a) or mode in (1, "same"):  # which is longer decides on which side "same" has one more
+        require_longer(a, v)
+    return correlation(builder, a, v, mode, conjugates=True)
+
+
+def is_short(v: Array, a: Array) -> bool:
+    """Is v so short that its products with zeros around a cost little, while nobody knows which is longer?"""
+    return a.ndim == v.ndim == 1 and isinstance(v.shape[0], int) and v.shape[0] <= SHORT and isinstance(a.shape[0], Dim)
+
+
+def require_longer(a: Array, v: Array) -> None:
+    if a.ndim == v.ndim == 1 and a.shape[0] < v.shape[0]:
+        raise Decline("correlation with the longer vector second")
 
 
 def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: bool) -> Array:
-    if a.ndim != 1 or v.ndim != 1 or mode not in MARGINS:
-        raise Decline("correlation of arrays that are not vectors, or of another mode")
+    """Sums of a[i + k] * v[k]: `mode` says for how many i, by the length of the shorter vector."""
+    if (
+        a.ndim != 1
+        or v.ndim != 1
+        or not isinstance(mode, (int, str))
+        or mode not in MARGINS
+        or a.shape[0] == 0
+        or v.shape[0] == 0
+    ):
+        raise Decline("correlation of arrays that are not vectors, or are empty, or of another mode")
     length, width = a.shape[0], v.shape[0]
-    if width == 0 or length < width:
-        raise Decline("correlation with the longer vector second")
+    if is_at_least(length, width):
+        return sums_of_products(builder, a, v, MARGINS[mode](width), conjugates)
+    whole = sums_of_products(builder, a, v, full_length(width), conjugates)
+    shorter = minimum(length, width)
+    before, after = (full - kept for full, kept in zip(full_length(shorter), MARGINS[mode](shorter)))
+    if same(before, 0) and same(after, 0):
+        return whole
+    count = whole.shape[0] - before - after
+    return fresh(builder, part(builder, whole.node, 0, before, count), TensorMeta((count,), whole.dtype))
+
+
+def sums_of_products(builder: Builder, a: Array, v: Array, margins: tuple[Size, Size], conjugates: bool) -> Array:
+    """`margins`: how many zeros stand before and after a."""
+    length, width, (before, after) = a.shape[0], v.shape[0], margins
     dtype = common_dtype(a, v)
-    before, after = MARGINS[mode](width)
     nodes = [cast(builder, x.node, dtype) for x in (a, v)]
     if conjugates and dtype.kind == "c":
         nodes[1] = builder.apply("conjugate", nodes[1])
@@ -374,6 +422,7 @@ def full_length(width: Size) -> tuple[Size, Size]:
 MARGINS = {0: valid, "valid": valid, 1: same_length, "same": same_length, 2: full_length, "full": full_length}
 
 
+SHORT = 256  # terms of a sum for each element
 FEW = 32  # terms that are added one by one, which needs no gather
 
 

@@ -35,7 +35,7 @@ from npcompile.numpy_shim.indexing import axis_slice, getitem
 from npcompile.numpy_shim.registry import Captured, as_array, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute, size_node
-from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.dim import Size, answer_known, maximum, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import (
     Decline,
@@ -43,6 +43,7 @@ from npcompile.tensor_core.meta import (
     TensorMeta,
     broadcast_shapes,
     by_strides,
+    is_at_least,
     is_contiguous,
     is_packed,
     keep_order_strides,
@@ -348,19 +349,18 @@ def roll(builder: Builder, a: Any, shift: Any, axis: Any = None) -> Array:
     for i, by in totals.items():
         n = a.shape[i]
         by = rolled_by(by, n)
-        if by != 0:
+        if not same(by, 0):
             halves = [part(builder, node, i, n - by, by), part(builder, node, i, 0, n - by)]
             node = builder.apply("concatenate", *halves, axis=i)
     return fresh(builder, node, TensorMeta(a.shape, a.dtype, like_strides(a.shape, a.dtype.itemsize, a.meta)))
 
 
 def rolled_by(shift: Size, n: Size) -> Size:
-    """shift % n, which is the shift itself where it is inside the axis."""
-    if same(shift, 0) or n == 0:
-        return 0
-    if shift < 0:
+    """shift % n, which is the shift itself where it is surely inside the axis."""
+    if answer_known(shift, "<", 0):
         shift = shift + n
-    return shift if shift >= 0 and shift < n else shift % n
+    is_inside = is_at_least(shift, 0) and answer_known(shift, "<", n)
+    return shift if is_inside else shift % maximum(n, 1)
 
 
 def part(builder: Builder, node: Any, axis: int, start: Size, length: Size, step: int = 1) -> Any:

@@ -322,6 +322,7 @@ BY_FUNCTION: dict[str, dict[str, Strategy]] = {
     },
     "qr": {"mode": one_of("reduced", "complete", "r", "raw", "nonsense"), "a": matrix},
     "correlate": {"a": operand, "v": factor, "mode": one_of(0, 1, 2, 3, "same", "valid", "full")},
+    "convolve": {"a": operand, "v": factor, "mode": one_of("same", "valid", "full", 1, "nonsense")},
     "correlate2": {"a": operand, "v": factor, "mode": one_of(0, 1, 2, 3)},
     "interp": {"x": operand, "xp": lambda c: np.array([-1.0, 0.0, 1.5, 2.0]),
                "fp": lambda c: c.array("ddfDl", [(4,), (4,), (3,)]), "left": number, "right": number},
