@@ -39,7 +39,7 @@ from npcompile.tensor_core.array import (
     size_node,
     transpose,
 )
-from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dim import Dim, Size, at_least_zero, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -331,8 +331,8 @@ def integer_range(builder: Builder, start: Any, stop: Any, step: Any, dtype: np.
     step = int(step)
     if step == 0:
         raise Decline("Maximum allowed size exceeded")
-    span = stop - start if step > 0 else start - stop
-    length = (span + abs(step) - 1) // abs(step) if span > 0 else 0
+    span = at_least_zero(stop - start if step > 0 else start - stop)
+    length = (span + abs(step) - 1) // abs(step)
     last = start + step * (length - 1) if not same(length, 0) else start
     require_range(start, last, dtype)
     node = affine(builder, length, start, step)

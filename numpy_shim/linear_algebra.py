@@ -14,7 +14,7 @@ from npcompile.numpy_shim.manipulation import permute
 from npcompile.numpy_shim.registry import FUNCTIONS, implements, is_traced
 from npcompile.tensor_core.array import Array, cast, expand, fresh, reshape, reshaped, transpose
 from npcompile.tensor_core.decline import DataDecides
-from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.dim import Dim, Size, minimum, same
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.meta import (
     Decline,
@@ -24,7 +24,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
     product,
 )
-from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square, smaller
+from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square
 from npcompile.tensor_core.tape import Tape
 
 BOOL = np.dtype(np.bool_)
@@ -185,7 +185,7 @@ def qr(builder: Builder, a: Any, mode: Any = "reduced") -> Any:
     if mode == "raw":
         return raw_qr(builder, fresh(builder, node), copy)
     node = builder.apply("qr", node, mode=mode)
-    rows = m if mode == "complete" and not same(m, n) and m > n else smaller(m, n)
+    rows = m if mode == "complete" else minimum(m, n)
     if mode == "r":
         return upper_triangle(builder, node, copy, rows)
     q, r = (builder.apply("item", node, index=k) for k in range(2))
@@ -196,7 +196,7 @@ def raw_qr(builder: Builder, x: Array, copy: TensorMeta) -> tuple[Array, Array]:
     """What LAPACK leaves in the copy, each matrix transposed, and its factors."""
     dtype, (*stack, m, n) = x.dtype, x.shape
     swapped = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    results = (((*stack, n, m), dtype), ((*stack, smaller(m, n)), dtype))
+    results = (((*stack, n, m), dtype), ((*stack, minimum(m, n)), dtype))
     h, tau = whole(builder, np.linalg.qr, [x], results, mode="raw")
     h = transpose(fresh(builder, permute(builder, h.node, swapped), copy), swapped)
     if dtype.char in "fF":  # computed in 64 bits, and converted

@@ -35,7 +35,7 @@ from npcompile.numpy_shim.indexing import axis_slice, getitem
 from npcompile.numpy_shim.registry import Captured, as_array, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute, size_node
-from npcompile.tensor_core.dim import Size, answer_known, maximum, same
+from npcompile.tensor_core.dim import Size, answer_known, maximum, minimum, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import (
     Decline,
@@ -583,7 +583,7 @@ def fill_diagonal(builder: Builder, a: Any, val: Any, wrap: Any = False) -> None
     if not isinstance(a, Array) or a.ndim != 2 or flag(wrap):
         raise Decline("fill_diagonal of what is not a matrix")
     rows, columns = a.shape
-    length = rows if same(rows, columns) or rows <= columns else columns
+    length = minimum(rows, columns)
     value = assigned(builder, val, a.dtype)
     if value.ndim > 1 or (value.ndim == 1 and value.shape[0] != 1 and value.shape[0] != length):
         raise Decline("as many values as the diagonal has elements, or one")

@@ -18,6 +18,21 @@ from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 
 
+@implements(_function_base_impl._median)
+def median(builder: Builder, a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False) -> Array:
+    """The mean of the middle elements, which are one or two: for a size that changes, of as many as it says."""
+    count = None if not isinstance(a, Array) else a.meta.size if axis is None else a.shape[axis_of(axis, a.ndim)]
+    if not isinstance(count, Dim) or out is not None or overwrite_input is not False:
+        raise Decline("a median of a known number of elements, or into an array")
+    may_be_nan = np.issubdtype(a.dtype, np.inexact)
+    first, last = (count - 1) // 2, count // 2
+    data = FUNCTIONS[np.partition](builder, a, [first, last, *([-1] if may_be_nan else [])], axis=axis)
+    place = 0 if axis is None else axis_of(axis, a.ndim)
+    middle = getitem(builder, data, (*(slice(None),) * place, slice(first, last + 1)))
+    result = METHODS["mean"](builder, middle, axis=place)
+    return median_nancheck(builder, data, result, place) if may_be_nan else result
+
+
 @implements(_utils_impl._median_nancheck)
 def median_nancheck(builder: Builder, data: Any, result: Any, axis: Any) -> Array:
     """The medians, or NaN where the sorted data end in one."""

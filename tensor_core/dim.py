@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -50,7 +51,7 @@ class ShapeEnv:
     """
 
     hints: dict[str, int] = field(default_factory=dict)
-    lower: dict[str, int] = field(default_factory=dict)  # what each symbol is known to be at least
+    lower: dict[Atom, int] = field(default_factory=dict)  # what symbols and calls are known to be at least
     bounds: dict[tuple[Any, int], int | None] = field(default_factory=dict)  # of polynomials, found before
     guards: dict[str, None] = field(default_factory=dict)  # Python expressions over the symbols, in order
     fixed: set[str] = field(default_factory=set)  # symbols whose value became part of the program
@@ -72,6 +73,24 @@ class ShapeEnv:
         if self.unknown and self.is_random(text):
             raise Decline("a random number decides")
         self.guards[text] = None
+
+    def learn(self, size: Size) -> None:
+        """The size is at least 0, as a guard says."""
+        if isinstance(size, Dim) and len(unknown := [term for term in size.terms if term[0]]) == 1:
+            monomial, factor = unknown[0]
+            if len(monomial) == 1 and factor > 0:
+                constant = dict(size.terms).get((), 0)
+                low, known = -(constant // factor), self.lower.get(monomial[0])
+                self.lower[monomial[0]] = low if known is None else max(low, known)
+                self.bounds.clear()
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """What is asked meanwhile becomes no guard: for questions on which no result depends."""
+        guards, lower, measured, self.measured = dict(self.guards), dict(self.lower), self.measured, set()
+        yield
+        self.guards, self.lower, self.measured = guards, lower, measured
+        self.bounds.clear()
 
     def is_measured(self, text: str) -> bool:
         """Is this Python text written with a size that data decides?"""
@@ -136,19 +155,22 @@ class ShapeEnv:
         """The size as a polynomial in what its symbols are more than their bounds: where no term falls, the constant."""
         shifted: dict[Monomial, int] = {}
         for monomial, coefficient in size.terms:
-            bounds = [self._atom_bound(atom) for atom in monomial]
-            if None in bounds or len(monomial) > HIGHEST_DEGREE:
+            bounds = [b for atom in monomial if (b := self._atom_bound(atom)) is not None]
+            if len(bounds) < len(monomial) or len(monomial) > HIGHEST_DEGREE:
                 return None
             for chosen in itertools.product((True, False), repeat=len(monomial)):
-                low = math.prod(b for b, is_bound in zip(bounds, chosen) if is_bound)  # type: ignore[type-var]
+                low = math.prod(b for b, is_bound in zip(bounds, chosen) if is_bound)
                 rest = tuple(atom for atom, is_bound in zip(monomial, chosen) if not is_bound)
                 shifted[rest] = shifted.get(rest, 0) + coefficient * low
         constant = shifted.pop((), 0)
         return constant if all(c >= 0 for c in shifted.values()) else None
 
     def _atom_bound(self, atom: Atom) -> int | None:
-        if isinstance(atom, str):
-            return self.lower.get(atom)
+        learned = self.lower.get(atom)
+        found = None if isinstance(atom, str) else self._call_bound(atom)
+        return max((b for b in (learned, found) if b is not None), default=None)
+
+    def _call_bound(self, atom: Call) -> int | None:
         bounds = [self.bound(a, 0) for a in atom.args]
         known = [b for b in bounds if b is not None]
         if atom.fn == "max":
@@ -401,6 +423,13 @@ def ask(a: Size, relation: str, b: Size) -> bool:
     answer = left == right if relation == "==" else left < right
     opposite = {"==": "!=", "<": ">="}[relation]
     env.assume(f"{a} {relation if answer else opposite} {b}")
+    difference = a - b
+    if relation == "<":
+        env.learn(-difference - 1 if answer else difference)
+    elif not answer and env.bound(difference) == 0:
+        env.learn(difference - 1)
+    elif not answer and env.bound(-difference) == 0:
+        env.learn(-difference - 1)
     return answer
 
 

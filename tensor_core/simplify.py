@@ -34,8 +34,13 @@ SILENT_IF_REAL = frozenset(["absolute", "fabs", "sign", "less", "less_equal", "g
 def simplify(graph: Graph) -> Graph:
     """The graph rebuilt from its inputs by RULES: same inputs, outputs, metas and writes; fewer nodes."""
     env = graph.env or ShapeEnv()
-    guards, measured, env.measured = dict(env.guards), env.measured, set()
-    graph = prune(graph)
+    with env.unguarded():  # meta rules may ask for the strides of new nodes: no answer depends on these
+        result = rebuilt(prune(graph), env)
+    checks = graph.checks if any(map(may_report, result.nodes)) else frozenset()
+    return replace(result, checks=checks, restored=graph.restored & {index for index, _ in result.writes})
+
+
+def rebuilt(graph: Graph, env: ShapeEnv) -> Graph:
     rewriter = Rewriter(Builder(env=env))
     new = {node: rewriter.builder.input(node.meta) for node in graph.inputs}
     for node in graph.nodes:
@@ -45,11 +50,7 @@ def simplify(graph: Graph) -> Graph:
             new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **params)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     rewriter.builder.measured = {name: new[node] for name, node in graph.measured}
-    result = rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
-    # Meta rules may have asked for the strides of new nodes. No answer depends on these, so nothing is to be guarded.
-    env.guards, env.measured = guards, measured
-    checks = graph.checks if any(map(may_report, result.nodes)) else frozenset()
-    return replace(result, checks=checks, restored=graph.restored & {index for index, _ in writes})
+    return rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
 
 
 def may_report(node: Node) -> bool:

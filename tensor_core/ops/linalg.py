@@ -7,7 +7,7 @@ conventions for symmetric matrices and complex numbers, are in `linalg_gradients
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.dim import minimum, same
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, TupleMeta
 from npcompile.tensor_core.op import row
 from npcompile.tensor_core.ops import linalg_gradients as rules
@@ -19,10 +19,6 @@ LAPACK_FAILS = {"raises": (np.linalg.LinAlgError,), "stacks": True}
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
     return np.empty(0, dtype).real.dtype
-
-
-def smaller(m: Size, n: Size) -> Size:
-    return m if same(m, n) or m <= n else n
 
 
 def require_square(x: TensorMeta) -> Shape:
@@ -93,7 +89,7 @@ def lstsq(a: TensorMeta, b: TensorMeta, *, rcond):
         TensorMeta((*stack, residuals), real),
         TensorMeta(tuple(stack), np.dtype(np.int32)),
     )
-    return TupleMeta.of(*parts, TensorMeta((*stack, smaller(m, n)), real))
+    return TupleMeta.of(*parts, TensorMeta((*stack, minimum(m, n)), real))
 
 
 def eager_cofactor(a, library=np):
@@ -165,7 +161,7 @@ def cholesky(a: TensorMeta, *, upper):
 def qr(a: TensorMeta, *, mode):
     """(Q, R) of mode "reduced" or "complete"; R alone of mode "r"."""
     *stack, m, n = require_matrix(a)
-    inner = m if mode == "complete" else smaller(m, n)
+    inner = m if mode == "complete" else minimum(m, n)
     r = TensorMeta((*stack, inner, n), a.dtype)
     return r if mode == "r" else TupleMeta.of(TensorMeta((*stack, m, inner), a.dtype), r)
 
@@ -214,7 +210,7 @@ def eigvals(a: TensorMeta):
 def svd(a: TensorMeta, *, full_matrices):
     """(U, singular values, V^H)."""
     *stack, m, n = require_matrix(a)
-    k = smaller(m, n)
+    k = minimum(m, n)
     u = TensorMeta((*stack, m, m if full_matrices else k), a.dtype)
     vh = TensorMeta((*stack, n if full_matrices else k, n), a.dtype)
     return TupleMeta.of(u, TensorMeta((*stack, k), real_dtype(a.dtype)), vh)
@@ -224,4 +220,4 @@ def svd(a: TensorMeta, *, full_matrices):
 def svdvals(a: TensorMeta):
     """The singular values, largest first."""
     *stack, m, n = require_matrix(a)
-    return TensorMeta((*stack, smaller(m, n)), real_dtype(a.dtype))
+    return TensorMeta((*stack, minimum(m, n)), real_dtype(a.dtype))

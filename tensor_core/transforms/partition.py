@@ -90,14 +90,12 @@ def forward_graph(graph: Graph, primals: int, results: int, saved: tuple[Node, .
 
 def backward_graph(graph: Graph, primals: int, results: int, kept: tuple[int, ...], saved: tuple[Node, ...]) -> Graph:
     builder = Builder() if graph.env is None else Builder(env=graph.env)
-    guards = dict(builder.env.guards)
-    made = {graph.inputs[k]: builder.input(graph.inputs[k].meta) for k in kept}
-    made |= {node: builder.input(saved_meta(node)) for node in saved}
-    made |= {node: builder.input(node.meta) for node in graph.inputs[primals:]}
-    gradients = replay(builder, graph.outputs[results:], made)
-    backward = builder.finish(gradients, graph.metas[results:], name=f"{graph.name}_backward")
-    # Meta rules may have asked for the strides of what was saved. No answer depends on these.
-    builder.env.guards = guards
+    with builder.env.unguarded():  # meta rules may ask for the strides of what was saved: no answer depends on these
+        made = {graph.inputs[k]: builder.input(graph.inputs[k].meta) for k in kept}
+        made |= {node: builder.input(saved_meta(node)) for node in saved}
+        made |= {node: builder.input(node.meta) for node in graph.inputs[primals:]}
+        gradients = replay(builder, graph.outputs[results:], made)
+        backward = builder.finish(gradients, graph.metas[results:], name=f"{graph.name}_backward")
     return replace(backward, checks=frozenset())
 
 

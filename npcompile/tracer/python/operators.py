@@ -327,6 +327,8 @@ def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
     is_equally_long = len(left.items) == len(right.items)  # of which tuples ask last
     if left.plain_kind is not right.plain_kind or (left.plain_kind is list and not is_equally_long):
         return False
+    if not is_equally_long and all(map(is_number, (*left.items, *right.items))):  # nobody sees that these are compared
+        return False
     for a, b in zip(left.items, right.items):
         a, b = capture.realize(a), capture.realize(b)
         if is_known_same(a, b):
