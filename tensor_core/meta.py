@@ -159,11 +159,15 @@ def is_at_least(a: Size, b: Size) -> bool:
 
 
 def is_sorted(metas: Iterable[TensorMeta], zeros_count: bool) -> bool:
-    """Is for all sizes no stride shorter than one further in? `zeros_count`: also those of axes that repeat."""
+    """Is for all sizes no stride shorter than one further in? `zeros_count`: also those of axes that repeat.
+
+    A stride that passes all elements further in is shorter only where there are none: all strides of such an array are 0.
+    """
     for meta in metas:
-        strides = [s for n, s in zip(meta.shape, meta.strides) if not same(n, 1) and (zeros_count or not same(s, 0))]
-        if not all(is_at_least(abs(outer), abs(inner)) for outer, inner in pairwise(strides)):
-            return False
+        axes = [(n, abs(s)) for n, s in zip(meta.shape, meta.strides) if not same(n, 1) and (zeros_count or not same(s, 0))]
+        for (_, outer), (size, inner) in pairwise(axes):
+            if not is_at_least(outer, inner) and not is_at_least(outer, inner * size):
+                return False
     return True
 
 
