@@ -1,4 +1,7 @@
-"""How many programs a call of the surface needs while one size of its arrays changes: `python -m tests.surface.streams [pattern]`."""
+"""How many programs each call of the surface needs while one size of its arrays changes, and whether they answer as NumPy:
+
+python -m tests.surface.streams [pattern]
+"""
 
 from __future__ import annotations
 
