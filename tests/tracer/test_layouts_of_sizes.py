@@ -33,9 +33,9 @@ RESULTS = """
 a + 1 ; a + b ; a * b + a ; np.where(a > 3, a, b) ; np.sqrt(a, order='{o}') ; a.astype(np.float32) ; np.copy(a)
 a.copy(order='{o}') ; np.zeros_like(a) ; np.ascontiguousarray(a) ; np.asfortranarray(a) ; np.moveaxis(a, 0, 2) * 2
 np.einsum('ijk->ikj', a) ; a.sum(axis={k}) ; (a + b).sum(axis={k}) ; np.add.reduce(a, axis=({k}, {j}))
-np.max(a, axis={k}, initial=0) ; a.mean(axis={k}, keepdims=True) + b ; np.cumsum(a, axis={k}) ; np.sort(a, axis={k}) ; np.roll(a, 1, axis={k})
-np.stack([a, a]) ; np.concatenate([a, a], axis={k}) ; np.concatenate([a, a + 1], axis={k}) ; a.ravel(order='{o}') ; a.reshape(-1) ; a.flatten('{o}')
-a.flags.c_contiguous ; a.T.flags.c_contiguous
+np.max(a, axis={k}, initial=0) ; a.mean(axis={k}, keepdims=True) + b ; np.cumsum(a, axis={k}) ; np.sort(a, axis={k})
+np.roll(a, 1, axis={k}) ; np.stack([a, a]) ; np.concatenate([a, a], axis={k}) ; np.concatenate([a, a + 1], axis={k})
+a.ravel(order='{o}') ; a.reshape(-1) ; a.flatten('{o}') ; a.flags.c_contiguous ; a.T.flags.c_contiguous
 """
 
 

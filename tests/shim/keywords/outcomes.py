@@ -22,9 +22,9 @@ from tests.shim.keywords.calls import Call
 METHODS = ("mean", "var", "std", "dot", "trace", "sum", "prod", "cumsum", "cumprod")
 SUMMED = {
     *METHODS, *(f"ndarray.{name}" for name in METHODS), "ufunc.reduce", "ufunc.accumulate",
-    "inner", "vdot", "outer", "matmul", "vecdot", "matvec", "vecmat", "tensordot", "einsum", "convolve", "correlate", "correlate2",
-    "_raw_fft", "solve", "inv", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "eig", "eigvals", "svd", "interp",
-    "linspace", "pad",
+    "inner", "vdot", "outer", "matmul", "vecdot", "matvec", "vecmat", "tensordot", "einsum",
+    "convolve", "correlate", "correlate2", "_raw_fft", "solve", "inv", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh",
+    "eig", "eigvals", "svd", "interp", "linspace", "pad",
 }  # fmt: skip
 
 # Objects that are compared by what they say.
