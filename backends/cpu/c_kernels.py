@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, product_of, size_text
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, is_unrolled, product_of, size_text
 from npcompile.backends.cpu.c_tiles import context_text, print_slices, slices_struct, tiles_of
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
@@ -141,7 +141,7 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
 def sliced_columns(kernel: Kernel) -> Columns | None:
     """The Columns of a kernel that has too few columns to keep the threads busy with."""
     made = kernel.body[-1] if kernel.body else None
-    if not isinstance(made, Columns) or not made.loops or made.is_running or kernel.can_fail:
+    if not isinstance(made, Columns) or not made.loops or made.is_running or is_unrolled(made) or kernel.can_fail:
         return None
     if any(is_position(a) or a.is_ordered for a in made.accumulators):
         return None

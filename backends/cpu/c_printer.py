@@ -17,10 +17,9 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import (
-    PAIRED,
-    PAIRED_COLUMNS,
     RELATION,
     SHORT_BLOCK,
+    SHORT_COLUMN,
     SHORT_LANES,
     add_exactly,
     better_text,
@@ -61,8 +60,8 @@ from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
+MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
-COLUMN_PARTS = ("{0}[lane]", "{0}_low[lane]")  # high and low part of one, after the accumulator's name
 
 
 INTERNAL = re.compile(r"[vtk]\d+")  # names that lowering gives to axes and values
@@ -96,9 +95,8 @@ class Printer:
     is_one_loop: bool = False  # over one axis
     is_one_block: bool = False  # whose rows are no longer than a block of these
     is_held: bool = False  # are running results of a column in registers?
+    held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
     is_running: bool = False  # are they asked for after each step?
-    keeps_low: bool = False  # inside a Columns that keeps what its sums round off
-    paired: str = ""  # where a term of these is, among those that are summed up in pairs
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
@@ -296,8 +294,6 @@ class Printer:
             self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {identity_text(a)};")
             self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
             self.line(f"{a.name}_nan |= {value} != {value};")
-        elif self.keeps_low and compensated(a):
-            self.line(f"{a.name}_rows{self.paired} = {value};")
         else:
             place = self.place(a)
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
@@ -305,7 +301,9 @@ class Printer:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
 
     def place(self, a: Accumulator) -> str:
-        return a.name if self.is_simd else f"{a.name}_held" if self.is_held else f"{a.name}[{self.lane}]"
+        if self.is_held:
+            return a.name + self.held.get(a.name, "_held")
+        return a.name if self.is_simd else f"{a.name}[{self.lane}]"
 
     def scanned(self) -> set[str]:
         return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
@@ -411,10 +409,11 @@ class Printer:
         self.accumulate_nowhere()
 
     def columns(self, s: Columns) -> None:
+        if is_unrolled(s) and not self.partial:
+            return self.unrolled_columns(s)
         if self.partial:
             axis, n = s.loops[0]
             self.limits[axis] = ("slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {size_text(n)})")
-        self.keeps_low = not self.partial and not s.is_running and is_along_memory(s)
         self.column_block(s)
         if self.partial:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
@@ -422,7 +421,36 @@ class Printer:
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) partial->{a.name}[lane] = {a.name}[lane];")
         elif s.finish:
             self.finish_columns(s)
-        self.keeps_low = False
+
+    def unrolled_columns(self, s: Columns) -> None:
+        """All that is accumulated in a column at once, in registers; what lies side by side as NumPy does, in a few sums."""
+        self.open_columns(s)
+        self.accumulators, self.is_held = {a.name: a for a in s.accumulators}, True
+        places = list(np.ndindex(*(n for _, n in s.loops)))
+        sums = [a for a in s.accumulators if compensated(a) and len(places) >= summands(a) and is_along_memory(s)]
+        for a in s.accumulators:
+            names = [f"{a.name}_held", *(f"{a.name}_held{k}" for k in range(summands(a)) if a in sums)]
+            self.line(f"{c_type(a.dtype)} {', '.join(f'{name} = {identity_text(a)}' for name in names)};")
+        for k, place in enumerate(places):
+            self.held = {a.name: f"_held{k % summands(a)}" for a in sums if k < len(places) // summands(a) * summands(a)}
+            self.open(f"{{ {' '.join(f'const int64_t {axis} = {i};' for (axis, _), i in zip(s.loops, place))}")
+            self.statements(s.body)
+            self.close()
+            for a in sums:
+                if k + 1 == len(places) // summands(a) * summands(a):
+                    self.line(f"{a.name}_held = {tree_text(a, [f'{a.name}_held{i}' for i in range(summands(a))])};")
+        self.held = {}
+        self.finish_column(s)
+        self.is_held = False
+        self.close()
+
+    def open_columns(self, s: Columns) -> None:
+        """The loop over the columns of a block."""
+        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK};")
+        self.line(f"const int64_t lanes = npc_min({COLUMN_BLOCK}, {size_text(s.size)} - first);")
+        self.line("#pragma GCC ivdep")
+        self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
+        self.line(f"const int64_t {s.axis} = first + lane;")
 
     def column_block(self, s: Columns, rows: int = 1) -> None:
         """What is accumulated in the columns of a block, so many rows for each time that a running result is read."""
@@ -432,10 +460,6 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
             self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}[lane] = {identity_text(a)};")
-            if self.keeps_low and compensated(a):
-                zero = constant_text(0, a.dtype)
-                self.line(f"{c_type(a.dtype)} {a.name}_low[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
-                self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_low[lane] = {zero};")
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
                 self.line(f"for (int64_t lane = 0; lane < lanes; lane++) {a.name}_at[lane] = -1;")
@@ -445,8 +469,6 @@ class Printer:
 
     def column_loops(self, s: Columns, rows: int) -> None:
         loops = [(axis, *self.limits.get(axis, ("0", size_text(n)))) for axis, n in s.loops]
-        if self.keeps_low:
-            return self.paired_rows(s)
         many = loops.pop() if rows > 1 and loops else None
         for axis, first, end in loops:
             self.open(f"for (int64_t {axis} = {first}, end_{axis} = {end}; {axis} < end_{axis}; {axis}++) {{")
@@ -480,76 +502,28 @@ class Printer:
             self.line(f"{a.name}[lane] = {a.name}_held;")
         self.close()
 
-    def paired_rows(self, s: Columns) -> None:
-        """Computes a few rows of some columns, sums these up in pairs, and adds up such sums with what that rounds off."""
-        axis, size = s.loops[-1]
-        assert isinstance(size, int)
-        sums = [a for a in s.accumulators if compensated(a)]
-        if size == PAIRED and len(s.loops) == 1:  # loads of whole rows: the compiler transposes them in registers
-            self.line("#pragma GCC ivdep")
-            self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
-            self.line(f"const int64_t {s.axis} = first + lane;")
-            for a in sums:
-                self.line(f"{c_type(a.dtype)} {', '.join(f'{a.name}_rows{k}' for k in range(size))};")
-            for k in range(size):
-                self.paired = str(k)
-                self.open(f"{{ const int64_t {axis} = {k};")
-                self.statements(s.body)
-                self.close()
-            for a in sums:
-                self.line(f"{a.name}[lane] = {tree_text(a, [f'{a.name}_rows{k}' for k in range(size)])};")
-            return self.close()
-        self.open(f"for (int64_t part = 0; part < lanes; part += {PAIRED_COLUMNS}) {{")
-        self.line(f"const int64_t part_end = npc_min(part + {PAIRED_COLUMNS}, lanes);")
-        for a in sums:
-            self.line(f"{c_type(a.dtype)} {a.name}_rows[{PAIRED}][{PAIRED_COLUMNS}] __attribute__((aligned(64)));")
-        for outer, n in s.loops[:-1]:
-            self.open(f"for (int64_t {outer} = 0; {outer} < {size_text(n)}; {outer}++) {{")
-        whole = size // PAIRED * PAIRED
-        for first, end in ((0, whole), (whole, size)):
-            if first == end:
-                continue
-            rows = min(PAIRED, end - first)
-            self.open(f"for (int64_t row = {first}; row < {end}; row += {rows}) {{")
-            self.line("#pragma GCC unroll 1")
-            self.open(f"for (int64_t {axis} = row; {axis} < row + {rows}; {axis}++) {{")
-            self.line("#pragma GCC ivdep")
-            self.open("for (int64_t lane = part; lane < part_end; lane++) {")
-            self.line(f"const int64_t {s.axis} = first + lane;")
-            self.paired = f"[{axis} - row][lane - part]"
-            self.statements(s.body)
-            self.close()
-            self.close()
-            self.line("#pragma GCC ivdep")
-            self.open("for (int64_t lane = part; lane < part_end; lane++) {")
-            for a in sums:
-                total = tree_text(a, [f"{a.name}_rows[{k}][lane - part]" for k in range(rows)])
-                is_all = size <= PAIRED and len(s.loops) == 1
-                self.line(f"{a.name}[lane] = {total};" if is_all else add_exactly(a, total, *COLUMN_PARTS))
-            self.close()
-            self.close()
-        for _ in s.loops:
-            self.close()
-
     def finish_columns(self, s: Columns) -> None:
         self.lane = "lane"
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = first + lane;")
+        self.finish_column(s)
+        self.close()
+        self.lane = "0"
+
+    def finish_column(self, s: Columns) -> None:
         count: Size = 1
         for _, n in s.loops:
             count = count * n
         for a in s.accumulators:
-            total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else f"{a.name}[lane]"
-            total = total_text(a, *COLUMN_PARTS) if self.keeps_low and compensated(a) else from_zero(a, total)
+            total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else self.place(a)
+            total = from_zero(a, total)
             if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
                 total = rounded_text(f"({total})", a.result.dtype)
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
                 total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
             self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
         self.statements(s.finish)
-        self.close()
-        self.lane = "0"
 
     def scan(self, s: Scan) -> None:
         a = s.accumulator
@@ -558,6 +532,18 @@ class Printer:
         self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
         self.statements(s.body)
         self.close()
+
+
+def summands(a: Accumulator) -> int:
+    """How many sums NumPy makes side by side along memory."""
+    return 4 if a.dtype.kind == "c" else 8
+
+
+def is_unrolled(s: Columns) -> bool:
+    """Are so few elements combined in a column that no loop is needed?"""
+    count = product_of([n for _, n in s.loops])
+    is_few = isinstance(count, int) and 0 < count <= SHORT_COLUMN and count * len(s.body) <= MOST_STATEMENTS
+    return is_few and not s.is_running and not any(map(is_position, s.accumulators))
 
 
 def product_of(sizes: Sequence[Size]) -> Size:

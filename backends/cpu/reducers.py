@@ -17,7 +17,6 @@ SHORT_ROW = 512  # items: for fewer a reduction has as many lanes as the compile
 # Of their sums, as accurate as two of NumPy's blocks, which have 8 lanes and 128 numbers.
 SHORT_LANES, SHORT_BLOCK = 16, 256
 SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows
-PAIRED, PAIRED_COLUMNS = 8, 128  # of these, before their sums are added to compensated ones
 
 
 REDUCE_HELPERS = """

@@ -92,8 +92,10 @@ class Grouping:
             if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
                 return False
         elif not same_shape(space, group.space):
-            is_kept = bool(group.reduced) and group.mode == "rows" and same_shape(space, group.kept)
-            if not is_kept or (self.is_scalar_work(node, group) and not self.is_read_in(node, group.space)):
+            is_kept = bool(group.reduced) and group.mode in ("rows", "columns") and same_shape(space, group.kept)
+            if not is_kept or (group.mode == "columns" and self.abreast):
+                return False
+            if group.mode == "rows" and self.is_scalar_work(node, group) and not self.is_read_in(node, group.space):
                 return False
         is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
         if not inside and not is_beside and not self.shares_reads(node, group):
@@ -103,19 +105,19 @@ class Grouping:
             mode = self.mode(node, space, reduced)
             if mode == "columns" or any(m.op == "input" for m in group.members):
                 return False
+        if mode == "columns" and not is_kept and (inside or not is_reduction):
+            return False
         phase = 0
         own = identity(space)
         for x, index in inside:
             if x.op in REDUCTIONS:
-                if mode in ("whole", "columns"):
+                if mode == "whole":
                     return False
                 phase = max(phase, group.phase[x] + 1)
             else:
                 phase = max(phase, group.phase[x])
             if not self.is_aligned(x, index, own, group, is_kept):
                 return False
-        if mode == "columns" and not is_reduction:
-            return False
         if is_reduction:
             group.reduced, group.mode = frozenset(reduced), mode
         group.members.append(node)
@@ -171,7 +173,7 @@ def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     """Are there many results, each of too few elements to fill vectors with?"""
     count = product([n for a, n in enumerate(space) if a in reduced])
     results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
-    return not isinstance(count, Dim) and 4 < count <= 32 and max(results, default=1) >= 64
+    return not isinstance(count, Dim) and 1 < count <= 32 and max(results, default=1) >= 64
 
 
 def is_joined(node: Node) -> bool:

@@ -297,13 +297,13 @@ def lower_whole(lowering: Lowering, group: Group, tiled: int | None = None) -> K
 def lower_columns(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
     space = group.space
     own = identity(space)
-    order = axis_order(accesses(lowering.schedule, group.members, with_stores=False), space)
+    order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), space)
     others = [a for a in order if a not in group.reduced]
     column = ([a for a in others if not is_one(space[a])] or others)[-1]
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
     outer = [(f"v{a}", space[a]) for a in range(len(space)) if a not in group.reduced and a != column and not is_one(space[a])]
     reduced = [(f"v{a}", space[a]) for a in outermost(tiled, order) if a in group.reduced and not is_one(space[a])]
-    accumulators = {n: accumulator(lowering, n) for n in group.members}
+    accumulators = {n: accumulator(lowering, n) for n in group.members if n.op in REDUCTIONS}
     axis = f"v{column}"
 
     def body() -> None:
@@ -320,6 +320,7 @@ def lower_columns(lowering: Lowering, group: Group, tiled: int | None = None) ->
         lowering.depths[axis] = len(lowering.scopes) - 1
         for node, acc in accumulators.items():
             finish_reduction(lowering, node, acc, kept)
+        compute_members(lowering, [n for n in group.members if n not in accumulators], kept)
         finish_statements = lowering.scopes.pop().statements
         made = Columns(axis, space[column], list(accumulators.values()), reduced, inside, finish_statements)
         lowering.scopes[-1].statements.append(made)
