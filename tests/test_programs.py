@@ -105,7 +105,8 @@ def test_a_side_that_hangs_is_stopped_alone() -> None:
     workers = {"NumPy": Worker("NumPy")}
     try:
         with pytest.raises(Stopped, match="over 0 s"):
-            workers["NumPy"].prepare("crc32", "large", 0.01)
+            workers["NumPy"].send("prepare", "crc32", "large")
+            workers["NumPy"].receive(0.01)
         found = measure(PROGRAMS["particles"], "small", workers, 1, 60)
         assert found.timings["NumPy"].samples == 1
         assert "npcompile" not in found.timings

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     wrong = False
     if not chosen.page:
         wanted = ("NumPy", "npcompile", MEMORY, *peers)
-        workers = {side: Worker(side) for side in SIDES if side in wanted and is_installed(side)}
+        workers = {side: Worker(side) for side in SIDES if side.split()[0] in wanted or side in wanted if is_installed(side)}
         for name in names:
             for size in chosen.sizes.split(","):
                 row = measure(PROGRAMS[name], size, workers, chosen.repeat, chosen.cap)

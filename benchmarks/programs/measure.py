@@ -14,15 +14,10 @@ from benchmarks.programs.program import SIZES, Program
 from benchmarks.programs.workers import Prepared, Stopped, Worker
 
 MEMORY = "copy in C"  # takes part where memory alone limits a program
-SIDES = {
-    "NumPy": "",
-    "npcompile": "",
-    "numba": "numba",
-    "JAX": "jax",
-    "torch.compile": "torch",
-    MEMORY: "",
-}  # to what they import
-PEERS = tuple(side for side, key in SIDES.items() if key)
+NUMBA = ("numba plain", "numba parallel")
+# Sides to what they import, which is also the name of their versions.
+SIDES = {"NumPy": "", "npcompile": "", **dict.fromkeys(NUMBA, "numba"), "JAX": "jax", "torch.compile": "torch", MEMORY: ""}
+PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
 
 
@@ -36,7 +31,7 @@ class ProgramRow(Row):
     is_chain: bool = False
     measured: str = ""  # when
     once: tuple[str, ...] = ()  # sides that were measured once, being slow
-    notes: dict[str, str] | None = None  # of a side: which of Numba's two was the faster
+    numba: str = ""  # which of its two ways was the faster
     first_calls: dict[str, float] | None = None  # seconds, compilation included
 
     def speedup(self, over: str = "NumPy", of: str = "npcompile") -> float | None:
@@ -62,15 +57,17 @@ def why_not(program: Program, side: str) -> str | None:
 
 
 def prepared_sides(program: Program, size: str, workers: dict[str, Worker], cap: float, row: ProgramRow) -> dict[str, Prepared]:
-    """The sides that gave NumPy's answer, and their first two calls. NumPy's answer is the one that counts."""
+    """The sides that gave NumPy's answer, and their first two calls. They compile side by side: nothing here is timed."""
     ready: dict[str, Prepared] = {}
     expected: Any = None
-    for side, worker in workers.items():
-        if why := why_not(program, side):
-            row.absent[side] = why
-            continue
+    row.absent = {side: why for side in workers if (why := why_not(program, side))}
+    asked = {side: worker for side, worker in workers.items() if side not in row.absent}
+    for worker in asked.values():
+        worker.send("prepare", program.name, size)
+    began = time.perf_counter()
+    for side, worker in asked.items():
         try:
-            prepared = worker.prepare(program.name, size, cap)
+            prepared = worker.receive(cap, began)
         except Stopped as stopped:
             row.absent[side] = f"FAILED: {stopped}"
             continue
@@ -80,7 +77,7 @@ def prepared_sides(program: Program, size: str, workers: dict[str, Worker], cap:
         elif side != MEMORY and (wrong := difference(program, expected, prepared.answer, exact=side == "npcompile")):
             row.absent[side] = f"WRONG: {wrong}"
             continue
-        ready[side] = Prepared(None, prepared.first, prepared.second, prepared.note)  # without the answer, which may be large
+        ready[side] = Prepared(None, prepared.first, prepared.second)  # without the answer, which may be large
     return ready
 
 
@@ -90,19 +87,16 @@ def measure(program: Program, size: str, workers: dict[str, Worker], repetitions
     row.is_loop, row.is_chain = program.is_loop, program.is_chain
     ready = prepared_sides(program, size, workers, cap, row)
     row.first_calls = {side: prepared.first for side, prepared in ready.items()}
-    row.notes = {side: prepared.note for side, prepared in ready.items() if prepared.note}
     samples: dict[str, list[float]] = {side: [] for side in ready}
     if "NumPy" in ready:
-        slow = [side for side in ready if ready[side].second > max(SLOW * ready["NumPy"].second, 10 * SHORTEST_SAMPLE)]
-        row.once = tuple(slow)
-        for side in slow:
-            samples[side].append(ready[side].second)
-    turns = [side for side in ready if side not in row.once]
+        limit = max(SLOW * ready["NumPy"].second, 10 * SHORTEST_SAMPLE)
+        row.once = tuple(side for side in ready if ready[side].second > limit)
+    turns = list(ready)
     counts = {side: max(1, int(SHORTEST_SAMPLE / max(ready[side].second, 1e-7))) for side in turns}
     shuffle = random.Random(SIZES.index(size)).shuffle
-    for _ in range(repetitions):
+    for round in range(repetitions):
         shuffle(turns)
-        for side in list(turns):
+        for side in [side for side in turns if not (round and side in row.once)]:
             time.sleep(SETTLE)
             try:
                 seconds = workers[side].sample(counts[side], ready[side].second < 0.1, cap)
@@ -114,4 +108,16 @@ def measure(program: Program, size: str, workers: dict[str, Worker], repetitions
                 counts[side] = max(1, int(SHORTEST_SAMPLE / max(seconds, 1e-7)))
             samples[side].append(seconds)
     row.timings = {side: Timing.of(seconds) for side, seconds in samples.items() if seconds and side not in row.absent}
+    best_of_numba(row)
     return row
+
+
+def best_of_numba(row: ProgramRow) -> None:
+    """Numba's time is that of its faster way; it is absent where both are."""
+    timings = {way: row.timings.pop(way) for way in NUMBA if way in row.timings}
+    reasons = [row.absent.pop(way) for way in NUMBA if way in row.absent]
+    if timings:
+        row.numba = min(timings, key=lambda way: timings[way].median)
+        row.timings["numba"] = timings[row.numba]
+    elif reasons:
+        row.absent["numba"] = reasons[0]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import Case, Inputs
 from benchmarks.measure import batch_seconds
 from benchmarks.programs.copy_in_c import copy_call
 from benchmarks.programs.families import PROGRAMS
@@ -30,47 +29,29 @@ class Prepared:
     answer: Any
     first: float  # seconds, compilation included
     second: float
-    note: str = ""
 
 
 class Stopped(Exception):
     """A side did not answer: it took too long, raised, or its process ended."""
 
 
-def best_numba(case: Case, inputs: Inputs) -> tuple[Call | None, str]:
-    """The faster of plain and parallel."""
-    found = []
-    for parallel in (False, True):
-        try:
-            call = numba_side(case, inputs, parallel=parallel)
-            if call is None:
-                return None, ""
-            call()
-            found.append((min(batch_seconds(call, 1) for _ in range(3)), parallel, call))
-        except Exception:
-            if not parallel:
-                raise
-    _, parallel, call = min(found, key=lambda entry: entry[0])
-    return call, "parallel" if parallel else "plain"
-
-
-def prepare(side: str, name: str, size: str) -> tuple[Call | None, str]:
+def prepare(side: str, name: str, size: str) -> Call | None:
     program = PROGRAMS[name]
     case, inputs = program.case(size), program.arguments(size)
     match side:
         case "NumPy":
-            return numpy_side(case, inputs), ""
+            return numpy_side(case, inputs)
         case "npcompile":
-            return npcompile_side(case, inputs), ""
-        case "numba":
-            return best_numba(case, inputs)
+            return npcompile_side(case, inputs)
+        case "numba plain" | "numba parallel":
+            return numba_side(case, inputs, parallel=side == "numba parallel")
         case "JAX":
-            return jax_side(case, inputs), ""
+            return jax_side(case, inputs)
         case "torch.compile":
-            return torch_side(case, inputs), ""
+            return torch_side(case, inputs)
         case "copy in C":
             assert program.moved is not None, name
-            return copy_call(program.moved(*program.numbers(size))), ""
+            return copy_call(program.moved(*program.numbers(size)))
     raise AssertionError(side)
 
 
@@ -98,13 +79,11 @@ def serve(side: str, pipe: Any) -> None:
             match message:
                 case ("prepare", name, size):
                     began = time.perf_counter()
-                    call, note = prepare(side, name, size)
-                    if call is None:
-                        pipe.send(None)
-                        continue
+                    call = prepare(side, name, size)
+                    assert call is not None, (side, name)
                     answer = plain(call())
                     first = time.perf_counter() - began
-                    pipe.send(Prepared(answer, first, batch_seconds(call, 1), note))
+                    pipe.send(Prepared(answer, first, batch_seconds(call, 1)))
                 case ("sample", count, warm):
                     assert call is not None
                     gc.collect()
@@ -133,9 +112,10 @@ class Worker:
         theirs.close()
         self.receive(TIME_TO_START)
 
-    def receive(self, limit: float) -> Any:
+    def receive(self, limit: float, began: float | None = None) -> Any:
+        """The answer to what was sent, or Stopped: within `limit` seconds of `began`, which is now by default."""
         try:
-            if not self.pipe.poll(limit):
+            if not self.pipe.poll(limit if began is None else max(0.0, began + limit - time.perf_counter())):
                 self.stop()
                 raise Stopped(f"over {limit:.0f} s")
             reply = self.pipe.recv()
@@ -146,17 +126,16 @@ class Worker:
             raise reply
         return reply
 
-    def ask(self, *message: Any, limit: float) -> Any:
+    def send(self, *message: Any) -> None:
+        """Ask; what `receive` gives next is the answer."""
         if self.process is None:
             self.start()
         self.pipe.send(message)
-        return self.receive(limit)
-
-    def prepare(self, name: str, size: str, limit: float) -> Prepared | None:
-        return self.ask("prepare", name, size, limit=limit)
 
     def sample(self, count: int, warm: bool, limit: float) -> float:
-        return self.ask("sample", count, warm, limit=limit)
+        """Seconds of one call of what was prepared last."""
+        self.send("sample", count, warm)
+        return self.receive(limit)
 
     def stop(self) -> None:
         if self.process is not None:
