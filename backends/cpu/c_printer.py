@@ -61,6 +61,7 @@ from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
+FEW_LANES = 64  # so few columns are a loop of known length
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 
 
@@ -446,16 +447,14 @@ class Printer:
 
     def open_columns(self, s: Columns) -> None:
         """The loop over the columns of a block."""
-        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK};")
-        self.line(f"const int64_t lanes = npc_min({COLUMN_BLOCK}, {size_text(s.size)} - first);")
+        self.line(f"const int64_t {block_text(s.size)};")
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = first + lane;")
 
     def column_block(self, s: Columns, rows: int = 1) -> None:
         """What is accumulated in the columns of a block, so many rows for each time that a running result is read."""
-        size = size_text(s.size)
-        self.line(f"const int64_t first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size} - first);")
+        self.line(f"const int64_t {block_text(s.size)};")
         self.accumulators = {a.name: a for a in s.accumulators}
         for a in s.accumulators:
             self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
@@ -532,6 +531,13 @@ class Printer:
         self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
         self.statements(s.body)
         self.close()
+
+
+def block_text(size: Size) -> str:
+    """The first column of a block, and how many it has."""
+    if isinstance(size, int) and size <= FEW_LANES:
+        return f"first = 0, lanes = {size}"
+    return f"first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size_text(size)} - first)"
 
 
 def summands(a: Accumulator) -> int:
