@@ -18,7 +18,7 @@ from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device,
 from npcompile.backends.cuda.runtime.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.schedule import dense_strides, estimate
+from npcompile.backends.kernels.schedule import axes_in_memory, dense_strides
 from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind
@@ -187,8 +187,7 @@ def upload_in(device: Device, host: np.ndarray, order: Sequence[int]) -> Any:
 
 def memory_order(meta: TensorMeta) -> list[int]:
     """Axes from the outermost in memory to the innermost."""
-    strides = dense_strides(meta)
-    return sorted(range(meta.ndim), key=lambda a: (-estimate(strides[a]), a))
+    return axes_in_memory(meta)[::-1]
 
 
 def fetch(device: Device, value: Any, meta: TensorMeta, sizes: dict[str, int], location: Location | None = None) -> Any:

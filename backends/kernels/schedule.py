@@ -274,13 +274,31 @@ def results_of(graph: Graph) -> list[Result]:
 
 def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
     """Strides of a fresh array in the memory order of `meta`, which may be that of a view."""
-    order = sorted(range(meta.ndim), key=lambda a: (estimate(meta.strides[a]), -a))
+    order = axes_in_memory(meta)
     strides: list[Size] = [0] * meta.ndim
     for axis, step in zip(
         order, reversed(contiguous_strides(tuple(meta.shape[a] for a in reversed(order)), meta.dtype.itemsize))
     ):
         strides[axis] = step
     return tuple(strides)
+
+
+def axes_in_memory(meta: TensorMeta) -> list[int]:
+    """Axes from the innermost. Without gaps they follow each other for all sizes; strides at capture tell no more of an
+    array that had one element along an axis then, or none. Those of a view are sorted by them."""
+    order: list[int] = []
+    step: Size = meta.dtype.itemsize
+    while len(order) < meta.ndim:
+        rest = [a for a in range(meta.ndim) if a not in order]
+        ones = [a for a in rest if same(meta.shape[a], 1)]
+        found = [a for a in rest if same(meta.strides[a], step)]
+        if not found and not ones:
+            return sorted(range(meta.ndim), key=lambda a: (estimate(meta.strides[a]), -a))
+        axis = max({*found} & {*ones} or found or ones)
+        order.append(axis)
+        if not same(meta.shape[axis], 0):
+            step = step * meta.shape[axis]
+    return order
 
 
 def layouts_of(results: Sequence[Result]) -> dict[Node, tuple[Size, ...]]:

@@ -54,7 +54,7 @@ def drawn(seed: int) -> tuple[str, list[int]]:
     return "\n    ".join(["def f(x):", *lines, f"return {result}, a\n"]), rng.sample(range(2, 10), 8)
 
 
-def needed(seed: int) -> int:
+def needed(seed: int, backend: str = "eager") -> int:
     """How many programs the drawn one needs; AssertionError where one of them does something else than NumPy."""
     text, sizes = drawn(seed)
     filename = f"<drawn {seed}>"
@@ -62,7 +62,7 @@ def needed(seed: int) -> int:
     scope: dict[str, Any] = {"np": np}
     exec(compile(text, filename, "exec"), scope)
     user: Callable[..., Any] = scope["f"]
-    compiled = npc.compile(user, backend="eager")
+    compiled = npc.compile(user, backend=backend)
     for n in sizes:
         ours, theirs = (run(f, user, [np.arange(float(n))]) for f in (compiled, user))
         try:
@@ -77,6 +77,12 @@ def needed(seed: int) -> int:
 def test_drawn_layouts(first: int) -> None:
     for seed in range(first, first + 20):
         assert needed(seed) <= 4
+
+
+@pytest.mark.parametrize("seed", (1269, 1289, 1398, *range(60, 66)))
+def test_compiled_layouts(seed: int) -> None:
+    """The CPU's backend lays results out as NumPy, also where sizes at capture did not tell how."""
+    needed(seed, "cpu")
 
 
 FOUND: dict[str, Callable[..., Any]] = {
