@@ -12,6 +12,7 @@ from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
     loaded_text,
+    power_text,
     primitive_text,
     rounded_text,
     stored_text,
@@ -100,6 +101,7 @@ class Printer:
     is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
+    constants: dict[str, object] = field(default_factory=dict)  # values that are numbers
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     reducing: Reduce | None = None
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
@@ -122,9 +124,12 @@ class Printer:
     def statement(self, s: Statement) -> None:
         match s:
             case Let(target, "constant", _, ((_, value),)):
+                self.constants[target.name] = value
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
             case Let(target, op, args, _):
                 text = primitive_text(op, [a.name for a in args], [a.dtype for a in args], target.dtype)
+                if op == "power":
+                    text = power_text(args[0].name, args[0].dtype, self.constants.get(args[1].name)) or text
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")

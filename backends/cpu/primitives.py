@@ -293,6 +293,15 @@ def primitive_text(op: str, args: list[str], dtypes: list[np.dtype], out: np.dty
     return rounded_text(f"({text})", out) if kind(out) == "e" and op not in EXACT else text
 
 
+# x * x is rounded as power rounds it; the others err by at most 3 units in the last place, and leave the range where it does.
+POWERS = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 4: "({0} * {0}) * ({0} * {0})"}
+
+
+def power_text(x: str, dtype: np.dtype, exponent: object) -> str | None:
+    """x to a power that is known and small, by multiplication."""
+    return POWERS[exponent].format(x) if kind(dtype) in "fiu" and exponent in POWERS else None  # type: ignore[index]
+
+
 def is_native(node: Node) -> bool:
     """Can this elementwise node be a scalar instruction of a kernel?"""
     dtypes = [i.dtype for i in node.inputs]

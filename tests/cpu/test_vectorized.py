@@ -58,3 +58,23 @@ def test_parallel_loops_become_vectors(function) -> None:
     done = subprocess.run(report, input=text, capture_output=True, text=True, check=True)
     made = {int(line.split(":")[1]) for line in done.stderr.splitlines() if "loop vectorized" in line}
     assert wanted <= made, [lines[k - 1] for k in wanted - made]
+
+
+def cubes(x):
+    return x**3, x**4, np.power(x, 3.0) if x.dtype.kind == "f" else x**2
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+def test_small_powers_are_products(dtype) -> None:
+    x = np.random.default_rng(1).standard_normal(20000) * np.logspace(-12, 4, 20000)
+    x[:5] = 0.0, -0.0, np.inf, -np.inf, np.nan
+    x = np.arange(20000).astype(dtype) if dtype == "i2" else x.astype(dtype)
+    (source,) = sources_of(cubes, x)
+    assert "pow(" not in source.split("\nstatic void npc_", 1)[1]
+    for expected, got in zip(cubes(x), npc.compile(cubes)(x)):
+        assert got.dtype == expected.dtype
+        if dtype == "i2":
+            np.testing.assert_array_equal(got, expected)
+        else:
+            np.testing.assert_array_max_ulp(got, expected, maxulp=3)
+            np.testing.assert_array_equal(np.signbit(got[:4]), np.signbit(expected[:4]))
