@@ -37,6 +37,8 @@ from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous, product
 
+DTYPE_CLASS = type(np.dtypes.Float64DType)
+
 
 def method(*names: str) -> Callable[[Captured], Captured]:
     """Register ndarray methods. On a NumPy scalar they work on its 0-D array, and 0-D results are scalars again."""
@@ -118,13 +120,13 @@ def copy(builder: Builder, x: Array, order: Any = "C") -> Array:
 
 @method("view")
 def view(builder: Builder, x: Array, dtype: Any = np._NoValue, type: Any = None) -> Array:
-    if type is not None or dtype is None:
-        raise Decline("view(type=), or of the dtype None, which is float64")
+    if type is not None or dtype is None or isinstance(dtype, DTYPE_CLASS):
+        raise Decline("view(type=), of a class of dtypes, or of the dtype None, which is float64")
     wanted = x.dtype if dtype is np._NoValue else dtype_of(dtype)
     if wanted == x.dtype:  # another array, whose base is x
         return x.view("permute", tuple(range(x.ndim)), x.meta)
-    if wanted.kind == "b":
-        raise Decline("bytes seen as truths")
+    if wanted.kind == "b" or (wanted.char in "gG") != (x.dtype.char in "gG"):
+        raise Decline("bytes seen as truths, or bytes that no number is made of")
     if wanted.itemsize != x.dtype.itemsize:
         return view_items(builder, x, wanted)
     return x.view("bitcast", wanted, x.meta.with_(dtype=wanted, strides=x.meta.strides))

@@ -204,4 +204,6 @@ def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
         result = np.unique(contents, *args, **keywords)
     except (TypeError, ValueError) as error:
         raise Decline(str(error)) from None
+    if not all(r.flags.c_contiguous for r in (result if isinstance(result, tuple) else (result,))):
+        raise Decline("different rows in another memory order")
     return tuple(literal(builder, r) for r in result) if isinstance(result, tuple) else literal(builder, result)

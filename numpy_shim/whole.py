@@ -34,7 +34,7 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, product
+from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous, product
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.ops.extern import Unexpected
 
@@ -186,7 +186,9 @@ def packed(function: Callable[..., Any], length: Callable[[Size], Size]) -> Call
         else:
             axis = axis_of(axis, x.ndim)
             shape = (*x.shape[:axis], length(x.shape[axis]), *x.shape[axis + 1 :])
-        return only(whole(builder, function, [x], ((shape, BYTE),), axis=axis, bitorder=constants(_=bitorder)["_"]))
+        found = only(whole(builder, function, [x], ((shape, BYTE),), axis=axis, bitorder=constants(_=bitorder)["_"]))
+        is_fortran = len(shape) > 1 and is_contiguous(x.meta, "F") and not is_contiguous(x.meta, "C")
+        return fresh(builder, found.node, TensorMeta(shape, BYTE, contiguous_strides(shape, 1, "F"))) if is_fortran else found
 
     return captured
 

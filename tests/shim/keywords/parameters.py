@@ -282,6 +282,7 @@ BY_NAME: dict[str, Strategy] = {
     "return_index": FLAG, "return_inverse": FLAG, "return_counts": FLAG, "equal_nan": FLAG, "sorted": FLAG,
     "a_min": other, "a_max": other, "min": other, "max": other,
     "window_shape": window, "writeable": FLAG, "mode": one_of("raise", "wrap", "clip", "nonsense", 1),
+    "overwrite_input": one_of(False, False, True),
     "signature": one_of("d->d", "dd->d", "ff->f", "ll->l", ("d", "d", "d"), (None, None, "d"), "dd->?", ("f", None), 3),
 }  # fmt: skip
 

@@ -30,6 +30,9 @@ DECLINED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("ndarray.any", [MATRIX, 0, np.zeros(3)], {}),
     ("ndarray.dot", [ONES, ONES, np.zeros(())], {}),
     ("ndarray.view", [ONES.astype(int)], {"dtype": None}),
+    ("ndarray.view", [ONES + 1j], {"dtype": np.dtypes.Float64DType}),  # an instance of it is a dtype
+    ("ndarray.view", [np.ones(2, np.longdouble)], {"dtype": complex}),  # some of its bytes are no part of a number
+    ("unique", [[[[0, -6], [7, -9]], [[1, -3], [-7, -9]]]], {"axis": 1}),  # in another memory order
     ("ndarray.fill", [ONES], {"value": 2}),
     ("ndarray.clip", [np.float64(1)], {"out": np.zeros(())}),
     ("outer", [ONES, ONES, ...], {}),
@@ -68,6 +71,8 @@ CAPTURED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("dot", [np.array([np.nan]), 0.0], {}),
     ("dot", [np.array([[np.nan], [1.0]]), np.array([[0.0]])], {}),
     ("round", [], {"a": MATRIX, "decimals": 1}),
+    ("unpackbits", [np.asfortranarray(np.arange(12, dtype="B").reshape(2, 3, 2)), 0], {}),  # in the memory order of the bytes
+    ("packbits", [np.asfortranarray(BOOLS), 1], {}),
 ]
 
 

@@ -61,6 +61,19 @@ WHOLE: dict[str, dict[str, Strategy]] = {
     "setdiff1d": {"ar1": operand, "ar2": other},
     "min_scalar_type": {"a": operand},
     "polymul": {"a1": lambda c: c.array("dflD", [(3,), (1,), (2, 2)]), "a2": lambda c: c.array("dflD", [(2,), (3,), ()])},
+    "polydiv": {
+        "u": lambda c: c.array("dflDB", [(4,), (3,), (1,), (2, 2), ()]),
+        "v": lambda c: c.array("dflD", [(2,), (3,), (1,), ()]),
+    },
+    "trim_zeros": {
+        "filt": lambda c: c.choice(
+            [c.array("dl?DB", [(4,), (6,), (2, 3)]), np.array([0, 0, 1.5, 0, 2, 0]), np.zeros(4), [0, 1, 2, 0]]
+        ),
+        "trim": one_of("fb", "f", "b", "BF", "", "ff", "x", 1),
+        "axis": one_of(None, None, 0, -1, 1, (0,), True),
+    },
+    "delete": {"obj": lambda c: c.choice([c.array("?", [(2,), (3,), (6,), (1,)]), 1, [0, 1], slice(0, 1)])},
+    "real_if_close": {"a": operand, "tol": one_of(100, 1, 1e9, None)},
     "polyint": {
         "p": lambda c: c.array("dflD", [(3,), (1,), (2, 2)]),
         "m": one_of(1, 2, 0, -1, 1.5),
