@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.case import Function
-from benchmarks.programs.program import Program
+from benchmarks.programs.program import UNROLLED, Program
 
 BINS = 64
 
@@ -142,7 +142,7 @@ PROGRAMS = (
         covariance_by_columns,
         table,
         ((5, 3), (1000, 30), (20_000, 60)),
-        {"jax": covariance_by_columns_jax},
+        {"jax": covariance_by_columns_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(correlation, table, ((5, 3), (10_000, 50), (200_000, 64)), {"numba": correlation_numba}),
