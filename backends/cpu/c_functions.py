@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from npcompile.backends.cpu.far_angles import FAR_TEXT, QUARTERS, near_and_far
+
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
     "b1": "uint8_t",
@@ -63,15 +65,17 @@ def wide_text(function: str, name: str, operands: int, width: int) -> str:
     def define(result: str, head: str, argument: str, low: str) -> str:
         named = ", ".join(f"{result} x{k}" for k in range(operands))
         passed = ", ".join(argument.format(f"x{k}") for k in range(operands))
-        return (
-            f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {symbol(width, function)}({passed}); return {low}; }}\n"
-        )
+        return f"NPC_HIDDEN {result} {head}({named}) {{ const {widest} r = {widest_form}({passed}); return {low}; }}\n"
 
     scalar, widest, lanes = C_TYPES[name], vector(width), width // size
     text = f"{widest} {symbol(width, function)}({', '.join([widest] * operands)});\n"
     text += (
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
+    widest_form = symbol(width, function)
+    if name == "f8" and function in QUARTERS:
+        text += near_and_far(function, widest_form, width)
+        widest_form = f"npc_wide_{function}"
     for w in (w for w in FORMS if w <= width):
         places = ", ".join(str(k) for k in range(w // size))
         repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
@@ -96,7 +100,8 @@ def vectorised_text(called: set[str]) -> str:
         text += f"typedef {C_TYPES[name]} npc_{name}x{lanes} __attribute__((vector_size({width})));\n"
     text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
     for width, condition in WIDE_CONDITION.items():
-        text += f"#elif defined({condition})\n" + "".join(wide_text(f, n, operands, width) for f, n, operands in used)
+        text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
+        text += "".join(wide_text(f, n, operands, width) for f, n, operands in used)
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"
 

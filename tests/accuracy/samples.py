@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
+from mpmath import MPContext
 
 SPECIAL = [0.0, np.inf, np.nan, 1.0, 0.5, 2.0, 3.0, 0.25, 1.5, 10.0, 1e-3, 1e3, np.pi]
 # Where results overflow, become subnormal, or zero: exp, exp2, sinh and cosh of float16, float32, float64; powers of ten.
@@ -40,6 +44,23 @@ def neighbours(x: np.ndarray, steps: int = 3) -> np.ndarray:
         low, high = np.nextafter(low, x.dtype.type(-np.inf)), np.nextafter(high, x.dtype.type(np.inf))
         found += [low, high]
     return np.concatenate(found)
+
+
+@lru_cache
+def near_turns() -> np.ndarray:
+    """The float64 nearest to multiples of pi/2, of many exponents: from the convergents of 2^k/(pi/2)."""
+    mp = MPContext()
+    mp.prec = 1300
+    found = []
+    for exponent in range(-14, 971, 11):
+        rest, denominators = mp.ldexp(1, exponent) / (mp.pi / 2), (1, 0)
+        while denominators[1] < 2**53:
+            if denominators[1] > 2**40:  # of smaller ones the multiples are near too, but not as near
+                found.append(math.ldexp(denominators[1], exponent))
+            whole = int(mp.floor(rest))
+            denominators = (denominators[1], whole * denominators[1] + denominators[0])
+            rest = 1 / (rest - whole)
+    return np.array([*found, 6381956970095103 * 2.0**797])
 
 
 def real_numbers(dtype: np.dtype, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -115,4 +136,6 @@ def operands(name: str, dtype: np.dtype, rng: np.random.Generator, count: int) -
         return tuple(complex_numbers(dtype, rng, count) for _ in range(nin))
     if nin == 2:
         return pairs(name, dtype, rng, count)
+    if dtype == np.float64:
+        return (np.concatenate([real_numbers(dtype, rng, count), near_turns(), -near_turns()]),)
     return (every_float16() if dtype == np.float16 else real_numbers(dtype, rng, count),)
