@@ -45,8 +45,12 @@ def geometric(ratios: Iterable[float | None]) -> float | None:
     return statistics.geometric_mean(present) if present else None
 
 
+def times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+
+
 def named(row: ProgramRow, ratio: float) -> str:
-    return f"{row.name} {row.size} {ratio:.2f}"
+    return f"{row.name} {row.size} {times(ratio)}"
 
 
 def least(ratios: list[tuple[ProgramRow, float]], bound: float, what: str, text: str) -> Finding | None:
@@ -101,7 +105,7 @@ def losses(row: ProgramRow) -> list[str]:
     if "npcompile" not in row.timings:
         return [row.absent.get("npcompile", "no time")]
     bounds = {"NumPy": SLOWEST_OF_NUMPY} | dict.fromkeys(PEERS, 1.0)
-    return [f"{side} {ratio:.2f}" for side, bound in bounds.items() if (ratio := row.speedup(side)) and ratio < bound]
+    return [f"{side} {times(ratio)}" for side, bound in bounds.items() if (ratio := row.speedup(side)) and ratio < bound]
 
 
 def cell(row: ProgramRow, side: str) -> str:
@@ -109,7 +113,7 @@ def cell(row: ProgramRow, side: str) -> str:
     if ratio is None:
         reason = row.absent.get(side, "")
         return reason.partition(":")[0] if reason.startswith(("WRONG", "FAILED")) else "–"
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+    return times(ratio)
 
 
 def line(row: ProgramRow) -> str:
