@@ -7,8 +7,6 @@ result), {B} (its bits) and {s} (suffix of libm's names). Both of kind e are C f
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, MEMORY_TYPES, SUFFIX
@@ -56,6 +54,9 @@ NUMPY_LIBM = {
 }
 NUMPY_LIBM |= {f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 NUMPY_LIBM |= {"arctan2": "atan2", "power": "pow", "float_power": "pow", "fmod": "fmod"}
+
+
+PI = "3.14159265358979323846264338327950288L"
 
 
 def kinds(which: str, template: str) -> dict[str, str]:
@@ -157,8 +158,8 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     },
     "logaddexp": kinds("fg", "npc_logaddexp_{K}({0}, {1})") | {"e": "npc_logaddexp_f4({0}, {1})"},
     "logaddexp2": kinds("fg", "npc_logaddexp2_{K}({0}, {1})") | {"e": "npc_logaddexp2_f4({0}, {1})"},
-    **{name: kinds("efg", f"{{0}} * ({{T}}){180 / math.pi!r}") for name in ("degrees", "rad2deg")},
-    **{name: kinds("efg", f"{{0}} * ({{T}}){math.pi / 180!r}") for name in ("radians", "deg2rad")},
+    **{name: kinds("efg", f"{{0}} * ({{T}})(180 / {PI})") for name in ("degrees", "rad2deg")},
+    **{name: kinds("efg", f"{{0}} * ({{T}})({PI} / 180)") for name in ("radians", "deg2rad")},
     **{name: kinds("biu", "{0}") | kinds("efg", name + "{s}({0})") for name in ("floor", "ceil", "trunc")},
     "rint": kinds("efg", "rint{s}({0})") | {"c": "npc_pair_{K}(rint{s}({0}.re), rint{s}({0}.im))"},
     "isfinite": kinds("biu", "1") | kinds("efg", "(({0} == {0}) & (fabs{s}({0}) != __builtin_inf()))"),

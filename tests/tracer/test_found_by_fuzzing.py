@@ -433,3 +433,8 @@ def test_a_sequence_of_more_dimensions_than_it_is_assigned_to(x, y):
         x[0] = [x]
     except ValueError as error:
         return str(error)
+
+
+@check(np.linspace(0.1, 300, 31).astype(np.longdouble), ulp=1)
+def test_angles_of_extended_precision(x):
+    return np.rad2deg(x), np.deg2rad(x), np.degrees(x), np.radians(x)
