@@ -66,8 +66,9 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
     parts = [REDUCE_HELPERS, product_text(sorted(products))]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
-    # Seldom run, so not worth the compiler's time.
-    parts += [f"static __attribute__((cold)) void {kernel.name}(void*, int64_t, int64_t, int);" for kernel in undoing]
+    # Seldom run, or quickly, so not worth the compiler's time.
+    cold = [*(kernel for kernel in kernels if kernel.is_small), *undoing]
+    parts += [f"static __attribute__((cold)) void {kernel.name}(void*, int64_t, int64_t, int);" for kernel in cold]
     for kernel in (*kernels, *undoing):
         parts.append(print_kernel(kernel, graph.symbols))
         if kernel.is_whole:

@@ -20,6 +20,7 @@ from npcompile.backends.kernels.kernel import (
     Store,
     Value,
 )
+from npcompile.backends.kernels.regions import bounds
 from npcompile.backends.kernels.schedule import (
     MOVEMENT,
     Buffer,
@@ -165,8 +166,13 @@ class Lowering:
     def joined(self, node: Node, index: Index, mask: Value | None) -> Value:
         """An element of a concatenation: of the parts, only the one that holds it is read."""
         axis = node.params["axis"]
-        at = self.position(index[axis])
         parts = list(concatenated(node, index))
+        inside_of = [bounds(i[axis], self.ranges) for _, i in parts]  # where all that the loops visit is in one part
+        for (x, i), found in zip(parts, inside_of):
+            size = x.shape[axis]
+            if found and isinstance(size, int) and found[0] >= 0 and found[1] < size:
+                return self.value(x, i, mask)
+        at = self.position(index[axis])
         result: Value | None = None
         end: Size = node.shape[axis]
         for x, i in reversed(parts):

@@ -246,6 +246,7 @@ class Kernel:
     can_fail: bool = False  # has a CheckIndex
     is_whole: bool = False  # one Reduce over everything: cut in chunks, whose partial results are combined
     is_serial: bool = False  # one task, in order
+    is_small: bool = False  # beside another one that does nearly all of the work
     literals: list[Any] = field(default_factory=list)  # constant arrays
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ from npcompile.backends.kernels.kernel import (
     walk,
 )
 from npcompile.backends.kernels.operations import short
+from npcompile.backends.kernels.regions import Box, regions_of, volume
 from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
     Buffer,
@@ -48,6 +49,7 @@ from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
 
+SMALL_REGION = 16  # times as much has the whole
 MOST_CUT = 3  # axes along which what an update leaves as it was is cut in parts
 ARG_REDUCERS = {"max": "arg_max", "min": "arg_min"}
 
@@ -88,7 +90,7 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
     lowering = Lowering(schedule, name)
     match group.mode:
         case "map":
-            kernels = [lower_map(lowering, group)]
+            return lower_regions(schedule, group, name)
         case "rows":
             kernels = [lower_rows(lowering, group)]
         case "whole":
@@ -129,9 +131,14 @@ def lower_tiles(schedule: Schedule, tiling: Tiling, groups: Sequence[Group], nam
     return kernel
 
 
+def leaves_of(schedule: Schedule) -> set[Node]:
+    """What is not computed on the way."""
+    return {*schedule.memory, *(m for group in schedule.groups for m in group.members)}
+
+
 def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) -> list[tuple[tuple[Size, ...], Index, int]]:
     """(strides, index, itemsize) of all that these anchors read and write, over axes v0, v1, ..."""
-    leaves = {*schedule.memory, *(m for group in schedule.groups for m in group.members)}  # what is not computed on the way
+    leaves = leaves_of(schedule)
     found = []
     for node in nodes:
         for x, index in reads_of(node, leaves - {node}):
@@ -148,10 +155,24 @@ def outermost(axis: int | None, order: Sequence[int]) -> list[int]:
     return sorted(order, key=lambda a: a != axis)
 
 
-def lower_map(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
-    space = group.space
-    order = outermost(tiled, axis_order(accesses(lowering.schedule, group.members, with_stores=True), space))
-    own = identity(space)
+def lower_regions(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
+    """A kernel for each region of a map, of which the smaller ones are seldom worth the compiler's time."""
+    leaves = leaves_of(schedule)
+    boxes = [None] if schedule.abreast else regions_of(group.space, group.members, leaves)
+    kernels = []
+    for number, box in enumerate(boxes):
+        lowering = Lowering(schedule, f"{name}_{number}" if number else name)
+        kernel = lower_map(lowering, group, box=box)
+        kernel.is_small = number > 0 and box is not None and SMALL_REGION * volume(box) < volume(((), group.space))
+        finish(kernel, schedule, lowering)
+        kernels.append(kernel)
+    return kernels
+
+
+def lower_map(lowering: Lowering, group: Group, tiled: int | None = None, box: Box | None = None) -> Kernel:
+    starts, space = box or ((0,) * len(group.space), group.space)
+    order = outermost(tiled, axis_order(accesses(lowering.schedule, group.members, with_stores=True), group.space))
+    own = tuple(first + i for first, i in zip(starts, identity(space)))
     body = nest(
         lowering,
         [(f"v{a}", space[a]) for a in order if not is_one(space[a])],
@@ -475,9 +496,6 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
 
     loops = [(f"v{a}", size) for a, size in enumerate(value.shape) if not is_one(size)]
     return Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
-
-
-Box = tuple[tuple[Size, ...], tuple[Size, ...]]  # where it starts, and its shape
 
 
 def not_overwritten(update: Node) -> Sequence[Box | None]:

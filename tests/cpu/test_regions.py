@@ -1,0 +1,64 @@
+"""Maps over concatenations, cut where their parts meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.kernels import regions
+from tests.cpu.test_vectorized import sources_of
+
+
+def five_point(u, v):
+    return 0.25 * (np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1)) - v
+
+
+def life(u, v):
+    cells = u > 0
+    around = sum(np.roll(cells, (i, j), (0, 1)).astype(int) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j)
+    return (around == 3) | (cells & (around == 2))
+
+
+def parts_at_other_places(u, v):
+    return np.concatenate([u[:5], v[2:], u[::3]]) + np.concatenate([v, u[1::3], u[:3]]), np.concatenate([u, v], axis=1) * 2
+
+
+def reversed_parts(u, v):
+    x = np.concatenate([u[:7], v[7:]])
+    return x[::-1] - v, x[:, ::-1].T + np.roll(v, 3, 1).T, np.roll(x, 2)[1:-1, ::2] * 3
+
+
+def parts_of_parts(u, v):
+    x = np.concatenate([np.roll(u, 1, 0), np.concatenate([v, u[:2]])])
+    return np.roll(x, -3, 0) * 2, x[3:9] + v[3:9]
+
+
+def of_one_dimension(u, v):
+    x, y = u[0], v[:, 0]
+    return np.roll(x, 2) * 2 - np.roll(x, -2), np.stack([x, v[1]], axis=1) + 1, np.outer(np.roll(y, 1), x)
+
+
+def in_place(u, v):
+    u[:] = np.roll(v, 1, 1) + u
+    return u
+
+
+PROGRAMS = (five_point, life, parts_at_other_places, reversed_parts, parts_of_parts, of_one_dimension, in_place)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_every_region_has_its_part(function, monkeypatch) -> None:
+    monkeypatch.setattr(regions, "WORTH", 0)
+    rng = np.random.default_rng(4)
+    u, v = rng.standard_normal((2, 15, 23))
+    expected, got = function(u.copy(), v), npc.compile(function)(u.copy(), v)
+    for e, g in zip(expected, got) if isinstance(expected, tuple) else [(expected, got)]:
+        assert e.dtype == g.dtype and e.strides == g.strides
+        np.testing.assert_array_equal(g, e)
+
+
+def test_most_elements_choose_nothing() -> None:
+    u, v = np.random.default_rng(0).standard_normal((2, 200, 300))
+    (source,) = sources_of(five_point, u, v)
+    assert source.count("\nkernel ") == 9 and "where" not in source
