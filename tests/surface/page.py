@@ -33,6 +33,11 @@ what becomes of the arguments, and exceptions with their line must be the same; 
 the last place apart, sums of products as far as the rounding of their terms."""
 
 
+OWN_TESTS = """NumPy's own tests, run on the namespace of Tensors: [numpy-tests.md](numpy-tests.md) counts passes and failures of
+each module and says by cause why tests fail. Those out of scope, which count references or are about internals in C, are named
+there by cause and one by one, as all that fail, in `tests/numpy_tests/failures.toml`."""
+
+
 def versions() -> str:
     """What the page depends on: the text of NumPy's functions, and the instructions that it is compiled to."""
     python = ".".join(platform.python_version_tuple()[:2])
@@ -51,7 +56,7 @@ def page(measured: dict[str, dict[str, list[Measured]]]) -> str:
         lines.append(f"| {section} | {len(names)} | {count['native']} | {count['with NumPy']} | {count['break']} |")
     cases = sum(1 for _ in all_cases())
     about = THROUGH.format(dtypes=len(DTYPES), layouts=len(LAYOUTS), cases=f"{cases:,}")
-    lines += ["", *textwrap.wrap(about, 128)]
+    lines += ["", *textwrap.wrap(about, 128), "", *textwrap.wrap(OWN_TESTS, 128, break_long_words=False)]
     for section, names in measured.items():
         lines += ["", f"## {section}", "", "| name | captured | |", "|---|---|---|"]
         for name, calls in names.items():
