@@ -151,6 +151,10 @@ PHILOX_ROUND = """\
 PHILOX_ROUNDS = "  uint64_t a = (uint32_t)low, b = low >> 32, c = (uint32_t)high, d = high >> 32, p, q;\n" + "\n".join(
     PHILOX_ROUND.format(first=f"(key + {k * 0x9E3779B9}u)", second=f"((key >> 32) + {k * 0xBB67AE85}u)") for k in range(10)
 )
+LOG1P_STEP = """\
+  {{ const double term = {}, next = sum + term, b = next - sum, lost = (sum - (next - b)) + (term - b);
+    const double more = low + lost, c = more - low; lowest += (low - (more - c)) + (lost - c); sum = next; low = more; }}"""
+LOG1P_TERMS = ("x * x", "y * y", "__builtin_fma(x, x, -(x * x))", "__builtin_fma(y, y, -(y * y))")
 FUNCTIONS = """
 static inline int64_t npc_ipow(int64_t a, int64_t n) {
   uint64_t power = 1, base = (uint64_t)a;
@@ -222,6 +226,13 @@ static inline double npc_cbrt_f8(double x) {
   y -= excess / (3 * square);
 #endif
   return y;
+}
+/* The logarithm of |1 + z|, from 2 x + x^2 + y^2 summed up with what that rounds off, and with what rounding that loses. */
+static inline double npc_log1p_near(double x, double y) {
+  double sum = 2 * x, low = 0, lowest = 0;
+LOG1P_STEPS
+  const double all = sum + low, part = all - sum;
+  return log1p(all + (((sum - (all - part)) + (low - part)) + lowest)) / 2;
 }
 static inline float npc_cbrt_f4(float x) { return cbrtf(x); }
 static inline long double npc_cbrt_f16(long double x) { return cbrtl(x); }
@@ -368,6 +379,13 @@ static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {T} z = {{is_zero ? a.re / zero : re, is_zero ? a.im / zero : im}};
   return z;
 }}
+/* NumPy's log(hypot(1 + re, im)), which has no digits where |1 + z| is near 1: there by what its square has beyond 1. */
+static inline {T} npc_log1p_{K}({T} z) {{
+  const double x = z.re, y = z.im, size = hypot(1 + x, y);
+  const int is_near = size > 0.5 && size < 1024;
+  const double re = npc_log1p_near(npc_select_f8(is_near, x, 0), npc_select_f8(is_near, y, 0)), far = log(({P})size);
+  return npc_pair_{K}(({P})npc_select_f8(is_near, re, far), ({P})atan2(y, 1 + x));
+}}
 static inline int npc_ordered_{K}({T} a, {T} b) {{ return a.im == a.im && b.im == b.im; }}
 static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
 static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
@@ -380,6 +398,7 @@ CALLED = re.compile(r"\w+(?=\()")
 def definitions() -> dict[str, str]:
     """Function of ours -> its text with the comment before it. What a function calls comes before it."""
     text = FUNCTIONS.replace("PHILOX_ROUNDS", PHILOX_ROUNDS)
+    text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS)))
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
