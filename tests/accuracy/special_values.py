@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npcompile.backends.registry import FloatingPointSignal
+from tests.accuracy import reference
 from tests.accuracy.kernels import Kernels
 from tests.accuracy.samples import specials
 
@@ -71,8 +72,19 @@ def different_values(kernels: Kernels, most: int = 2000) -> Iterator[Difference]
         for (name, _), xs, got in zip(kernels.calls, arguments, results):
             expected = getattr(np, name)(*xs)
             for k in np.flatnonzero(~is_same_kind(got, expected)):
-                if k < len(given[0]):
+                if k < len(given[0]) and not is_nearer(name, [x[k : k + 1] for x in xs], got[k], expected[k]):
                     yield Difference(name, tuple(x[k] for x in xs), got[k], expected[k])
+
+
+def is_nearer(name: str, operands: Sequence[np.ndarray], got: np.generic, expected: np.generic) -> bool:
+    """Is each part of this complex number of one kind with NumPy's, or the exact one, rounded, where NumPy's is zero or infinite?"""
+    if got.dtype.kind != "c" or not np.isfinite(operands).all():
+        return False
+    (wanted,) = map(reference.mp.mpc, reference.exact(name, *operands))
+    return all(
+        is_same_kind(np.array(x), np.array(y)) or (np.isfinite(x) and x != 0 and reference.error(float(x), part, x.dtype) <= 1)
+        for x, y, part in ((got.real, expected.real, wanted.real), (got.imag, expected.imag, wanted.imag))
+    )
 
 
 def harmless(name: str, dtypes: Sequence[np.dtype]) -> tuple[np.ndarray, ...]:
