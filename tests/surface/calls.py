@@ -289,7 +289,7 @@ x.dump
 x.dumps()
 x.fill(2)
 x.flags.c_contiguous ; x.flags.writeable
-x.flat[3] ; list(x.flat)
+x.flat[3] ; x.flat[1:6:2] ; np.sum(x.flat) ; list(x.flat)
 x.flatten() ; x.flatten("F")
 v.getfield(v.dtype, 0)
 z.imag
@@ -330,7 +330,7 @@ x.tolist() ; x[0, 0].tolist()
 a.trace()
 x.transpose() ; c.transpose(2, 0, 1)
 x.var()
-x.view() ; v.view(np.int64) ; v.view(np.uint8)
+x.view() ; v.view(np.int64) ; v.view(np.uint8) ; z.view(float) ; v.view(complex)
 x.__getitem__: x[1] ; x[:, 1] ; x[1:, ::-1] ; x[[0, 2]] ; x[m] ; v[b] ; x[..., None] ; x[k % 3, 1]
 """
 
