@@ -97,16 +97,21 @@ def numexpr_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
     return call_on(rewrite(case, "numexpr", None), inputs)
 
 
+def renamed(function: Function, **names: Any) -> FunctionType:
+    """The same code with other global names."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__, closure=function.__closure__)
+
+
 def jax_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
     """float64 on, inputs already JAX arrays, Python's integers constants."""
     import jax
     import jax.numpy
 
     jax.config.update("jax_enable_x64", True)
-    assert isinstance(case.function, FunctionType)
-    names = {**case.function.__globals__, "np": jax.numpy}
-    names[case.function.__name__] = renamed = FunctionType(case.function.__code__, names, case.function.__name__)
-    function = rewrite(case, "jax", renamed)
+    own = renamed(case.function, np=jax.numpy)
+    own.__globals__[own.__name__] = own  # where it calls itself
+    function = rewrite(case, "jax", own)
     if not function:
         return None
     compiled = jax.jit(function, static_argnums=[i for i, x in enumerate(inputs) if isinstance(x, int)])
