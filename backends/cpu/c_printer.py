@@ -19,9 +19,9 @@ from npcompile.backends.cpu.primitives import (
 )
 from npcompile.backends.cpu.reducers import (
     RELATION,
-    SHORT_BLOCK,
     SHORT_COLUMN,
-    SHORT_LANES,
+    SUM_BLOCK,
+    SUM_LANES,
     add_exactly,
     better_text,
     combine_text,
@@ -30,8 +30,8 @@ from npcompile.backends.cpu.reducers import (
     from_zero,
     identity_text,
     is_along_memory,
+    is_blocked,
     is_position,
-    is_short,
     notes_nan,
     total_text,
     tree_text,
@@ -93,7 +93,7 @@ class Printer:
     lanes: int = 1
     is_laned: bool = False  # inside a Reduce
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
-    is_short: bool = False  # inside a Reduce over short rows, with sums
+    is_blocked: bool = False  # inside a Reduce with sums, which are made in blocks
     is_one_loop: bool = False  # over one axis
     is_one_block: bool = False  # whose rows are no longer than a block of these
     is_held: bool = False  # are running results of a column in registers?
@@ -198,8 +198,8 @@ class Printer:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
         if self.is_simd:
             return self.simd_loop(s, first, end)
-        if self.is_short:
-            return self.short_loop(s, first, end)
+        if self.is_blocked:
+            return self.blocked_loop(s, first, end)
         if self.lanes == 1:
             self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
             self.statements(s.body)
@@ -221,7 +221,7 @@ class Printer:
         self.statements(s.body)
         self.close()
 
-    def short_loop(self, s: Loop, first: str, end: str) -> None:
+    def blocked_loop(self, s: Loop, first: str, end: str) -> None:
         """The same in blocks. As a whole round of lanes is one or a few vectors, the compiler keeps the lanes in registers."""
         sums, start = [a for a in self.accumulators.values() if compensated(a)], first
         if not self.is_one_block:
@@ -316,7 +316,7 @@ class Printer:
 
     def lanes_for(self, s: Reduce) -> int:
         widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 1 if any(a.is_ordered for a in s.accumulators) else SHORT_LANES if self.is_short else 512 // widest
+        lanes = 1 if any(a.is_ordered for a in s.accumulators) else SUM_LANES if self.is_blocked else 512 // widest
         few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
         while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
             lanes //= 2
@@ -328,7 +328,7 @@ class Printer:
         self.accumulators = {a.name: a for a in s.accumulators}
 
     def accumulate_nowhere(self) -> None:
-        self.is_laned = self.is_simd = self.is_short = self.is_one_block = False
+        self.is_laned = self.is_simd = self.is_blocked = self.is_one_block = False
         self.lane = "0"
 
     def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
@@ -350,11 +350,11 @@ class Printer:
                 self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};")
             if notes_nan(a):
                 self.line(f"int {a.name}_nan = 0;")
-        if any(map(compensated, s.accumulators)) and not self.is_short:
+        if any(map(compensated, s.accumulators)) and not self.is_blocked:
             self.line(f"int {s.accumulators[0].name}_rounds = 0;")
 
     def combine_lanes(self, a: Accumulator) -> None:
-        if self.is_simd or (self.is_short and compensated(a)):
+        if self.is_simd or (self.is_blocked and compensated(a)):
             pass
         elif is_position(a):
             self.first_lane(a)
@@ -403,9 +403,9 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
-        self.is_short = is_short(s) and any(map(compensated, s.accumulators))
+        self.is_blocked = is_blocked(s) and any(map(compensated, s.accumulators))
         self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
-        self.is_one_block = self.is_short and self.is_one_loop and isinstance(s.count, int) and s.count <= SHORT_BLOCK
+        self.is_one_block = self.is_blocked and self.is_one_loop and isinstance(s.count, int) and s.count <= SUM_BLOCK
         self.declare(s, is_simd=fits_simd(s))
         self.statements(s.body)
         for a in s.accumulators:

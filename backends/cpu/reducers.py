@@ -13,9 +13,8 @@ from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Columns, 
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Dim
 
-SHORT_ROW = 512  # items: for fewer a reduction has as many lanes as the compiler keeps in registers
-# Of their sums, as accurate as two of NumPy's blocks, which have 8 lanes and 128 numbers.
-SHORT_LANES, SHORT_BLOCK = 16, 256
+# Of a sum, and of the numbers that these add up without keeping what is rounded off: NumPy has 8 and 128.
+SUM_LANES, SUM_BLOCK = 16, 256
 SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows
 
 
@@ -31,7 +30,7 @@ static inline int64_t npc_sum_block(int64_t n) {
   return (n + NPC_LANES - 1) / NPC_LANES * NPC_LANES;
 }
 """
-REDUCE_HELPERS = f"#define NPC_BLOCK {SHORT_BLOCK}\n#define NPC_LANES {SHORT_LANES}\n{REDUCE_HELPERS}"
+REDUCE_HELPERS = f"#define NPC_BLOCK {SUM_BLOCK}\n#define NPC_LANES {SUM_LANES}\n{REDUCE_HELPERS}"
 
 
 def compensated(acc: Accumulator) -> bool:
@@ -184,17 +183,17 @@ def is_along_memory(s: Columns) -> bool:
     return any(isinstance(row, int) and row and (isinstance(column, Dim) or abs(row) < abs(column)) for column, row in steps)
 
 
-def is_short(s: Reduce) -> bool:
-    """Are rows short, or may they be, and is nothing in the loop that would keep the compiler from making vectors of it?"""
-    if isinstance(s.count, int) and (s.count > SHORT_ROW or s.count < 2):
+def is_blocked(s: Reduce) -> bool:
+    """Is nothing in the loop that would keep the compiler from making vectors of it, and so lanes in registers?"""
+    if isinstance(s.count, int) and s.count < 2:
         return False
     plain = all(kind(a.dtype) in "fiubc" and not is_position(a) and not a.is_ordered for a in s.accumulators)
     return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
 
 
 def fits_simd(s: Reduce) -> bool:
-    """May the order of combination be the compiler's? Then OpenMP's simd makes the lanes of a short row."""
-    return is_short(s) and not any(compensated(a) or a.dtype.kind == "c" for a in s.accumulators)
+    """May the order of combination be the compiler's? Then OpenMP's simd makes the lanes."""
+    return is_blocked(s) and not any(compensated(a) or a.dtype.kind == "c" for a in s.accumulators)
 
 
 # --- partial results that are one number each: a high and a low part where sums are compensated
