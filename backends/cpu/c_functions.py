@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from npcompile.backends.cpu.far_angles import FAR_TEXT, QUARTERS, near_and_far
+from npcompile.backends.cpu.far_angles import EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
@@ -404,6 +404,7 @@ def definitions() -> dict[str, str]:
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
     for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):
         text += COMPLEX_FUNCTIONS.format(T=C_TYPES[name], K=name, P=part, s=suffix)
+    text += EXP2_TEXT
     found: dict[str, str] = {}
     lines: list[str] = []
     name = ""
@@ -431,4 +432,5 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
         libm = NAMED_TEXT + libm
     if has_vector_math:
         libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
-    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{libm}{''.join(ours)}"
+    text = f"{libm}{''.join(ours)}"
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{REDUCTION if 'npc_reduce' in text else ''}{text}"

@@ -191,6 +191,7 @@ for numpy_name, libm_name in COMPLEX_LIBM.items():
     PRIMITIVES[numpy_name]["c"] = f"npc_of_c_{{K}}(c{libm_name}{{s}}(npc_to_c_{{K}}({{0}})))"
 
 PRIMITIVES["log1p"]["c"] = "npc_log1p_{K}({0})"
+PRIMITIVES["exp2"]["c"] = "npc_exp2_{K}({0})"
 
 # What the loops of ml_dtypes do in another way than NumPy's of float16. They call the functions of libm for single numbers: the
 # vectorised ones differ in the last bit of a float32, which now and then is one of bfloat16.
@@ -216,7 +217,7 @@ BFLOAT16 |= {name: f"(float)npc_{name}_f8((double){{0}})" for name in ("exp", "l
 # libmvec notes an invalid operation for infinite exponents, and not NumPy's division by zero or overflow.
 HIDE_OTHER_ERRORS = {("power", "f4"), ("power", "f8")}
 # NumPy's vector loops underflow on the way to a result that does not, or is subnormal and exact here.
-NUMPY_UNDERFLOWS = {("sin", "f4"), ("cos", "f4"), ("exp", "f4"), ("exp2", "f4"), ("log1p", "c8")}
+NUMPY_UNDERFLOWS = {("sin", "f4"), ("cos", "f4"), ("exp", "f4"), ("exp2", "f4"), ("log1p", "c8"), ("exp2", "c8"), ("exp2", "c16")}
 
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 EXACT = ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute", "conjugate")  # nothing to round

@@ -101,6 +101,13 @@ REAL: dict[str, Callable] = {
 }
 REAL |= {"rad2deg": REAL["degrees"], "deg2rad": REAL["radians"]}
 
+
+def complex_exp2(z):
+    """With the bits of an angle that are whole turns."""
+    with mp.workprec(mp.prec + max(exponent(z.imag) if z.imag else 0, 0)):
+        return bounded(mp.exp)(z * mp.log(2))
+
+
 COMPLEX = {
     name: REAL[name] for name in "arcsin arccos arcsinh arccosh sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt".split()
 }
@@ -108,6 +115,7 @@ COMPLEX |= {name: turned(function) for name, function in (("sin", mp.sin), ("cos
 COMPLEX |= {name: REAL[name] for name in ("square", "reciprocal", "add", "subtract", "multiply", "divide")}
 COMPLEX |= {name: widened(function) for name, function in (("arctan", mp.atan), ("arctanh", mp.atanh))}
 COMPLEX |= {"absolute": abs, "power": lambda z, w: bounded(mp.exp)(w * mp.log(z))}
+COMPLEX["exp2"] = complex_exp2
 COMPLEX["float_power"] = COMPLEX["power"]
 
 

@@ -77,12 +77,12 @@ def different_values(kernels: Kernels, most: int = 2000) -> Iterator[Difference]
 
 
 def is_nearer(name: str, operands: Sequence[np.ndarray], got: np.generic, expected: np.generic) -> bool:
-    """Is each part of this complex number of one kind with NumPy's, or the exact one, rounded, where NumPy's is zero or infinite?"""
+    """Is each part of this complex number of one kind with NumPy's, or the exact one, where NumPy's is zero or infinite?"""
     if got.dtype.kind != "c" or not np.isfinite(operands).all():
         return False
     (wanted,) = map(reference.mp.mpc, reference.exact(name, *operands))
     return all(
-        is_same_kind(np.array(x), np.array(y)) or (np.isfinite(x) and x != 0 and reference.error(float(x), part, x.dtype) <= 1)
+        is_same_kind(np.array(x), np.array(y)) or (x != 0 and reference.error(float(x), part, x.dtype) <= 1)
         for x, y, part in ((got.real, expected.real, wanted.real), (got.imag, expected.imag, wanted.imag))
     )
 
