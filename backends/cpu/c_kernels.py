@@ -16,10 +16,27 @@ from npcompile.backends.cpu.reducers import (
     partial_fields,
     store_partial,
 )
-from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, Scan, ScratchRow, Statement, children, walk
+from npcompile.backends.kernels.index import split_linear
+from npcompile.backends.kernels.kernel import (
+    CheckIndex,
+    Columns,
+    Kernel,
+    Load,
+    Loop,
+    Product,
+    Reduce,
+    Scan,
+    ScratchRow,
+    Statement,
+    Store,
+    children,
+    walk,
+)
+from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import Size, hint_of
 
 FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
+LINE = 64  # bytes of the caches'
 LEAST_SLICE = 32768  # elements of such a part
 
 
@@ -49,6 +66,22 @@ def tasks_of(kernel: Kernel) -> Tasks:
         body = inner
     columns = next((s.size for s in body if isinstance(s, Columns)), None)
     return Tasks(axes, [*before, *body], None, columns)
+
+
+def is_across(tasks: Tasks) -> bool:
+    """Is something read along the outer loop that lies beside each other, and not along the inner one?
+
+    Then short pieces of the inner loop go along the outer one, so that cache lines are read once.
+    """
+    if not tasks.block or not tasks.axes or any(isinstance(s, CheckIndex) for s in walk(tasks.body)):  # the first error counts
+        return False
+    inner, outer = tasks.block[0], tasks.axes[-1][0]
+    for s in walk(tasks.body):
+        if isinstance(s, (Load, Store)):
+            along, across = split_linear(s.offset, inner), split_linear(s.offset, outer)
+            if along and across and abs(estimate(along[0])) > LINE and 0 < abs(estimate(across[0])) < LINE:
+                return True
+    return False
 
 
 def is_map(kernel: Kernel) -> bool:
@@ -105,7 +138,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
 def print_tasks(p: Printer, tasks: Tasks) -> None:
     counters = [(axis, size_text(size)) for axis, size in tasks.axes]
     if tasks.block:
-        counters.append(("inner_block", "c->blocks"))
+        counters.insert(len(counters) - is_across(tasks), ("inner_block", "c->blocks"))
     if p.partial:
         counters.append(("slice", "c->slices"))
     if tasks.columns is not None:

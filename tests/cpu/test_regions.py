@@ -62,3 +62,17 @@ def test_most_elements_choose_nothing() -> None:
     u, v = np.random.default_rng(0).standard_normal((2, 200, 300))
     (source,) = sources_of(five_point, u, v)
     assert source.count("\nkernel ") == 9 and "where" not in source
+
+
+@pytest.mark.parametrize("shape", [(300, 260), (129, 400), (1, 300), (300, 1), (20, 150, 140)])
+def test_across_memory_in_short_pieces(shape) -> None:
+    x = np.random.default_rng(5).standard_normal(shape)
+
+    def transposed(x):
+        y = x.swapaxes(0, -1)
+        return np.ascontiguousarray(x.T) * 2, x.reshape(y.shape) + y, np.add(y, 1, order="C")
+
+    for dynamic in (False, True):
+        for expected, got in zip(transposed(x), npc.compile(transposed, dynamic=dynamic)(x)):
+            assert expected.strides == got.strides
+            np.testing.assert_allclose(got, expected, rtol=1e-15)
