@@ -84,7 +84,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_flat(name: str, maker: str) -> None:
-    check(lambda round: MAKERS[maker](), graphs=None if name in ("a copy", "set_all") else 1)(PROGRAMS[name])("cpu")
+    check(lambda round: MAKERS[maker](), graphs=None if name in ("a copy", "set_all") else 1)(PROGRAMS[name])(
+        "cpu" if maker == "C" else "eager"
+    )
 
 
 def test_iteration() -> None:
@@ -128,7 +130,7 @@ def too_many(x: Any) -> Any:
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("f", [as_array, goes_on, while_it_is_written, out_of_bounds, too_many])
 def test_as_numpy_where_it_breaks(f: Callable[[Any], Any], maker: str) -> None:
-    check(lambda round: MAKERS[maker](), graphs=None)(f)("cpu")
+    check(lambda round: MAKERS[maker](), graphs=None)(f)("eager")
 
 
 def test_an_iterator_that_has_begun_is_numpys() -> None:
