@@ -298,6 +298,8 @@ def arange(
         wanted is None or wanted.kind in "iuf"
     ):
         return integer_range(builder, first, last, values[2], wanted)
+    if wanted in (None, FLOAT64) and (made := float_range(builder, *values)) is not None:
+        return made
     return constant_range(builder, [fixed(v) for v in values], wanted)
 
 
@@ -357,6 +359,37 @@ def affine(builder: Builder, length: Size, start: Size, step: Size) -> Node:
     if not same(start, 0):
         node = builder.apply("add", node, expand(builder, size_node(builder, start), (length,)))
     return node
+
+
+def float_range(builder: Builder, start: Any, stop: Any, step: Any) -> Array | None:
+    """A range whose ends or step are numbers from outside, of at least two elements: their number is a size. None for others."""
+    values = (start, stop, step)
+    numbers = [v for v in values if isinstance(v, Number)]
+    if not numbers or not all(type(v.hint if isinstance(v, (Number, Dim)) else v) in (int, float) for v in values):
+        return None
+    first, last, by = (v.text if isinstance(v, Number) else f"({v!s})" if isinstance(v, Dim) else f"({v!r})" for v in values)
+    env, text = numbers[0].env, f"-int(-(({last} - {first}) / {by}) // 1)"
+    try:
+        hints: list[Any] = [v.hint if isinstance(v, (Number, Dim)) else v for v in values]
+        length = math.ceil((hints[1] - hints[0]) / hints[2])
+    except ArithmeticError as error:
+        raise Decline(str(error)) from None
+    if not 2 <= length < 2**31 or not all(abs(v) < 2**53 for v in hints if type(v) is int) or not all(map(math.isfinite, hints)):
+        return None
+    name = f"s{len(env.hints)}"
+    env.assume(f"(({name} := {text}) is not None)")
+    env.assume(f"2 <= {name} < {2**31}")
+    shape = (env.symbol(name, length, at_least=2),)
+    begin, width = (cast(builder, as_array(builder, v).node, FLOAT64) for v in (start, step))
+    second = builder.apply("add", begin, width)
+    delta = builder.apply("subtract", second, begin)
+    index = builder.apply("index", shape=shape, axis=0)
+    node = builder.apply("multiply", cast(builder, index, FLOAT64), expand(builder, delta, shape))
+    node = builder.apply("add", node, expand(builder, begin, shape))
+    for place, given in enumerate((begin, second)):  # NumPy computes all others from these two
+        is_here = builder.apply("equal", index, full(builder, shape, place, INT64))
+        node = builder.apply("where", is_here, expand(builder, given, shape), node)
+    return fresh(builder, node, TensorMeta(shape, FLOAT64))
 
 
 def constant_range(builder: Builder, values: list[Any], dtype: np.dtype | None) -> Array:

@@ -50,6 +50,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "new axes": lambda x: x[:, None] * x[None],
     "made": lambda x: np.zeros(len(x)) + np.ones(x.shape) * np.arange(len(x)),
     "range": lambda x: np.arange(0, len(x), 1) + x,
+    "range of floats": lambda x: (np.arange(0, 1, 1 / len(x)), np.arange(len(x) * 1.0) + x, np.arange(0.1, 0.3 * len(x), 0.3)),
     "linspace": lambda x: np.linspace(0, 1, len(x)) * x,
     "full": lambda x: np.full((len(x), 2), 7.0).sum(),
     "eye": lambda x: np.eye(len(x)) @ x,
@@ -276,6 +277,19 @@ def test_streams_of_matrices(name: str) -> None:
     small = ((7, 5), (4, 3), (2, 2), (3, 4), (5, 2), (2, 6), (3, 3))
     run(MATRICES[name], small)
     assert run(MATRICES[name], small, dynamic=True) == 1
+
+
+def test_ranges_of_numbers_from_outside() -> None:
+    """One program for all ends and steps, where there are two elements at least; each element is NumPy's to the bit."""
+
+    def f(start, stop, step):
+        return np.arange(start, stop, step)
+
+    compiled = npc.compile(f, backend="eager")
+    for start, step, count in ((0.1, 0.3, 9), (-0.0, 0.1, 30), (1e10, -1e-3, 4), (2.5, 1e-9, 1000), (-3.7, 0.7, 2)):
+        ours, theirs = (g(start, start + step * (count - 0.5), step) for g in (compiled, f))
+        assert len(theirs) == count and ours.tobytes() == theirs.tobytes()
+    assert len(compiled_function(compiled).graphs) == 1
 
 
 def test_arrays_of_one_size() -> None:
