@@ -76,6 +76,8 @@ class Recorded(Capture):
     def call(self, result: Any, values: list[Any], numbers: dict[str, Any]) -> Any:
         """What the program gives for arrays and numbers; arrays in `values` are written."""
         graph, storages = self.finished(result)
+        numbers = dict(numbers)
+        assert self.holds(numbers)  # guards name what is computed of the numbers
         arrays = iter(values)
         inputs = [eval(text, {}, dict(numbers)) if text else next(arrays) for text in self.builder.arguments]
         symbols = {s: numbers[s] for s in graph.symbols}
@@ -105,7 +107,7 @@ class Recorded(Capture):
         return {FloatingPointSignal, *(error for node in graph.nodes for error in OPS[node.op].raises)}
 
     def holds(self, numbers: dict[str, Any]) -> bool:
-        return all(eval(guard, {}, dict(numbers)) for guard in self.builder.env.guards)
+        return all(eval(guard, {}, numbers) for guard in self.builder.env.guards)
 
 
 def duplicate(value: Any, seen: dict[int, Any]) -> Any:
