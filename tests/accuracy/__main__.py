@@ -25,6 +25,13 @@ from tests.accuracy.sweep import sweep
 
 TEMPLATE, EVERY_NUMBER = (Path(__file__).with_name(name) for name in ("page.md", "every_number.md"))
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+EVERY_NUMBER_SECTION = """## Every number of float32 and float16
+
+`python -m tests.accuracy --sweep` puts all of them through each function of one number. The exact results of float32 are those of
+float64. In the last column: results of float32 with another sign than NumPy's, or NaN where NumPy's is not.
+
+{table}
+"""
 CHUNK = 1 << 20
 
 
@@ -52,6 +59,7 @@ def main() -> None:
         complex_count=options.complex_count,
         float32_step=options.float32_step,
         real=table(real, REAL_DTYPES),
+        every_number=EVERY_NUMBER_SECTION.format(table=EVERY_NUMBER.read_text()) if EVERY_NUMBER.exists() else "",
         complex_by_size=table(by_size, COMPLEX_DTYPES),
         complex_by_part=table(by_part, COMPLEX_DTYPES),
         same=", ".join(f"`{name}`" for name in sorted({n for d in REAL_DTYPES for n, _ in measure.calls_of(d, rounded=False)})),
