@@ -58,6 +58,11 @@ def placed(backend: Backend) -> Backend:
     return compile_placed if backend is compile_cpu else backend
 
 
+def runs_on_cpu(backend: Backend) -> bool:
+    """Does the backend take NumPy's arrays where they are?"""
+    return backend in (compile_cpu, compile_placed)
+
+
 def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     if not _in_use:
         return compile_cpu(graph, example_inputs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import logging
 
-TOPICS = ("graph_code", "graph_breaks", "guards", "recompiles", "output_code")
+TOPICS = ("graph_code", "graph_breaks", "guards", "recompiles", "output_code", "loops")
 
 
 @cache
@@ -30,11 +30,13 @@ def set_logs(
     guards: bool = False,
     recompiles: bool = False,
     output_code: bool = False,
+    loops: bool = False,
 ) -> None:
     """Choose what is written to standard error while functions are compiled; what is not named is silent.
 
     `graph_code`: each captured graph. `graph_breaks`: why a graph ended, where, and what to do. `guards`: what each
     compiled program assumes. `recompiles`: each further compilation of the same place. `output_code`: generated C.
+    `loops`: why a loop is no native program of its own.
 
     The environment variable NPCOMPILE_LOGS=graph_breaks,recompiles does the same from outside.
 
@@ -43,7 +45,7 @@ def set_logs(
     """
     import logging
 
-    chosen = dict(zip(TOPICS, (graph_code, graph_breaks, guards, recompiles, output_code)))
+    chosen = dict(zip(TOPICS, (graph_code, graph_breaks, guards, recompiles, output_code, loops)))
     for topic, is_wanted in chosen.items():
         logger = logging.getLogger(f"npcompile.{topic}")
         logger.setLevel(logging.INFO if is_wanted else logging.WARNING)

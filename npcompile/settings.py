@@ -33,6 +33,10 @@ class Config:
     generator, whose key is one number of the user's generator (docs/random.md). Asked at every call that draws, so that what is
     compiled already is not used under the other setting."""
 
+    native_loops: bool = True
+    """Do loops over single elements run as native programs? False: an iteration at a time, whose graph is compiled. To find out
+    which of the two is at fault."""
+
     def __setattr__(self, name: str, value: Any) -> None:
         names = [f.name for f in fields(self)]
         if name not in names:
@@ -41,8 +45,8 @@ class Config:
             raise ValueError(f"recompile_limit is a number of programs, not {value!r}")
         if name == "internal_errors" and value not in INTERNAL_ERRORS:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
-        if name == "fallback_random" and not isinstance(value, bool):
-            raise ValueError(f"fallback_random is True or False, not {value!r}")
+        if name in ("fallback_random", "native_loops") and not isinstance(value, bool):
+            raise ValueError(f"{name} is True or False, not {value!r}")
         object.__setattr__(self, name, value)
 
     @contextmanager

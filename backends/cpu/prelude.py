@@ -87,6 +87,7 @@ struct npc_runtime {
 
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
+  int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
 
   /* NumPy's own BLAS, Fortran calling convention; `blas_limit` is the largest size it takes, 0 when there is none. */
   int64_t blas_limit;

@@ -364,6 +364,11 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
   return loop.is_interrupted ? -1 : 0;
 }
 
+static int poll(void) {
+  PyEval_RestoreThread(PyEval_SaveThread());
+  return PyErr_CheckSignals();
+}
+
 /* ---- memory ----
 
    The system hands out and takes back large blocks page by page, which costs more than most kernels. Freed blocks are
@@ -649,6 +654,7 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
 
 static struct npc_runtime runtime = {
     .parallel = parallel,
+    .poll = poll,
     .threads = count_threads,
     .empty = empty,
     .box = box,

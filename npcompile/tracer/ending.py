@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from npcompile.backends.cuda.arrays import array_kind
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
+from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
@@ -25,6 +27,21 @@ def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Bre
     if isinstance(outcome, (Stop, Branch)):
         return outcome.reason
     return Break("a loop too long to unroll", "Whole-array operations stay in the graph.", program.location(outcome.index))
+
+
+@dataclass(slots=True, eq=False)
+class Later:
+    """A segment that is made when it is first run."""
+
+    function: Any
+    layout: Layout
+    made: Callable[..., Any] | None = None
+
+    @uncounted
+    def run(self, *state: Any) -> Any:
+        if self.made is None:
+            self.made = self.function.segment(self.layout, None)
+        return self.made(*state)
 
 
 DICT_ITERATOR: type = type(iter({}))
@@ -122,6 +139,14 @@ class Ending:
         call = f"{segment}(*{self.state_text(index, stack, top)})"
         return f"return drive({call})" if self.point.is_start else f"return {call}"
 
+    def run_natively_later(self, index: int, stack: list[Any]) -> str:
+        """The same, for what seldom happens: the segment is made when it is first needed."""
+        function = self.function
+        nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
+        layout = Layout(index, len(stack), nulls, *function.facts.locals_at(index))
+        segment = function.name_constant(Later(function, layout), "segment_")
+        return f"return {segment}.run(*{self.state_text(index, stack)})"
+
     def emit(self, outcome: Outcome) -> None:
         lines, text = self.emitter.lines, self.emitter.text
         match outcome:
@@ -132,7 +157,7 @@ class Ending:
                 self.compile_callee(index)
                 lines.append(self.run_natively(index, self.frame.stack))
             case Jump(index):
-                iterator = self.loop_iterator(index)
+                iterator = None if self.function.may_be_native(index) else self.loop_iterator(index)
                 if iterator is None:
                     lines.append(self.go(index, self.frame.stack))
                 else:

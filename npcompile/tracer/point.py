@@ -17,7 +17,7 @@ from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import Backend, CompiledGraph, FloatingPointSignal
-from npcompile.devices import compile_here, compile_there
+from npcompile.devices import compile_here, compile_there, runs_on_cpu
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph, Location
@@ -38,6 +38,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.native.loops import NativeLoop, NotNative
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recompiles import why_not
@@ -46,6 +47,7 @@ from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
+MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
     r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
@@ -284,6 +286,7 @@ class CompiledFunction:
     splits: list[Split] = field(default_factory=list)  # of graphs with gradients
     callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
+    refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> attempts at a native program that failed
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
     is_random: bool = False  # does some program draw random numbers?
@@ -341,7 +344,16 @@ class CompiledFunction:
     def forget(self) -> None:
         """Drop everything compiled; the entry stays the same function."""
         with self.lock:
-            for made in (self.points, self.namespace, self.names, self.breaks, self.graphs, self.splits, self.callees):
+            for made in (
+                self.points,
+                self.namespace,
+                self.names,
+                self.breaks,
+                self.graphs,
+                self.splits,
+                self.callees,
+                self.refusals,
+            ):
                 made.clear()
             drop_sources(self.filenames)
             self.is_frozen = False
@@ -461,6 +473,8 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
+        if (native := self.native_loop(point, state)) is not None:
+            return native
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
@@ -482,6 +496,28 @@ class CompiledFunction:
             finally:
                 capture.forget()
         raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
+
+    def may_be_native(self, index: int) -> bool:
+        """Is the instruction the header of a loop that may run as one native program?"""
+        is_asked = config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+        return is_asked and index in self.facts.loop_headers and self.refusals.get(index, 0) < MOST_REFUSALS
+
+    def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
+        """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
+        index = point.layout.index
+        if point.place is not None or not self.may_be_native(index):
+            return None
+        began = time.perf_counter()
+        try:
+            made = NativeLoop.at(self, point, state).make()
+        except NotNative as refused:
+            why = str(refused)
+            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native loop: {why}")
+            self.refusals[index] = self.refusals.get(index, 0) + 1
+            return None
+        log("output_code", lambda: made.compiled.source)
+        seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
+        return Variant(made.guards, made.guards, made.lines, None, made.compiled, None, seconds)
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code

@@ -1,0 +1,318 @@
+"""The instructions of a loop followed with the kinds of its values, and written as a native program.
+
+A block is written once for each combination of kinds that it is reached with, so a variable may be Python's 0 in the first
+iteration and a scalar of NumPy's from then on. An instruction that the program cannot do, or not for these numbers, leaves
+it: stack and variables are handed over as they are before that instruction, and Python goes on there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.decode import Instruction, Program
+from npcompile.tracer.native.kinds import (
+    Elements,
+    Items,
+    Known,
+    Outside,
+    Scalar,
+    Span,
+    Steps,
+    Walk,
+    kind_of_number,
+)
+
+MOST_BLOCKS = 400
+
+
+Meaning = Callable[["Blocks", Instruction, Callable[[], str]], "int | None"]
+MEANINGS: dict[str, Meaning] = {}  # of instructions; `instructions` fills it
+
+
+def means(*names: str) -> Callable[[Meaning], Meaning]:
+    """Register the meaning of instructions. It is given the label of the exit before the instruction, as a function."""
+
+    def add(meaning: Meaning) -> Meaning:
+        MEANINGS.update(dict.fromkeys(names, meaning))
+        return meaning
+
+    return add
+
+
+@dataclass(slots=True)
+class State:
+    """What is on the stack and in the variables."""
+
+    stack: list[Any]
+    locals: dict[str, Any]
+
+    def copy(self) -> State:
+        return State(self.stack.copy(), self.locals.copy())
+
+
+@dataclass(slots=True)
+class Exit:
+    """Where the program leaves for Python, and what it hands over."""
+
+    index: int
+    state: State
+    is_end: bool  # the loop has ended; else the instruction has no native form, or not for these numbers
+    values: list[tuple[str, str]] = field(default_factory=list)  # (kind, C variable)
+
+
+class Left(Exception):
+    """The block ends here."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Writes the program of the loop whose header is at `header`."""
+
+    program: Program
+    facts: CodeFacts
+    globals: dict[str, Any]
+    header: int
+    guard: Callable[[str], None]
+    name_constant: Callable[[Any], str]
+    code: ScalarLoops = field(default_factory=ScalarLoops)
+    region: frozenset[int] = frozenset()
+    leaders: frozenset[int] = frozenset()
+    labels: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    pending: list[tuple[int, State, str]] = field(default_factory=list)
+    exits: list[Exit] = field(default_factory=list)
+    realized: dict[str, Any] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)  # Python expressions of numbers, in the order of `code.numbers`
+    arrays: list[str] = field(default_factory=list)  # and of arrays
+    state: State = field(default_factory=lambda: State([], {}))
+    comes_back: bool = False  # does some path lead to the header again?
+    refused: list[str] = field(default_factory=list)  # why paths leave
+
+    def __post_init__(self) -> None:
+        self.region = loop_region(self.facts, self.header)
+        targets = {i.target for i in self.program.instructions if i.index in self.region and i.target >= 0}
+        self.leaders = frozenset({self.header, *targets, *self.facts.jump_targets})
+
+    def write(self, state: State) -> None:
+        """The whole program, entered at the header."""
+        self.state = state
+        self.go(self.header)
+        self.comes_back = False
+        while self.pending:
+            index, state, label = self.pending.pop()
+            self.code.label(label)
+            self.state = state
+            self.block(index)
+        if not self.comes_back:
+            raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
+
+    # --- blocks
+
+    def block(self, index: int) -> None:
+        if index in self.facts.loop_headers:
+            self.code.poll()
+        first = index
+        while True:
+            if index != first and (index in self.leaders or index not in self.region):
+                self.go(index)
+                return
+            instruction = self.program.instructions[index]
+            before = self.state.copy()
+            try:
+                following = self.step(instruction, before)
+            except NoProgram:
+                raise
+            except NoForm as reason:
+                self.refused.append(f"{reason} (line {instruction.line})")
+                self.state = before
+                self.code.jump(self.leave(index, before))
+                return
+            except Left:
+                return
+            index = index + 1 if following is None else following
+
+    def go(self, index: int) -> None:
+        """To the block at `index`, with what is on the stack and in the variables where that block has it."""
+        if index not in self.region:
+            self.code.jump(self.leave(index, self.state, is_end=True))
+            return
+        self.comes_back |= index == self.header
+        live = self.facts.live[index]
+        copies: list[tuple[str, str, str]] = []
+        stack = [self.placed(v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
+        slots = {name: k for k, name in enumerate(self.facts.slots)}
+        kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
+        variables = {n: self.placed(v, f"L{slots[n]}", copies) for n, v in kept.items()}
+        copies = [c for c in copies if c[0] != c[1]]
+        # All are read before one is set.
+        texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
+        for (target, _, _), text in zip(copies, texts):
+            self.code.set(target, text)
+        state = State(stack, variables)
+        key = index, tuple(map(signature, stack)), tuple(sorted((n, signature(v)) for n, v in variables.items()))
+        label = self.labels.get(key)
+        if label is None:
+            if len(self.labels) >= MOST_BLOCKS:
+                raise NoProgram("too many combinations of types")
+            label = self.labels[key] = f"block{len(self.labels)}_{index}"
+            self.pending.append((index, state, label))
+        self.code.jump(label)
+
+    def placed(self, value: Any, name: str, copies: list[Any]) -> Any:
+        """The value as the next block has it: numbers in variables of their own."""
+        if isinstance(value, Scalar):
+            variable = self.code.variable(f"{name}_{value.kind}", value.kind)
+            copies.append((variable, value.text, value.kind))
+            return Scalar(value.kind, variable)
+        if isinstance(value, Items):
+            return Items(tuple(self.placed(item, f"{name}_{k}", copies) for k, item in enumerate(value.items)))
+        if isinstance(value, Span):
+            raise NoProgram("a range that is made in one block and used in another")
+        return value
+
+    def leave(self, index: int, state: State, is_end: bool = False) -> str:
+        """The label of an exit to Python at an instruction."""
+        entry = self.program.entry_of(index)
+        if not self.facts.enterable[entry]:
+            raise NoProgram(f"Python cannot go on at instruction {entry}")
+        made = Exit(entry, state.copy(), is_end)
+        for value in [*state.stack, *state.locals.values()]:
+            self.hand_over(value, made.values)
+        self.exits.append(made)
+        return self.code.exit(made.values)
+
+    def hand_over(self, value: Any, values: list[tuple[str, str]]) -> None:
+        match value:
+            case Scalar(kind, text):
+                values.append((kind, text))
+            case Items(items):
+                for item in items:
+                    self.hand_over(item, values)
+            case Span(start, stop):
+                self.hand_over(start, values)
+                self.hand_over(stop, values)
+            case Steps():
+                values += [("int", value.next), ("int", value.stop)]
+            case Walk():
+                values.append(("int", value.next))
+
+    # --- what comes from outside
+
+    def realize(self, value: Any) -> Any:
+        if not isinstance(value, Outside):
+            return value
+        known = self.realized.get(value.source)
+        if known is None:
+            known = self.realized[value.source] = self.wrap(value.source, value.example)
+        return known
+
+    def wrap(self, source: str, x: Any) -> Any:
+        kind = kind_of_number(x)
+        if kind is not None:
+            self.guard(f"type({source}) is {self.name_constant(type(x))}")
+            if kind == "int":
+                if not -(2**63) < x < 2**63:
+                    raise NoForm("a Python integer beyond 64 bits")
+                self.guard(f"{-(2**63)} < {source} < {2**63}")
+            self.inputs.append(f"int({source})" if kind == "b1" else source)
+            return Scalar(kind, self.code.number(kind))
+        if type(x) is np.ndarray and x.dtype.isnative and x.ndim:
+            is_contiguous = x.flags.c_contiguous
+            made = self.code.array(x.dtype, x.ndim, is_contiguous)
+            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}")
+            self.guard(f"{source}.dtype == {self.name_constant(x.dtype)}")
+            self.guard(f"{source}.ndim == {x.ndim}")
+            if is_contiguous:
+                self.guard(f"{source}.flags.c_contiguous")
+            self.arrays.append(source)
+            return Elements(made, source)
+        if isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type)):
+            constant = self.name_constant(x)
+            self.guard(f"{source} is {constant}")
+            return Known(x, constant)
+        raise NoForm(f"an object of type {type(x).__name__}")
+
+    def global_value(self, name: str) -> Any:
+        if name in self.globals:
+            return self.realize(Outside(f"G[{name!r}]", self.globals[name]))
+        if not hasattr(builtins, name):
+            raise NoForm(f"name {name!r} is not defined")
+        value = getattr(builtins, name)
+        constant = self.name_constant(value)
+        self.guard(f"{name!r} not in G")
+        self.guard(f"{self.name_constant(vars(builtins))}[{name!r}] is {constant}")
+        return Known(value, constant)
+
+    # --- instructions
+
+    def step(self, i: Instruction, before: State) -> int | None:
+        """Write one instruction. The index of the next where that is not the one behind it."""
+        meaning = MEANINGS.get(i.opname)
+        if meaning is None:
+            raise NoForm(f"instruction {i.opname}")
+        label: list[str] = []
+
+        def fail() -> str:
+            if not label:
+                label.append(self.leave(i.index, before))
+            return label[0]
+
+        return meaning(self, i, fail)
+
+    def push(self, value: Any) -> None:
+        self.state.stack.append(value)
+
+    def pop(self) -> Any:
+        return self.realize(self.state.stack.pop())
+
+    def branch(self, condition: str, index: int) -> None:
+        """To `index` if the condition holds, else on."""
+        after = self.state.copy()
+        self.code.line(f"if ({condition}) {{")
+        self.go(index)
+        self.code.line("}")
+        self.state = after
+
+
+class NoProgram(NoForm):
+    """The loop as a whole is no native program."""
+
+
+def signature(value: Any) -> Any:
+    """What of a value decides how a block is written."""
+    match value:
+        case Scalar(kind):
+            return "number", kind
+        case Known():
+            return "known", id(value.value)
+        case Elements() | Outside():
+            return "outside", value.source
+        case Steps() | Walk():
+            return "iterator", value.name
+        case Items(items):
+            return "tuple", tuple(map(signature, items))
+    return (type(value).__name__,)
+
+
+def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
+    """The natural loop of a header: what can come back to it without leaving through it."""
+    before: dict[int, list[int]] = {}
+    for index, successors in enumerate(facts.successors):
+        if facts.states[index] is not None:
+            for following in successors:
+                before.setdefault(following, []).append(index)
+    found = {header}
+    pending = [k for k in before.get(header, []) if k >= header]
+    while pending:
+        k = pending.pop()
+        if k not in found and k >= header:
+            found.add(k)
+            pending += before.get(k, [])
+    return frozenset(found)

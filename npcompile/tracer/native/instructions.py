@@ -1,0 +1,251 @@
+"""What each instruction does in a native loop."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
+from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
+from npcompile.tracer.native import meanings
+from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Walk, kind_of_number
+
+# --- the stack, constants and variables
+
+
+@means("NOP", "PRECALL", "RESUME")
+def nothing(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    pass
+
+
+@means("POP_TOP")
+def pop_top(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.state.stack.pop()
+
+
+@means("COPY")
+def copy(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(b.state.stack[-i.arg])
+
+
+@means("SWAP")
+def swap(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    stack = b.state.stack
+    stack[-1], stack[-i.arg] = stack[-i.arg], stack[-1]
+
+
+@means("PUSH_NULL")
+def push_null(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(Null())
+
+
+@means("LOAD_CONST")
+def load_const(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(constant(b, i.argval))
+
+
+def constant(b: Blocks, value: Any) -> Any:
+    kind = kind_of_number(value)
+    if kind in ("int", "float", "bool"):
+        return Scalar(kind, b.code.constant(kind, value))
+    if type(value) is tuple:
+        return Items(tuple(constant(b, v) for v in value))
+    return Known(value, b.name_constant(value))
+
+
+def local(b: Blocks, name: str) -> Any:
+    if name not in b.state.locals:
+        raise NoForm(f"local variable {name!r} may have no value")
+    value = b.realize(b.state.locals[name])
+    if isinstance(value, Scalar) and value.text in b.code.variables:
+        return Scalar(value.kind, b.code.new(value.kind, value.text))  # the variable may be set before this is read
+    return value
+
+
+@means("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST")
+def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
+        b.push(local(b, name))
+
+
+@means("STORE_FAST", "STORE_FAST_STORE_FAST")
+def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
+        b.state.locals[name] = b.state.stack.pop()
+
+
+@means("STORE_FAST_LOAD_FAST")
+def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    stored, loaded = i.argval
+    b.state.locals[stored] = b.state.stack.pop()
+    b.push(local(b, loaded))
+
+
+@means("LOAD_GLOBAL")
+def load_global(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    null = [Null()] if i.arg & 1 else []
+    value = [b.global_value(str(i.argval))]
+    b.state.stack += value + null if NULL_AFTER_CALLABLE else null + value
+
+
+@means("LOAD_ATTR", "LOAD_METHOD")
+def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    owner = b.pop()
+    is_called = i.opname == "LOAD_METHOD" or NULL_IN_LOAD_ATTR and i.arg & 1
+    if isinstance(owner, Known) and isinstance(owner.value, types.ModuleType):
+        name = str(i.argval)
+        if not hasattr(owner.value, name):
+            raise NoForm(f"no attribute {name!r}")
+        value = b.realize(Outside(f"{owner.source}.{name}", getattr(owner.value, name)))
+    else:
+        value = meanings.attribute(b.code, owner, str(i.argval))
+    null = [Null()] if is_called else []
+    b.state.stack += [value, *null] if NULL_AFTER_CALLABLE else [*null, value]
+
+
+@means("BINARY_OP")
+def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    right, left = b.pop(), b.pop()
+    sign = i.argrepr.removesuffix("=")
+    if sign not in meanings.OPERATORS:
+        raise NoForm(f"operator {sign}")
+    b.push(meanings.binary(b.code, sign, left, right, fail))
+
+
+@means("COMPARE_OP")
+def compare_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    right, left = b.pop(), b.pop()
+    sign = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
+    made = meanings.compare(b.code, sign, left, right, fail)
+    b.push(Scalar("bool", made.text) if i.argrepr.startswith("bool(") else made)
+
+
+@means("UNARY_NEGATIVE")
+def unary_negative(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(meanings.negative(b.code, b.pop(), fail))
+
+
+@means("UNARY_INVERT")
+def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(meanings.invert(b.code, b.pop()))
+
+
+@means("UNARY_NOT")
+def unary_not(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(Scalar("bool", b.code.new("bool", f"!{meanings.truth(b.code, b.pop())}")))
+
+
+@means("TO_BOOL")
+def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(Scalar("bool", meanings.truth(b.code, b.pop())))
+
+
+@means("BUILD_TUPLE")
+def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    items = [b.pop() for _ in range(i.arg)]
+    b.push(Items(tuple(reversed(items))))
+
+
+@means("UNPACK_SEQUENCE")
+def unpack_sequence(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    value = b.pop()
+    if not isinstance(value, Items) or len(value.items) != i.arg:
+        raise NoForm("unpacking")
+    b.state.stack += reversed(value.items)
+
+
+@means("BINARY_SUBSCR")
+def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    key, container = b.pop(), b.pop()
+    b.push(meanings.element(b.code, container, key, fail))
+
+
+@means("STORE_SUBSCR")
+def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    key, container, value = b.pop(), b.pop(), b.pop()
+    meanings.set_element(b.code, container, key, value, fail)
+
+
+@means("CALL")
+def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    if b.program.entry_of(i.index) != i.index and b.program.instructions[b.program.entry_of(i.index)].opname == "KW_NAMES":
+        raise NoForm("a call with keywords")
+    arguments = [b.pop() for _ in range(i.arg)][::-1]
+    second, first = b.pop(), b.pop()
+    function, null = (first, second) if NULL_AFTER_CALLABLE else (second, first)
+    if not isinstance(null, Null):
+        raise NoForm("a call of a method")
+    b.push(meanings.call(b.code, function, arguments, fail))
+
+
+# --- jumps and loops
+
+
+@means("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.go(i.target)
+    raise Left
+
+
+@means("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.branch(meanings.truth(b.code, b.pop()), i.target)
+
+
+@means("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.branch(f"!{meanings.truth(b.code, b.pop())}", i.target)
+
+
+@means("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    truth = meanings.truth(b.code, b.realize(b.state.stack[-1]))
+    b.branch(truth if i.opname == "JUMP_IF_TRUE_OR_POP" else f"!{truth}", i.target)
+    b.state.stack.pop()
+
+
+@means("GET_ITER")
+def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    value = b.pop()
+    name = f"it{len(b.state.stack)}_{i.index}"
+    if isinstance(value, Span):
+        made = Steps(name, value.step)
+        starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
+        b.code.set(starts, value.start.text)
+        b.code.set(ends, value.stop.text)
+        b.push(made)
+    elif isinstance(value, Elements) and value.input.ndim == 1:
+        walk = Walk(name, value)
+        b.code.set(b.code.variable(walk.next, "int"), "0")
+        b.push(walk)
+    else:
+        raise NoForm(f"a loop over {type(value).__name__}")
+
+
+@means("FOR_ITER")
+def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    iterator = b.state.stack[-1]
+    after = b.program.after_loop(i.index)
+    if isinstance(iterator, Steps):
+        going = f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
+        step = iterator.step
+    elif isinstance(iterator, Walk):
+        going, step = f"{iterator.next} < {iterator.elements.input.name}_n0", 1
+    else:
+        raise NoForm("a loop over something else")
+    inside = b.state.copy()
+    b.state.stack.pop()
+    b.code.line(f"if (!({going})) {{")
+    b.go(after)
+    b.code.line("}")
+    b.state = inside
+    place = b.code.new("int", iterator.next)
+    if isinstance(iterator, Walk):
+        b.push(Scalar(iterator.elements.input.kind, b.code.load(iterator.elements.input, [place], fail)))
+    else:
+        b.push(Scalar("int", place))
+    b.code.line(f"{iterator.next} += {step};")

@@ -1,0 +1,158 @@
+"""What the values of a native loop are: numbers in C variables, arrays, ranges, and things that only stand there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, ArrayInput, NoForm
+
+PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number: "int", "float", "bool" of Python, else the dtype of a scalar of NumPy's."""
+
+    kind: str
+    text: str  # the C variable, or a literal
+
+    @property
+    def is_numpy(self) -> bool:
+        return self.kind not in PYTHON_KINDS.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An object that is always the same one: a function, a module, None, a constant of the code."""
+
+    value: Any
+    source: str  # the Python expression that gives it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """An array."""
+
+    input: ArrayInput
+    source: str
+
+    def __hash__(self) -> int:
+        return hash(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What an attribute of an array or module gives, to be called."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple made on the stack."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range, of which nothing has been asked."""
+
+    start: Scalar
+    stop: Scalar
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """An iterator over a range: C variables for the next item and the end. `given` is Python's own, and its first item."""
+
+    name: str  # of the variables
+    step: int
+    given: str | None = None
+
+    @property
+    def next(self) -> str:
+        return f"{self.name}_next"
+
+    @property
+    def stop(self) -> str:
+        return f"{self.name}_stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """An iterator over the elements of a one-dimensional array: a C variable for the next position."""
+
+    name: str
+    elements: Elements
+    given: str | None = None
+
+    @property
+    def next(self) -> str:
+        return f"{self.name}_next"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A Python object that nothing was asked of yet."""
+
+    source: str
+    example: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outside) and self.source == other.source
+
+    def __hash__(self) -> int:
+        return hash(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """A NULL of the stack."""
+
+
+def kind_of_number(value: Any) -> str | None:
+    """The kind of a Python number or a scalar of NumPy's."""
+    if type(value) in PYTHON_KINDS:
+        return PYTHON_KINDS[type(value)]
+    if isinstance(value, np.generic) and type(value) is value.dtype.type and value.dtype.isnative:
+        kind = value.dtype.str[1:]
+        return kind if kind in C_OF_KIND else None
+    return None
+
+
+def promoted(ufunc: np.ufunc, kinds: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The kinds in which NumPy computes `ufunc` of these, and that of the result: NEP 50."""
+    weak = {"int": int, "float": float, "bool": np.dtype("?")}
+    asked = (*(weak.get(k) or np.dtype(k) for k in kinds), *(None,) * ufunc.nout)
+    try:
+        *inputs, output = ufunc.resolve_dtypes(asked)
+    except TypeError as error:
+        raise NoForm(str(error)) from None
+    found = (*(d.str[1:] for d in inputs), output.str[1:])
+    if any(k not in C_OF_KIND for k in found):
+        raise NoForm(f"{ufunc.__name__} in {found}")
+    return found[:-1], found[-1]
+
+
+MATH: dict[Callable[..., Any], str] = {
+    getattr(math, name): name for name in ("sqrt", "exp", "sin", "cos", "tan", "tanh", "atan", "fabs", "pow", "atan2")
+}
+UFUNCS: dict[np.ufunc, str] = {
+    **{getattr(np, name): name for name in ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil")},
+    np.arctan: "atan",
+    np.fabs: "fabs",
+}

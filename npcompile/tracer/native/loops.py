@@ -1,0 +1,218 @@
+"""The variant of a Point at a loop's header that runs the loop as a native program."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.errors import CompilerError, NoCompiler
+from npcompile.backends.cpu.scalar_loops import NoForm, is_float
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph
+from npcompile.tensor_core.graph import Builder
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.decisions import Decisions
+from npcompile.tracer.emit import Emitter
+from npcompile.tracer.ending import Ending
+from npcompile.tracer.frame import Frame
+from npcompile.tracer.native import instructions
+from npcompile.tracer.native.blocks import Blocks, Exit, State
+from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Walk
+from npcompile.tracer.values import NULL, Lazy
+
+assert instructions  # it registers what instructions do
+
+RANGE_ITERATOR: type = type(iter(range(0)))
+ARRAY_ITERATOR: type = type(iter(np.zeros(0)))
+COUNTS_FROM_ITSELF = sys.version_info >= (3, 12)  # range_iterator.__setstate__ counts from where the iterator is
+FORMATS = {"int": "q", "float": "d", "bool": "q", "u8": "Q"}  # of 8 bytes each
+
+
+class NotNative(Exception):
+    """The loop runs as a compiled body, an iteration at a time."""
+
+
+def rest_of_range(iterator: Any) -> range:
+    """What a range_iterator has still to give."""
+    _, (span,), position = iterator.__reduce__()
+    return span[position or 0 :]
+
+
+def advance_range(iterator: Any, rest: range, following: int) -> Any:
+    """The iterator, whose next item is `following`."""
+    count = (following - rest.start) // rest.step
+    _, _, position = iterator.__reduce__()
+    iterator.__setstate__(count if COUNTS_FROM_ITSELF else (position or 0) + count)
+    return iterator
+
+
+def walked_array(iterator: Any) -> tuple[Any, int]:
+    """The array that an iterator goes over, and its position; None when it is exhausted."""
+    _, (array, *_), *state = iterator.__reduce__()
+    return (array, state[0]) if state and type(array) is np.ndarray else (None, 0)
+
+
+def advance_walk(iterator: Any, position: int) -> Any:
+    iterator.__setstate__(position)
+    return iterator
+
+
+def reports_no_underflow() -> bool:
+    """Does NumPy ignore underflow, the one error that the program does not notice?"""
+    return _ERROR_STATE.get() is _DEFAULT_STATE or np.geterr()["under"] == "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A native program: when it may run, the lines that call it and go on behind it, and itself."""
+
+    guards: tuple[str, ...]
+    lines: tuple[str, ...]
+    compiled: CompiledGraph
+
+
+class NativeLoop:
+    """One attempt at a native program for the loop at a Point."""
+
+    def __init__(self, ending: Ending, state: tuple[Any, ...]):
+        self.ending, self.function, self.point = ending, ending.function, ending.point
+        self.lines: list[str] = []
+        self.guards: list[str] = []
+        layout = self.point.layout
+        self.blocks = Blocks(
+            self.function.program,
+            self.function.facts,
+            self.function.user.__globals__,
+            layout.index,
+            self.guards.append,
+            self.function.name_constant,
+        )
+        self.values = dict(zip(self.point.parameters, state))
+
+    @classmethod
+    def at(cls, function: Any, point: Any, state: tuple[Any, ...]) -> NativeLoop:
+        """Of a CompiledFunction at a Point."""
+        capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.name_constant)
+        frame = Frame(capture, function.program, function.user.__globals__, "G", {}, index=point.layout.index)
+        return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
+
+    # --- the beginning
+
+    def state(self) -> State:
+        layout, values = self.point.layout, self.values
+        stack: list[Any] = []
+        for k in range(layout.depth):
+            stack.append(Null() if k in layout.null_slots else Outside(f"stack_{k}", values[f"stack_{k}"]))
+        if self.function.program.instructions[layout.index].opname == "FOR_ITER":
+            stack[-1] = self.iterator(f"stack_{layout.depth - 1}", values[f"stack_{layout.depth - 1}"])
+        variables: dict[str, Any] = {}
+        for name, parameter in zip(layout.local_names, self.point.local_parameters):
+            value = values[parameter]
+            if name not in self.function.facts.bound[layout.index]:
+                is_bound = value is not self.function.namespace["UNBOUND"]
+                self.guards.append(f"{parameter} is {'not ' if is_bound else ''}UNBOUND")
+                if not is_bound:
+                    continue
+            variables[name] = Outside(parameter, value)
+        return State(stack, variables)
+
+    def iterator(self, source: str, example: Any) -> Any:
+        code, name = self.blocks.code, self.function.name_constant
+        self.guards.append(f"type({source}) is {name(type(example))}")
+        if type(example) is RANGE_ITERATOR:
+            rest = rest_of_range(example)
+            limit = 2**62
+            if abs(rest.step) >= 2**31:
+                raise NotNative("a range with such a step")
+            self.guards.append(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
+            self.guards.append(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
+            steps = Steps("given", rest.step, source)
+            for variable, part in ((steps.next, "start"), (steps.stop, "stop")):
+                self.blocks.inputs.append(f"{source}_rest.{part}")
+                code.set(code.variable(variable, "int"), code.number("int"))
+            return steps
+        if type(example) is ARRAY_ITERATOR:
+            array, _ = walked_array(example)
+            if type(array) is not np.ndarray or array.ndim != 1:
+                raise NotNative("a loop over something else")
+            self.guards.append(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
+            elements = self.blocks.wrap(f"{source}_rest[0]", array)
+            walk = Walk("given", elements, source)
+            self.blocks.inputs.append(f"{source}_rest[1]")
+            code.set(code.variable(walk.next, "int"), code.number("int"))
+            return walk
+        raise NotNative("a loop over something else")
+
+    # --- the end
+
+    def text(self, value: Any, numbers: dict[str, str]) -> Any:
+        """The Python expression for a value that the program hands over; NULL stays."""
+        name = self.function.name_constant
+        match value:
+            case Null():
+                return NULL
+            case Outside(source) | Elements(_, source) | Known(_, source):
+                return source
+            case Scalar(kind, text):
+                number = numbers[text]
+                return (
+                    number if kind in ("int", "float") else f"{name(bool if kind == 'bool' else np.dtype(kind).type)}({number})"
+                )
+            case Items(items):
+                return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
+            case Span(start, stop, step):
+                return f"{name(range)}({self.text(start, numbers)}, {self.text(stop, numbers)}, {step})"
+            case Steps(given=None):
+                return f"{name(iter)}({name(range)}({numbers[value.next]}, {numbers[value.stop]}, {value.step}))"
+            case Steps(given=source):
+                return f"{name(advance_range)}({source}, {source}_rest, {numbers[value.next]})"
+            case Walk(given=None):
+                return f"{name(advance_walk)}({name(iter)}({value.elements.source}), {numbers[value.next]})"
+            case Walk(given=source):
+                return f"{name(advance_walk)}({source}, {numbers[value.next]})"
+        raise AssertionError(value)
+
+    def leave(self, exit: Exit, buffer: str) -> list[str]:
+        """Lines that go on in Python behind an exit."""
+        numbers: dict[str, str] = {}
+        targets, format = [], "="
+        for k, (kind, variable) in enumerate(exit.values):
+            targets.append(f"v{k}")
+            numbers[variable] = f"v{k}"
+            format += FORMATS.get(kind, "d" if is_float(kind) else "q")
+        lines = []
+        if targets:
+            unpack = self.function.name_constant(struct.Struct(format).unpack_from, "unpack_")
+            lines.append(f"{', '.join(targets)}, = {unpack}({buffer}, 8)")
+        stack = [self.text(v, numbers) for v in exit.state.stack]
+        frame = self.ending.frame
+        frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items()}
+        frame.stack = [v if v is NULL else Lazy(v, None) for v in stack]
+        go = self.ending.go if exit.is_end else self.ending.run_natively_later
+        return [*lines, go(exit.index, frame.stack)]
+
+    def make(self) -> Made:
+        """Raises NotNative."""
+        blocks = self.blocks
+        try:
+            blocks.write(self.state())
+            call, source, seconds = blocks.code.compile()
+        except (NoForm, NoCompiler, CompilerError) as reason:
+            raise NotNative(str(reason)) from None
+        name = self.function.name_constant
+        native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
+        size = 1 + max((len(e.values) for e in blocks.exits), default=0)
+        arguments = [*blocks.arrays, "buffer", *blocks.inputs]
+        lines = [
+            *(f"if not {name(reports_no_underflow)}():", f"    return {native}"),
+            f"buffer = np.empty({size}, {name(np.int64)})",
+            f"{name(call, 'loop_')}({', '.join(arguments)})",
+            "where = buffer.item(0)",
+        ]
+        for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
+            lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit, "buffer"))]
+        lines.append(f"return {native}")  # memory that no element can be read from where it is, or not be written to
+        return Made(tuple(self.guards), tuple(lines), CompiledGraph(call, source, ("npc_run",), {"compile": seconds}))

@@ -1,0 +1,1 @@
+"""Loops over single elements, which run as native programs."""

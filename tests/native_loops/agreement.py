@@ -1,0 +1,82 @@
+"""Does a program with loops do compiled what it does in plain Python: results, arrays, errors, and warnings?"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+
+import npcompile as npc
+from tests.native_loops.generate import LoopProgram
+from tests.shim.harness import copy as copy_arrays
+
+
+def outcome(function: Any, user: types.FunctionType, arguments: list[Any]) -> tuple[Any, ...]:
+    """(result or error with its line, arguments afterwards, warnings with their lines)"""
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        try:
+            made: Any = function(*arguments)
+        except Exception as error:
+            lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == user.__code__.co_filename]
+            made = type(error), str(error), lines
+    seen = [(w.category, str(w.message), w.lineno) for w in met if w.filename == user.__code__.co_filename]
+    return made, arguments[:3], seen
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """The same to the bit, and of the same types."""
+    if type(ours) is not type(theirs):
+        return False
+    if isinstance(theirs, (tuple, list)):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    if isinstance(theirs, (np.ndarray, np.generic)):
+        return ours.dtype == theirs.dtype and ours.shape == theirs.shape and same_bits(ours, theirs)
+    if isinstance(theirs, float):
+        return same_bits(np.float64(ours), np.float64(theirs))
+    return bool(ours == theirs)
+
+
+def same_bits(ours: Any, theirs: Any) -> bool:
+    both_nan = (ours != ours) & (theirs != theirs)
+    signs = np.signbit(ours) == np.signbit(theirs) if theirs.dtype.kind == "f" else True
+    return bool(np.all(both_nan | ((ours == theirs) & signs)))
+
+
+def cloned(values: tuple[Any, ...]) -> list[Any]:
+    memo: dict[int, Any] = {}
+    for v in values:
+        if id(v) not in memo:
+            memo[id(v)] = copy_arrays(v) if isinstance(v, np.ndarray) else copy.copy(v)
+    return [memo[id(v)] for v in values]
+
+
+def check(program: LoopProgram, backend: str) -> None:
+    """Raise AssertionError where the compiled program differs, in any of three calls; it says whether native loops are why."""
+    try:
+        agree(program, backend)
+    except AssertionError as error:
+        with npc.config.patch(native_loops=False):
+            try:
+                agree(program, backend)
+            except AssertionError as other:
+                raise AssertionError(f"without native loops too: {error}") from other
+        raise AssertionError(f"native: {error}") from error
+
+
+def agree(program: LoopProgram, backend: str) -> None:
+    user = program.function()
+    compiled = npc.compile(user, backend=backend)
+    for call in range(3):
+        theirs = outcome(user, user, cloned(program.values))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*npcompile.config.recompile_limit")
+            ours = outcome(compiled, user, cloned(program.values))
+        limits = [w for w in ours[2] if "recompile_limit" in w[1]]
+        ours = (*ours[:2], [w for w in ours[2] if w not in limits])
+        for what, a, b in zip(("result", "arrays", "warnings"), ours, theirs):
+            assert same(a, b), f"{what} of call {call}: {a!r} where Python gives {b!r}"

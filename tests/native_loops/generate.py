@@ -1,0 +1,192 @@
+"""Random functions whose loops go over single elements: nested loops, branches, numbers of every kind, and errors."""
+
+from __future__ import annotations
+
+import linecache
+import types
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tests.random_programs import Draw
+
+DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "u1", "i2", "u8", "b1")
+OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "//", "%", "&", "|", "^")
+BY_SMALL = ("<< 3", "<< 40", ">> 1", ">> k", "<< -1")  # others make integers of any length
+COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
+RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A")
+CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
+FUNCTIONS = ("abs", "int", "float", "bool", "min", "max", "math.sqrt", "len", "np.sqrt", "np.maximum")
+SERIAL = count()
+
+
+@dataclass
+class LoopProgram:
+    source: str
+    values: tuple[Any, ...]
+
+    @property
+    def arguments(self) -> str:
+        """What the arguments are; their elements follow from the program's number."""
+        shown = [f"{v.dtype}{v.shape}{v.strides}" if isinstance(v, np.ndarray) else repr(v) for v in self.values]
+        return f"  # {', '.join(shown)}"
+
+    def __str__(self) -> str:
+        return self.source
+
+    def function(self) -> types.FunctionType:
+        filename = f"<loops {next(SERIAL)}>"
+        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
+        space: dict[str, Any] = {"np": np, "math": __import__("math")}
+        exec(compile(self.source, filename, "exec"), space)
+        made: types.FunctionType = space["program"]
+        return made
+
+
+class Writer:
+    def __init__(self, draw: Draw):
+        self.draw = draw
+        self.lines: list[str] = []
+        self.names = ["s", "t"]  # variables that have a value
+        self.indices: list[str] = []
+
+    def pick(self, options: Any) -> Any:
+        return options[self.draw(0, len(options) - 1)]
+
+    def line(self, text: str, depth: int) -> None:
+        self.lines.append("    " * depth + text)
+
+    # --- expressions
+
+    def index(self) -> str:
+        i = self.pick(self.indices or ["0"])
+        return self.pick((i, i, i, f"{i} - 1", f"-{i} - 1", f"{i} + 1", "0", f"{i} // 2", "k"))
+
+    def element(self) -> str:
+        if self.draw(0, 2) == 0:
+            return f"M[{self.index()}, {self.index()}]"
+        return f"{self.pick(('A', 'B', 'A'))}[{self.index()}]"
+
+    def atom(self) -> str:
+        return self.pick((self.element, self.element, lambda: self.pick(self.names), lambda: self.pick(self.indices + ["n"]),
+                          lambda: self.pick(CONSTANTS), lambda: "p"))()  # fmt: skip
+
+    def expression(self, depth: int = 2) -> str:
+        kind = self.draw(0, 11) if depth else 0
+        if kind < 4:
+            return self.atom()
+        if kind == 4:
+            return f"({self.expression(depth - 1)} {self.pick(BY_SMALL)})"
+        if kind < 8:
+            return f"({self.expression(depth - 1)} {self.pick(OPERATORS)} {self.expression(depth - 1)})"
+        if kind == 8:
+            return f"({self.expression(depth - 1)} if {self.condition(depth - 1)} else {self.expression(depth - 1)})"
+        if kind == 9:
+            return f"({self.pick(('-', '-', '~', 'not '))}{self.atom()})"
+        if kind == 10:
+            return self.call(depth)
+        return f"({self.condition(depth - 1)})"
+
+    def call(self, depth: int) -> str:
+        name = self.pick(FUNCTIONS)
+        if name == "len":
+            return "len(A)"
+        number = 2 if name in ("min", "max", "np.maximum") else 1
+        return f"{name}({', '.join(self.expression(depth - 1) for _ in range(number))})"
+
+    def condition(self, depth: int) -> str:
+        test = f"{self.expression(depth)} {self.pick(COMPARISONS)} {self.expression(depth)}"
+        kind = self.draw(0, 7)
+        if kind == 0 and depth:
+            return f"{test} {self.pick(('and', 'or'))} {self.condition(depth - 1)}"
+        if kind == 1:
+            return f"not {test}"
+        if kind == 2:
+            return f"{self.atom()} < {self.atom()} <= {self.atom()}"
+        return test
+
+    # --- statements
+
+    def statement(self, depth: int, loops: int) -> None:
+        kind = self.draw(0, 12)
+        if kind < 4:
+            self.line(f"{self.pick(('s', 't', 'u'))} = {self.expression()}", depth)
+            self.names = sorted({*self.names, self.lines[-1].split()[0]})
+        elif kind < 6:
+            self.line(f"{self.pick(('s', 't'))} {self.pick(('+', '-', '*'))}= {self.expression()}", depth)
+        elif kind < 9:
+            self.line(f"{self.element()} {self.pick(('', '', '+', '-', '*'))}= {self.expression()}", depth)
+        elif kind == 9:
+            names = list(self.names)
+            self.line(f"if {self.condition(1)}:", depth)
+            self.block(depth + 1, loops, 2)
+            if self.draw(0, 1):
+                self.names = list(names)
+                self.line("else:", depth)
+                self.block(depth + 1, loops, 2)
+            self.names = names
+        elif kind == 10 and loops and depth > 1:
+            self.line(f"if {self.condition(1)}:", depth)
+            self.line(self.pick(("break", "continue", "continue", "return s, t, k")), depth + 1)
+        elif kind == 11 and loops < 3:
+            self.loop(depth, loops)
+        else:
+            self.line("s, t = t, s", depth)
+
+    def block(self, depth: int, loops: int, most: int) -> None:
+        for _ in range(self.draw(1, most)):
+            self.statement(depth, loops)
+
+    def loop(self, depth: int, loops: int) -> None:
+        names = list(self.names)
+        i = f"{'ijl'[loops]}"
+        if self.draw(0, 5) == 0:
+            self.line("k = 0", depth)
+            self.line(f"while k < n{self.pick(('', ' and t < 50', ' - 3'))}:", depth)
+            self.line("k += 1", depth + 1)
+            self.indices.append("k")
+            self.block(depth + 1, loops + 1, 4)
+            self.indices.pop()
+        else:
+            outer = self.indices[-1] if self.indices else "2"
+            over = self.pick(RANGES).format(outer=outer)
+            if over == "A":
+                self.line("for u in A:", depth)
+                self.names = sorted({*names, "u"})
+                self.block(depth + 1, loops + 1, 4)
+            else:
+                self.line(f"for {i} in {over}:", depth)
+                self.indices.append(i)
+                self.block(depth + 1, loops + 1, 5)
+                self.indices.pop()
+        self.names = names
+
+
+def draw_program(draw: Draw) -> LoopProgram:
+    w = Writer(draw)
+    w.line("def program(A, B, M, n, p):", 0)
+    w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
+    for _ in range(draw(1, 2)):
+        w.loop(1, 0)
+    w.line("return s, t, k", 1)
+    rng = np.random.default_rng(draw(0, 1000))
+    n = draw(18, 24)
+    arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)), values(rng, w.pick(DTYPES), (n,), draw(0, 3))]
+    arrays.append(values(rng, w.pick(DTYPES), (n, n), draw(0, 3)))
+    if draw(0, 7) == 0:
+        arrays[1] = arrays[0]
+    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7), np.uint8(200), 2**70))
+    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p))
+
+
+def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], layout: int) -> np.ndarray:
+    made = (rng.standard_normal(shape) * 10).astype(dtype) if dtype[0] != "u" else rng.integers(0, 200, shape).astype(dtype)
+    if layout == 1:
+        wide = np.zeros(tuple(2 * n for n in shape), dtype)[tuple(slice(None, None, 2) for _ in shape)]
+        wide[...] = made
+        return wide
+    if layout == 2:
+        return np.ascontiguousarray(made[::-1])[::-1]
+    return made
