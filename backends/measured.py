@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.pieces import cut
+from npcompile.backends.masked import without_compaction
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
 
@@ -16,6 +17,7 @@ def compile_measured(graph: Graph, compile_piece: Callable[[Graph], CompiledGrap
 
     It takes the graph's inputs and symbols, and returns the sizes after the outputs. Writes are made last.
     """
+    graph = without_compaction(graph)
     names = {node: name for name, node in graph.measured}
     whole = replace(graph, symbols=(*graph.symbols, *names.values()))
     stage = stages_of(graph)
