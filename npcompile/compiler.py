@@ -13,7 +13,8 @@ from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.ending import is_user_function
-from npcompile.tracer.point import CompiledFunction, Options
+from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer.point import Options
 from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
 

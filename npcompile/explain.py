@@ -11,7 +11,7 @@ from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.decisions import Break
-from npcompile.tracer.point import CompiledFunction
+from npcompile.tracer.function import CompiledFunction
 
 
 @dataclass(frozen=True, slots=True)

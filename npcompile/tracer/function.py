@@ -1,0 +1,467 @@
+"""Everything compiled for one Python function: its entry, its Points, and how a variant is captured and compiled."""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import re
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from npcompile.backends.cpu.errors import CompilerError, NoCompiler
+from npcompile.backends.eager import compile_eager
+from npcompile.backends.measured import compile_measured
+from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
+from npcompile.devices import compile_here, compile_there, runs_on_cpu
+from npcompile.logs import log
+from npcompile.settings import config
+from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import simplify
+from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tracer import instructions
+from npcompile.tracer.arrays import control, random_methods, tensors, transformed
+from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
+from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
+from npcompile.tracer.bytecode.decode import Program, decode
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
+from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, warn_user
+from npcompile.tracer.capture import Capture
+from npcompile.tracer.conditions import conditions
+from npcompile.tracer.decisions import Break, Decisions, Restart
+from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
+from npcompile.tracer.ending import Ending, why_split
+from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.native.loops import NativeLoop, NotNative
+from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
+from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
+from npcompile.tracer.recursion import is_deep
+from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
+
+CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
+ATTEMPT_LIMIT = 100  # decisions of one capture
+_OURS = re.compile(
+    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
+)
+
+# They register what is captured, and how.
+assert control and copying and deques and functions and instructions and iterators and library and numbers and python_builtins
+assert array_function and random_methods and tensors and transformed
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph simplified, unless that loses a node that raises for some data."""
+    simpler = simplify(graph)
+    before, after = (sum(bool(OPS[n.op].raises) for n in g.nodes) for g in (graph, simpler))
+    return simpler if before == after else graph
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class CompiledFunction:
+    """Everything compiled for one Python function."""
+
+    user: types.FunctionType
+    options: Options
+    entry: Any = None
+    code: types.CodeType = field(init=False)
+    parameters: Parameters = field(init=False)
+    program: Program = field(init=False)
+    facts: CodeFacts = field(init=False)
+    points: dict[tuple[int, tuple[int, ...], Place | None], Point] = field(default_factory=dict)
+    namespace: dict[str, Any] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    breaks: list[Break] = field(default_factory=list)
+    graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)  # of graphs with gradients
+    callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
+    stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
+    refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> attempts at a native program that failed
+    filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
+    is_forwarded: bool = False
+    is_random: bool = False  # does some program draw random numbers?
+    is_frozen: bool = False  # nothing new is compiled
+    compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
+
+    def __post_init__(self) -> None:
+        self.code = self.user.__code__
+        self.parameters = Parameters.of(self.code)
+        weakref.finalize(self, drop_sources, self.filenames)
+        self.program = decode(self.code)
+        self.facts = analyse(self.code)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Everything as before the first call."""
+        self.namespace.update(
+            G=self.user.__globals__,
+            UNBOUND=UNBOUND,
+            drive=drive,
+            is_deep=is_deep,
+            FloatingPointSignal=FloatingPointSignal,
+            __builtins__=__builtins__,
+        )
+        self.namespace["np"] = __import__("numpy")
+        self.start()
+
+    # --- the entry, with the user's signature
+
+    @property
+    def has_cells(self) -> bool:
+        return bool(self.code.co_cellvars or self.code.co_freevars)
+
+    def call_of_user(self, values: Sequence[str]) -> str:
+        """A call of the user's function with expressions for its parameters."""
+        return f"{self.name_constant(self.user)}({self.parameters.handed_on(values)})"
+
+    def start(self) -> None:
+        """Make the entry: the user's signature, and nothing compiled yet."""
+        layout = Layout(self.facts.start, 0, (), self.parameters.names)
+        point = self.points[layout.index, (), None] = Point(self, 0, layout)
+        self.is_forwarded = any(_OURS.match(n) or n == "G" or hasattr(builtins, n) for n in self.parameters.names)
+        body = self.hiding_frames([f"    return point_start({', '.join(self.parameters.names)})"])
+        forwarder = self.execute("\n".join([f"def entry({self.parameters.signature}):", *body, ""]), "entry")
+        if self.entry is None:
+            self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
+            self.entry.__kwdefaults__ = self.user.__kwdefaults__
+        self.set_entry(forwarder)
+        point.render()
+
+    def set_entry(self, made: types.FunctionType) -> None:
+        """Give the entry, whose identity the user holds, new code."""
+        self.entry.__code__ = made.__code__.replace(co_name=self.code.co_name, co_qualname=self.code.co_qualname)
+
+    def forget(self) -> None:
+        """Drop everything compiled; the entry stays the same function."""
+        with self.lock:
+            for made in (
+                self.points,
+                self.namespace,
+                self.names,
+                self.breaks,
+                self.graphs,
+                self.splits,
+                self.callees,
+                self.refusals,
+            ):
+                made.clear()
+            drop_sources(self.filenames)
+            self.is_frozen = False
+            self.prepare()
+
+    def freeze(self) -> None:
+        """Compile nothing new from now on, of callees neither."""
+        with self.lock:
+            if self.is_frozen:
+                return
+            self.is_frozen = True
+            for callee in self.callees.values():
+                known = getattr(callee, "__npcompile__", None)
+                if known is not None:
+                    known.freeze()
+            for point in self.points.values():
+                point.is_native = True
+                point.generation += 1
+                point.render()
+
+    # --- generated programs
+
+    def name_constant(self, value: Any, prefix: str = "k_") -> str:
+        """A name for an object in the generated programs."""
+        known = self.names.get(id(value))
+        if known is None:
+            label = re.sub(r"\W", "_", getattr(value, "__name__", type(value).__name__))
+            known = self.names[id(value)] = f"{prefix}{label}_{len(self.names)}"
+            self.namespace[known] = value
+        return known
+
+    def hiding_frames(self, body: list[str]) -> list[str]:
+        """The body of an entry, out of which exceptions come as they do out of the user's function."""
+        hide = self.name_constant(hide_frames)
+        return ["    try:", *(f"    {line}" for line in body), "    except BaseException:", f"        {hide}()", "        raise"]
+
+    def execute(self, source: str, name: str) -> types.FunctionType:
+        """Compile generated text; tracebacks and debuggers show its lines."""
+        filename = f"{GENERATED}{self.code.co_qualname} {name} {id(self):x}, {UNCOUNTED}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        self.filenames.append(filename)
+        scope: dict[str, Any] = {}
+        exec(compile(source, filename, "exec"), self.namespace, scope)
+        (made,) = scope.values()
+        return made
+
+    # --- segments and Points
+
+    def point_at(self, index: int, null_slots: tuple[int, ...], place: Place | None = None) -> Point:
+        point = self.points.get((index, null_slots, place))
+        if point is None:
+            depth = self.facts.depth[index]
+            assert depth is not None
+            layout = Layout(index, depth, null_slots, *self.facts.locals_at(index))
+            point = self.points[index, null_slots, place] = Point(self, len(self.points), layout, place)
+            point.is_native = self.is_frozen
+            point.render()
+        return point
+
+    def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool:
+        facts = self.facts
+        return facts.enterable[index] and nulls[index] is not None and not leaves_with(facts.instructions, index)
+
+    @property
+    def call_entries(self) -> dict[int, int]:
+        """Where execution enters for each call -> the instruction that calls."""
+        return {self.program.entry_of(i.index): i.index for i in self.program.instructions if i.opname in CALLS}
+
+    def exits_from(
+        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool, at_loops: bool
+    ) -> tuple[dict[int, Point], set[int]]:
+        """The nearest instructions after `index` where capture can resume, and those that run before.
+
+        `at_loops`: headers of loops alone, for code that was captured and reports what only NumPy does: what follows would
+        report it again, one instruction further on.
+        """
+        nulls = self.facts.nulls(index, null_slots)
+        # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
+        is_attribute = is_on_device and self.program.instructions[index].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        most = self.facts.depth[index] if is_attribute else None
+        found: dict[int, Point] = {}
+        pending, visited = [index], set()
+        while pending:
+            k = pending.pop()
+            if k in visited:
+                continue
+            visited.add(k)
+            is_behind = most is None or (depth := self.facts.depth[k]) is not None and depth < most
+            is_wanted = is_behind and (not at_loops or k in self.facts.loop_headers)
+            if k != index and is_wanted and self.program.entry_of(k) == k and self.is_point(k, nulls):
+                known = nulls[k]
+                assert known is not None
+                found[k] = self.point_at(k, known, place)
+            else:
+                handler = self.facts.instructions[k].handler
+                pending += [*self.facts.successors[k], *([handler.target] if handler else [])]
+        return found, visited - found.keys()
+
+    def segment(
+        self, layout: Layout, place: Place | None, is_on_device: bool = False, throws: bool = False, at_loops: bool = False
+    ) -> Callable[..., Any]:
+        """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
+        exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None, at_loops)
+        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
+        touched = None if throws else Touched.by(self.program, self.facts, run, layout)
+        return natively(made, touched, place, self.program.location(layout.index))
+
+    def whole(self) -> Callable[..., Any]:
+        """The user's function from its beginning to its end, called as a segment is."""
+        names = [parameter_name(n, k) for k, n in enumerate(self.parameters.names)]
+        source = f"def call({', '.join(names)}):\n    return None, {self.call_of_user(names)}\n"
+        call = self.execute(source, "call")
+        return natively(call, None, None, self.program.location(self.facts.start))
+
+    # --- capture
+
+    def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
+        """Compile a variant of `point` for the values in `state`."""
+        began = time.perf_counter()
+        if (native := self.native_loop(point, state)) is not None:
+            return native
+        decisions = Decisions(stops=dict(self.stops))
+        for _ in range(ATTEMPT_LIMIT):
+            capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
+            capture.place = point.place
+            capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
+            frame = self.frame_at(capture, point, state)
+            try:
+                outcome = frame.run()
+                captured = time.perf_counter()
+                return self.finish(point, capture, frame, outcome, captured - began)
+            except Restart:
+                continue
+            except BegunGenerator as begun:
+                reason = "a generator goes on after the graph ends"
+                decisions.stops[begun.index] = Break(reason, "", self.program.location(begun.index))
+            except LookedAt as looked:
+                reason = "what is in a list or bytes made of array data is looked at"
+                decisions.native_calls[looked.index] = Break(reason, "", self.program.location(looked.index))
+            finally:
+                capture.forget()
+        raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
+
+    def may_be_native(self, index: int) -> bool:
+        """Is the instruction the header of a loop that may run as one native program?"""
+        is_asked = config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+        return is_asked and index in self.facts.loop_headers and self.refusals.get(index, 0) < MOST_REFUSALS
+
+    def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
+        """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
+        index = point.layout.index
+        if point.place is not None or not self.may_be_native(index):
+            return None
+        began = time.perf_counter()
+        try:
+            made = NativeLoop.at(self, point, state).make()
+        except NotNative as refused:
+            why = str(refused)
+            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native loop: {why}")
+            self.refusals[index] = self.refusals.get(index, 0) + 1
+            return None
+        log("output_code", lambda: made.compiled.source)
+        seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
+        return Variant(made.guards, made.guards, made.lines, None, made.compiled, None, seconds)
+
+    def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
+        layout, code = point.layout, self.code
+        frame = Frame(capture, self.program, self.user.__globals__, "G", {}, index=layout.index, start=layout.index)
+        values = dict(zip(point.parameters, state))
+        if not point.is_start:
+            frame.stack = [
+                NULL if k in layout.null_slots else Lazy(f"stack_{k}", values[f"stack_{k}"]) for k in range(layout.depth)
+            ]
+        for local, name in zip(layout.local_names, point.local_parameters):
+            if local not in self.facts.bound[layout.index]:
+                capture.guard(f"{name} is {'' if values[name] is UNBOUND else 'not '}UNBOUND")
+            if values[name] is not UNBOUND:
+                frame.locals[local] = Lazy(name, values[name])
+        self.place_cells(capture, frame, point, values)
+        assert code is frame.program.code
+        return frame
+
+    def place_cells(self, capture: Capture, frame: Frame, point: Point, values: dict[str, Any]) -> None:
+        code = self.code
+        if point.is_start:
+            for name in code.co_cellvars:
+                frame.cells[name] = Cell(frame.locals.pop(name, None))
+            real = dict(zip(code.co_freevars, self.user.__closure__ or ()))
+            where = {n: f"{self.name_constant(self.user)}.__closure__[{k}]" for k, n in enumerate(code.co_freevars)}
+        else:
+            real = dict(zip((*code.co_cellvars, *code.co_freevars), values.get("cells", ())))
+            where = {n: f"cells[{k}]" for k, n in enumerate(real)}
+        for name, cell in real.items():
+            frame.cells[name] = capture.cell(where[name], cell)
+
+    def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
+        """Compile the graph and generate the program that runs it and goes on."""
+        if self.options.fullgraph and not isinstance(outcome, Return):
+            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
+        emitter = Emitter(capture, capture.name_constant)
+        ending = Ending(self, point, capture, frame, emitter)
+        changes = [value for effect in capture.effects for value in effect.values]
+        live = [*ending.live_values(outcome), *capture.grads.values(), *changes]
+        label = re.sub(r"\W", "_", self.code.co_name)
+        graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
+        compiled, timings = None, {"capture": seconds}
+        self.is_random |= bool(capture.draws.lines)
+        native = f"native_{point.number}({', '.join(point.parameters)})"
+        if point.is_start and not isinstance(outcome, Return) and self.is_recorded(capture, why_split(outcome, self.program)):
+            lines = [f"return {native}"]
+            return self.variant(point, capture, lines, None, None, why_split(outcome, self.program), timings)
+        if graph is None:
+            emitter.draw(native)
+        else:
+            fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
+            graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
+            emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
+            graph = simplified(graph)
+            compiled = self.compile_graph(graph, timings, capture.place)
+            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
+            if backward is not None:
+                self.attach_backward(backward, graph, capture, emitter)
+            emitter.place_results(isinstance(outcome, Return))
+        emitter.write_cells(capture.cells.values())
+        emitter.count_writes()
+        emitter.write_gradients(capture.grads)
+        if not isinstance(outcome, Return):
+            emitter.remember_lost(why_split(outcome, self.program), live)
+        emitter.do_effects(capture.effects, live)
+        ending.emit(outcome)
+        return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings)
+
+    def is_recorded(self, capture: Capture, reason: Break) -> bool:
+        """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
+        return bool(capture.leaves()) and hasattr(self.user, "records") and "data decides" in reason.reason
+
+    def variant(
+        self,
+        point: Point,
+        capture: Capture,
+        lines: Sequence[str],
+        graph: Graph | None,
+        compiled: CompiledGraph | None,
+        reason: Break | None,
+        timings: dict[str, float],
+    ) -> Variant:
+        if reason is not None:
+            self.breaks.append(reason)
+            log("graph_breaks", lambda: str(reason))
+        point.fixed |= capture.fixed_now()
+        guards = tuple(capture.builder.env.guards)
+        log("guards", lambda: "\n".join(guards))
+        asked = tuple(conditions(guards, capture.array_guards, self.name_constant))
+        return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)
+
+    def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:
+        """Lines that make the Tensors which the program's gradients belong to."""
+        self.splits.append(backward.split)
+        place = capture.place
+
+        def compile(gradients: Graph) -> CompiledGraph:
+            return self.compile_graph(simplify(gradients), {}, place)
+
+        arguments = capture.builder.arguments
+        leaves = [t.source for t in backward.leaves if t.source is not None]
+        symbols = (*graph.symbols, *(name for name, _ in graph.measured))
+        program = BackwardProgram(backward, compile, symbols)
+        contents = [arguments[k] for k in backward.split.kept_inputs]
+        kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
+        emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
+
+    def compile_graph(self, graph: Graph, timings: dict[str, float], place: Place | None = None) -> CompiledGraph:
+        log("graph_code", lambda: str(graph))
+        began = time.perf_counter()
+        examples = [None] * len(graph.inputs)
+        try:
+            backend = self.options.backend
+            mode = self.options.mode
+            graph = replace(graph, accuracy=self.options.accuracy)
+            if place is not None:
+                made = compile_there(backend, graph, place.number, mode)
+            elif graph.measured:
+                made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)))
+            else:
+                made = compile_here(backend, graph, mode)
+        except (NoCompiler, CompilerError) as error:
+            warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
+            made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
+        compiled = compiled_graph(made)
+        timings["compile"] = time.perf_counter() - began
+        log("output_code", lambda: compiled.source)
+        self.graphs.append((graph, compiled))
+        return compiled
+
+
+def compiled_graph(made: Any) -> CompiledGraph:
+    """What a backend made, which may be just a callable."""
+    return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+
+
+def drop_sources(filenames: list[str]) -> None:
+    for filename in filenames:
+        linecache.cache.pop(filename, None)
+    filenames.clear()
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warn_user(message)
