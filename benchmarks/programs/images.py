@@ -228,6 +228,6 @@ PROGRAMS = (
         grey,
         lambda rng, n: (rng.integers(0, 256, (n, n, 3), dtype=np.uint8),),
         ((6,), (400,), (2500,)),
-        unlike=1e-4,
+        unlike=2e-3,  # sums that are halves by a rounding error
     ),
 )
