@@ -37,6 +37,7 @@ from npcompile.backends.cpu.reducers import (
     tree_text,
     zero_text,
 )
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
 from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -102,6 +103,7 @@ class Printer:
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
     constants: dict[str, object] = field(default_factory=dict)  # values that are numbers
+    known: KnownNumbers = field(default_factory=KnownNumbers)
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     reducing: Reduce | None = None
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
@@ -125,11 +127,15 @@ class Printer:
         match s:
             case Let(target, "constant", _, ((_, value),)):
                 self.constants[target.name] = value
+                self.known.hidden(s)
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
             case Let(target, op, args, _):
-                text = primitive_text(op, [a.name for a in args], [a.dtype for a in args], target.dtype)
+                names = [a.name for a in args]
+                if (hidden := self.known.hidden(s)) is not None:
+                    names[hidden] = hidden_text(names[hidden], c_type(args[hidden].dtype))
+                text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
-                    text = power_text(args[0].name, args[0].dtype, self.constants.get(args[1].name)) or text
+                    text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")

@@ -64,3 +64,32 @@ def test_what_rounds_up_to_the_smallest_normal_float16_underflows(name: str, x: 
     with np.errstate(under="raise"):
         with pytest.raises(FloatingPointSignal):
             run(*operands)
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])  # one element, one vector, many
+@pytest.mark.parametrize(
+    "name, left, right, bad",
+    [
+        ("divide", (2.5, 2.5), (0.0, 1.0), (0, 1)),
+        ("divide", None, (0.0, 1.0), (0, 1)),
+        ("multiply", (1e300, 1.0), (1e300, 1.0), (0, 1)),
+        ("subtract", (np.inf, 1.0), (np.inf, 1.0), (0, 1)),
+        ("square", (1.0, 1e200), None, (1, 0)),
+    ],
+)
+def test_errors_of_numbers_that_the_compiler_knows_are_reported(name, left, right, bad, size) -> None:
+    builder = Builder()
+    condition = builder.input(TensorMeta((size,), np.dtype(bool)))
+
+    def chosen(numbers):
+        if numbers is None:
+            return builder.apply("cast", condition, dtype=np.dtype("f8"))
+        constants = [builder.apply("broadcast_to", builder.constant(x, np.dtype("f8")), shape=(size,)) for x in numbers]
+        return builder.apply("where", condition, *constants)
+
+    operands = [chosen(x) for x in (left, right) if name != "square" or x is not None]
+    run = compile_cpu(builder.finish([builder.apply(name, *operands)]))
+    raises, passes = ((np.ones if k == 0 else np.zeros)(size, bool) for k in bad)
+    run(passes)
+    with pytest.raises(FloatingPointSignal):
+        run(raises)
