@@ -1,5 +1,7 @@
 """The smallest programs of random ones (tests/fuzz) that once were not NumPy's."""
 
+import warnings
+
 import numpy as np
 
 import npcompile as npc
@@ -438,3 +440,37 @@ def test_a_sequence_of_more_dimensions_than_it_is_assigned_to(x, y):
 @check(np.linspace(0.1, 300, 31).astype(np.longdouble), ulp=1)
 def test_angles_of_extended_precision(x):
     return np.rad2deg(x), np.deg2rad(x), np.degrees(x), np.radians(x)
+
+
+@check(np.arange(3), lambda round: 23 + round, 2**70, 2**62)
+def test_integers_beyond_64_bits_on_the_way_to_small_ones(x, n, p, q):
+    return x[0] == p % n, x[:1] + p // n // q, x - min(n, p), max(n, -p) * x, x[: p // n], x[n - min(n, p) :], (p % n + 3) // 2
+
+
+def with_warnings(function, *arguments):
+    with np.errstate(all="warn"), warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        return function(*arguments), [(w.category, str(w.message)) for w in met]
+
+
+def test_division_by_a_comparison_reports():
+    def program(x, s):
+        return 2**40 / (s <= x[1]), x[1] / (x[1] != True)  # noqa: E712
+
+    compiled = npc.compile(program)
+    for s in (0.5, 3.0, 0.5):
+        arguments = np.array([0, 1, 2], np.uint8), np.float64(s)
+        assert with_warnings(compiled, *arguments) == with_warnings(program, *arguments)
+
+
+def test_inverted_booleans_warn():
+    def program(x, n):
+        return ~(n > 3) + x[0], ~(2 in (1, n))
+
+    def of_an_argument(x, flag):
+        return x[0] + ~flag
+
+    for function, second in ((program, 4), (of_an_argument, True)):
+        compiled = npc.compile(function)
+        for _ in range(2):
+            assert with_warnings(compiled, np.arange(3.0), second) == with_warnings(function, np.arange(3.0), second)

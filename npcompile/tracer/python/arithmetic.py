@@ -70,7 +70,7 @@ def extreme(capture: Capture, function: Any, items: list[Any]) -> Any | None:
     """min() or max() of numbers of one type of which some are traced, without asking which it is. None for others."""
     values = [plain_number(v) for v in items]
     if all(type(v) is int or isinstance(v, Dim) for v in values) and any(isinstance(v, Dim) for v in values):
-        found = functools.reduce(minimum if function is min else maximum, values)
+        found = within_int64(capture, functools.reduce(minimum if function is min else maximum, values))
         return found if isinstance(found, Dim) else Constant(found)
     if all(type(hint(v)) is float for v in values) and any(isinstance(v, Number) for v in values):
         expression = f"{function.__name__}(({', '.join(map(number_text, values))},))"
@@ -91,9 +91,10 @@ INTEGER_SYMBOLS = ("+", "-", "*", "//", "%", "**")
 
 def within_int64(capture: Capture, size: Any) -> Any:
     """Python's integers do not wrap, those of a graph do: what may leave int64 is guarded to stay inside."""
-    if isinstance(size, Dim) and len(str(size)) > LONGEST_EXPRESSION:  # steps of a loop do not add up
+    is_long = len(str(size)) > LONGEST_EXPRESSION  # steps of a loop do not add up
+    if isinstance(size, Dim) and (is_long or is_written_beyond_int64(capture, size)):
         if size.hint not in SYMBOLIC_INTEGERS:
-            raise Decline("a long expression of integers beyond 32 bits")
+            raise Decline("an expression of integers beyond 32 bits that is long, or has steps beyond 64")
         size = traced_integer(capture, str(size), size.hint)
         capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {size} <= {SYMBOLIC_INTEGERS[-1]}")
     if isinstance(size, Dim) and magnitude(size) >= 2**63:
@@ -101,6 +102,24 @@ def within_int64(capture: Capture, size: Any) -> Any:
             raise Decline("a Python integer beyond int64")
         capture.guard(f"{-(2**63)} <= {size} < {2**63}")
     return size
+
+
+def is_written_beyond_int64(capture: Capture, size: Any) -> bool:
+    """Does it compute what may have any value from integers that int64 does not hold, as `2**70 % n` does?
+
+    Sums and products may leave int64 on their way to a result inside, but not what is divided or compared.
+    """
+    if not isinstance(size, Dim):
+        return not -(2**63) <= size < 2**63
+    arguments = [a for atoms, _ in size.terms for atom in atoms if isinstance(atom, Call) for a in atom.args]
+    if any(not -(2**63) <= c < 2**63 for _, c in size.terms) or any(is_written_beyond_int64(capture, a) for a in arguments):
+        return True
+    for argument in arguments:
+        if magnitude(argument) >= 2**63:
+            if not -(2**63) <= hint(argument) < 2**63:
+                return True
+            capture.guard(f"{-(2**63)} <= {argument} < {2**63}")
+    return False
 
 
 def magnitude(size: Any) -> int:

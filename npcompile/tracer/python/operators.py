@@ -6,6 +6,7 @@ import enum
 import functools
 import inspect
 import operator
+import sys
 import types
 from collections.abc import Callable, Collection
 from typing import Any
@@ -226,6 +227,8 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         found = ask_class(ask, capture, symbol, x)
         if found is not NotImplemented:
             return found
+    if symbol == "~" and isinstance(x, Constant) and type(x.value) is bool and sys.version_info >= (3, 12):
+        raise Decline("~ of a Python bool, of which Python warns")
     return evaluate_pure(capture, UNARY[symbol], x)
 
 
