@@ -62,6 +62,7 @@ from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, c_call, text_of
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
+MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
 MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 FEW_LANES = 64  # so few columns are a loop of known length
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
@@ -559,7 +560,8 @@ def summands(a: Accumulator) -> int:
 def is_unrolled(s: Columns) -> bool:
     """Are so few elements combined in a column that no loop is needed?"""
     count = product_of([n for _, n in s.loops])
-    is_few = isinstance(count, int) and 0 < count <= SHORT_COLUMN and count * len(s.body) <= MOST_STATEMENTS
+    most = SHORT_COLUMN if all(a.reducer in ("add", "multiply") for a in s.accumulators) else MOST_CHOICES
+    is_few = isinstance(count, int) and 0 < count <= most and count * len(s.body) <= MOST_STATEMENTS
     return is_few and not s.is_running and not any(map(is_position, s.accumulators))
 
 

@@ -27,6 +27,7 @@ from npcompile.tensor_core.meta import product
 
 MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
 MOST_PARTS = 12  # of a concatenation
+SHORT, MOST_UNROLLED = 32, 16  # elements of rows that are no loops, for one reduction and for several
 SHORT_ROW = 512  # elements: as long to sum up as a scalar call of exp, at least
 SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
@@ -88,6 +89,8 @@ class Grouping:
         is_kept = False
         if is_reduction:
             if node.op == "arg_reduce" and group.mode == "whole":
+                return False
+            if group.mode == "columns" and not self.abreast and is_long_unrolled(group):
                 return False
             if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
                 return False
@@ -173,7 +176,14 @@ def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     """Are there many results, each of too few elements to fill vectors with?"""
     count = product([n for a, n in enumerate(space) if a in reduced])
     results = [estimate(n) for a, n in enumerate(space) if a not in reduced]
-    return not isinstance(count, Dim) and 1 < count <= 32 and max(results, default=1) >= 64
+    return not isinstance(count, Dim) and 1 < count <= SHORT and max(results, default=1) >= 64
+
+
+def is_long_unrolled(group: Group) -> bool:
+    """Would another reduction of short rows, which are no loops, take the compiler long? It takes more than linear time."""
+    count = product([n for a, n in enumerate(group.space) if a in group.reduced])
+    made = sum(m.op in REDUCTIONS for m in group.members)
+    return not isinstance(count, Dim) and count <= SHORT and count * (made + 1) > MOST_UNROLLED
 
 
 def is_joined(node: Node) -> bool:
