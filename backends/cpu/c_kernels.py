@@ -237,6 +237,7 @@ def print_chunk(p: Printer, kernel: Kernel) -> None:
             f"chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
         )
         p.limits[loop.axis] = ("chunk_first", "chunk_end")
+    p.choose_blocks(reduce)
     p.declare(reduce)
     p.statements(reduce.body)
     p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + task;")

@@ -360,6 +360,11 @@ class Printer:
         if any(map(compensated, s.accumulators)) and not self.is_blocked:
             self.line(f"int {s.accumulators[0].name}_rounds = 0;")
 
+    def choose_blocks(self, s: Reduce) -> None:
+        """Are sums made in blocks? The same for all kernels and sizes, so that a sum does not depend on what is known of them."""
+        self.is_blocked = is_blocked(s) and any(map(compensated, s.accumulators))
+        self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
+
     def combine_lanes(self, a: Accumulator) -> None:
         if self.is_simd or (self.is_blocked and compensated(a)):
             pass
@@ -410,8 +415,7 @@ class Printer:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
-        self.is_blocked = is_blocked(s) and any(map(compensated, s.accumulators))
-        self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
+        self.choose_blocks(s)
         self.is_one_block = self.is_blocked and self.is_one_loop and isinstance(s.count, int) and s.count <= SUM_BLOCK
         self.declare(s, is_simd=fits_simd(s))
         self.statements(s.body)

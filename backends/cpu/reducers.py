@@ -193,7 +193,7 @@ def is_blocked(s: Reduce) -> bool:
 
 def fits_simd(s: Reduce) -> bool:
     """May the order of combination be the compiler's? Then OpenMP's simd makes the lanes."""
-    return is_blocked(s) and not any(compensated(a) or a.dtype.kind == "c" for a in s.accumulators)
+    return is_blocked(s) and not any(a.reducer in ("add", "multiply") and a.dtype.kind in "fc" for a in s.accumulators)
 
 
 # --- partial results that are one number each: a high and a low part where sums are compensated

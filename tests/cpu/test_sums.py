@@ -110,3 +110,21 @@ def test_variances_of_short_rows_err_no_more_than_those_of_numpy(dtype: str) -> 
             difference = np.abs(compiled(x) - exact) - np.abs(np.var(x, axis=1) - exact)
             difference = (difference / np.spacing(exact.astype(dtype))).astype(float)
             assert difference.mean() <= 4 * max(difference.std(), 0.05) / math.sqrt(draws), length
+
+
+REDUCTIONS = {
+    "sum": lambda x: x.sum(),
+    "sum of squares": lambda x: (x * x).sum(),
+    "product": lambda x: (x * 0.01 + 1).prod(),
+    "variance": lambda x: x.var(),
+    "rows": lambda x: x.sum(axis=-1),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_what_is_known_of_a_size_does_not_show_in_the_result(name, dtype):
+    known, unknown = (npc.compile(REDUCTIONS[name], dynamic=dynamic) for dynamic in (False, True))
+    for shape in ((5,), (17,), (255,), (257,), (1000,), (100_000,), (7, 9), (3, 500)):
+        x = np.random.default_rng(shape).standard_normal(shape).astype(dtype)
+        assert np.array_equal(known(x), unknown(x)), shape

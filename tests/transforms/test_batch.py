@@ -104,7 +104,12 @@ def test_every_op_is_tested() -> None:
     leaves = {name for name, op in OPS.items() if op.kind == "leaf"}  # nothing batched enters them
     elsewhere = {name for name, op in OPS.items() if op.kind == "control"}  # test_control.py
     without = {"item", "call"}  # what picks the results of svd, say, apart; functions of the user's, which have no rule
-    without |= {"whole", "whole_sized", "argwhere", "selected"}  # nor have those that run as NumPy's, or have sizes that data decides
+    without |= {
+        "whole",
+        "whole_sized",
+        "argwhere",
+        "selected",
+    }  # nor have those that run as NumPy's, or have sizes that data decides
     assert set(OPS) - leaves - elsewhere - without == set(CASES)
 
 
