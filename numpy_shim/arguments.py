@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype
+from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype, require_number_fits
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
@@ -200,6 +200,7 @@ def assigned(builder: Builder, value: Any, dtype: np.dtype) -> Array:
     if is_sequence(value):
         require_elements(value, dtype)
     source = as_array(builder, value)
+    require_number_fits(source, dtype)
     require_cast(source.dtype, dtype)
     return fresh(builder, cast(builder, source.node, dtype), copied_meta(source.meta, "K", dtype))
 
@@ -218,6 +219,8 @@ def constant_assigned(value: Any, dtype: np.dtype) -> np.ndarray:
 
 def require_element(value: Any, dtype: np.dtype) -> None:
     """A NumPy scalar that becomes one element of integers is converted as its Python number: that raises when it does not fit."""
+    if isinstance(value, Array):
+        require_number_fits(value, dtype)
     if not isinstance(value, Array) or value.meta.boxed or value.dtype.kind in "bc":
         return
     if dtype.kind in "iu" and dtype != np.uint64 and not np.can_cast(value.dtype, dtype):

@@ -74,6 +74,7 @@ def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Arr
     if isinstance(value, Array):
         if dtype is None or value.dtype == dtype:
             return value
+        require_number_fits(value, dtype)
         return fresh(builder, builder.apply("cast", value.node, dtype=dtype), boxed=value.meta.boxed)
     if isinstance(value, Number):
         node = value.node(builder)
@@ -88,6 +89,13 @@ def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Arr
     constant = np.asarray(value, dtype)
     require_dtype(constant.dtype)
     return literal(builder, constant)
+
+
+def require_number_fits(value: Array, dtype: np.dtype) -> None:
+    """A Python number of which only the type is known is no cast to integers: NaN and what does not fit raise."""
+    is_integer = value.dtype.kind == "b" or (value.dtype.kind == "i" and dtype == np.int64)
+    if value.meta.weak and dtype.kind in "iu" and not is_integer:
+        raise Decline(f"a Python number made of array data may not fit into {dtype}", f"convert it first: x.astype(np.{dtype})")
 
 
 def literal(builder: Builder, constant: np.ndarray | np.generic) -> Array:

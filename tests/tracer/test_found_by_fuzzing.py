@@ -1,8 +1,10 @@
 """The smallest programs of random ones (tests/fuzz) that once were not NumPy's."""
 
+import math
 import warnings
 
 import numpy as np
+import pytest
 
 import npcompile as npc
 from tests.tracer.harness import check
@@ -474,3 +476,56 @@ def test_inverted_booleans_warn():
         compiled = npc.compile(function)
         for _ in range(2):
             assert with_warnings(compiled, np.arange(3.0), second) == with_warnings(function, np.arange(3.0), second)
+
+
+def stored(x, y):
+    y[0] = float(x[1])
+
+
+def stored_in_a_slice(x, y):
+    y[:2] = math.sqrt(x[1]) - 10
+
+
+def stored_at_places(x, y):
+    y[[0, 1]] = float(x[1])
+
+
+def stored_in_order(x, y):
+    y.flat[0] = float(x[1])
+
+
+def stored_with_others(x, y):
+    y[:2] = [float(x[1]), 2]
+
+
+def stored_where(x, y):
+    y[y > 3] = float(x[1])
+
+
+def put_there(x, y):
+    np.put(y, [0], float(x[1]))
+
+
+def filled(x, y):
+    y.fill(float(x[1]))
+
+
+STORES = [stored, stored_in_a_slice, stored_at_places, stored_in_order, stored_with_others, stored_where, put_there, filled]
+
+
+@pytest.mark.parametrize("store", STORES, ids=lambda f: f.__name__)
+def test_python_floats_stored_as_integers_raise_and_change_nothing(store):
+    compiled = npc.compile(store)
+    for dtype in (np.uint8, np.uint64, np.int64):
+        for value in (5.5, -7.3, 1e300, np.nan):
+            x, y, expected = np.array([1.0, value]), np.arange(5).astype(dtype), np.arange(5).astype(dtype)
+            with np.errstate(all="ignore"):
+                ours, theirs = (attempt(f, x, z) for f, z in ((compiled, y), (store, expected)))
+            assert ours == theirs and np.array_equal(y, expected), (dtype, value)
+
+
+def attempt(function, *arguments):
+    try:
+        return function(*arguments)
+    except (ValueError, OverflowError) as error:
+        return type(error), str(error)
