@@ -58,6 +58,7 @@ VIEWS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "real": lambda x, _: x.real,
     "imag": lambda x, _: x.imag,
     "bitcast": lambda x, dtype: x.view(dtype),
+    "items": lambda x, dtype: x.view(dtype),
 }
 
 
