@@ -193,6 +193,8 @@ class ScalarLoops:
             return made
         if is_float(kind) and not is_float(to):
             raise NoForm(f"{kind} as {to}")
+        if to == "f4":
+            return self.new(to, f"(float)(double){value}")  # NumPy rounds twice
         return self.new(to, f"({C_OF_KIND[to]}){value}")
 
     def require_range(self, value: str, kind: str, to: str, fail: Fail) -> None:
@@ -211,7 +213,7 @@ class ScalarLoops:
             upper = f"{value} < {float(high + 1)!r}" if high > 2**31 else f"{value} < {high + 1}.0"
             self.leave_if(f"!({value} > {low - 1 if low > -(2**31) else float(low)!r} && {upper})", fail)
             return self.new(to, f"({C_OF_KIND[to]}){value}")
-        if kind in ("float", "f8") and to == "f4":
+        if to == "f4":
             return self.converted(value, kind, to, fail)
         if to in LIMITS and kind not in ("bool", "b1"):  # integers of NumPy's are taken by their value, as Python's are
             self.require_range(value, kind, to, fail)
@@ -340,7 +342,8 @@ class ScalarLoops:
         return f"*({c}*)({array.name} + {' + '.join(terms)})"
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:
-        return self.new(array.kind, self.element(array, indices, fail))
+        element = self.element(array, indices, fail)
+        return self.new(array.kind, f"{element} != 0" if array.kind == "b1" else element)  # any byte may stand for True
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
         array.is_written = True

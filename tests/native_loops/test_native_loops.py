@@ -427,3 +427,22 @@ def test_an_interrupt_ends_a_long_loop():
         compiled(2**60)
     assert time.monotonic() - began < 30  # it would take years
     assert compiled(100) == f(100)
+
+
+def test_large_integers_in_arrays_of_float32_are_rounded_as_numpy_does():
+    def f(x, n):
+        for i in range(x.size):
+            x[i] = n + i
+        return x
+
+    agrees(f, np.zeros(20, np.float32), 2**54 + 2**30 + 1)
+
+
+def test_bytes_that_are_neither_0_nor_1_are_true():
+    def f(x):
+        count = 0
+        for i in range(x.size):
+            count += x[i]
+        return count
+
+    agrees(f, np.full(20, 3, np.uint8).view(np.bool_))

@@ -30,7 +30,7 @@ from npcompile.tracer.native.kinds import (
     kind_of_number,
 )
 
-MOST_BLOCKS = 400
+MOST_BLOCKS = 200
 
 
 Meaning = Callable[["Blocks", Instruction, Callable[[], str]], "int | None"]
