@@ -109,6 +109,7 @@ def jax_side(case: Case, inputs: Inputs) -> Callable[[], Any] | None:
     import jax.numpy
 
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_platforms", "cpu")  # as all sides, where there is a GPU too
     own = renamed(case.function, np=jax.numpy)
     own.__globals__[own.__name__] = own  # where it calls itself
     function = rewrite(case, "jax", own)
