@@ -204,6 +204,11 @@ class ScalarLoops:
         if tests:
             self.leave_if(" || ".join(tests), fail)
 
+    def require_exact(self, values: Sequence[str], fail: Fail) -> None:
+        """Leave if an integer may be none of float64."""
+        limit = f"INT64_C({LARGEST_EXACT})"
+        self.leave_if(" || ".join(f"{x} > {limit} || {x} < -{limit}" for x in values), fail)
+
     def stored(self, value: str, kind: str, to: str, fail: Fail) -> str:
         """A number as an element of an array: cast as NumPy's assignment does, where that reports nothing."""
         if to == "b1":
@@ -242,8 +247,8 @@ class ScalarLoops:
             sign, name = ("/", "npc_floordiv") if op == "floor_divide" else ("%", "npc_mod")
             made = self.new(kind, f"{name}({a}, {b})" if low else f"{a} {sign} {b}")
         elif op == "divide" and kind == "int":
-            limit = f"INT64_C({LARGEST_EXACT})"
-            self.leave_if(f"{b} == 0 || {a} > {limit} || {a} < -{limit} || {b} > {limit} || {b} < -{limit}", fail)
+            self.leave_if(f"{b} == 0", fail)
+            self.require_exact([a, b], fail)
             return "float", self.new("float", f"(double){a} / (double){b}")
         elif op == "power" and kind == "int":
             made = self.room(kind)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from benchmarks.case import Function
+from benchmarks.cases.distances import numba_version as pairwise_distances_numba
 from benchmarks.programs.program import UNROLLED, Program
 from benchmarks.programs.steps import torch_steps
 
@@ -81,22 +82,6 @@ def adam(w, g, m, v, t):
     v *= 0.999
     v += 0.001 * g * g
     w -= 1e-3 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
-
-
-def pairwise_distances_numba() -> Function:
-    import numba
-
-    def loops(X, Y):
-        out = np.empty((X.shape[0], Y.shape[0]))
-        for i in numba.prange(X.shape[0]):
-            for j in range(Y.shape[0]):
-                total = 0.0
-                for k in range(X.shape[1]):
-                    total += (X[i, k] - Y[j, k]) ** 2
-                out[i, j] = np.sqrt(total)
-        return out
-
-    return loops
 
 
 def k_means_numba() -> Function:

@@ -87,9 +87,8 @@ def compare(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> 
     if not (a.is_numpy or b.is_numpy):
         a, b = as_python_int(a), as_python_int(b)
         if a.kind != b.kind:  # Python compares an integer and a float exactly
-            limit = "INT64_C(9007199254740992)"
             (whole_number,) = (v for v in (a, b) if v.kind == "int")
-            code.leave_if(f"{whole_number.text} > {limit} || {whole_number.text} < -{limit}", fail)
+            code.require_exact([whole_number.text], fail)
             a, b = as_float(code, a, fail), as_float(code, b, fail)
         return Scalar("bool", code.compare(name, a.kind, a.text, b.text))
     whole = [v.kind for v in (a, b) if not is_float(v.kind)]
@@ -138,21 +137,17 @@ def index_texts(index: Any) -> list[str]:
 
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
     if isinstance(owner, Items):
-        (place,) = index_texts(index)
-        return owner.items[literal(place, len(owner.items))]
+        (text,) = index_texts(index)
+        place = constant_integer(text)
+        if not -len(owner.items) <= place < len(owner.items):
+            raise NoForm("an item that a tuple does not have")
+        return owner.items[place]
     if not isinstance(owner, Elements):
         raise NoForm(f"an item of {type(owner).__name__}")
     places = index_texts(index)
     if len(places) != owner.input.ndim:
         raise NoForm("a part of an array")
     return Scalar(owner.input.kind, code.load(owner.input, places, fail))
-
-
-def literal(text: str, size: int) -> int:
-    digits = text.removeprefix("INT64_C(").removesuffix(")")
-    if not digits.lstrip("-").isdigit() or not -size <= int(digits) < size:
-        raise NoForm("an item of a tuple at a place that is computed")
-    return int(digits)
 
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
@@ -225,7 +220,7 @@ def as_integer(code: ScalarLoops, value: Any) -> Scalar:
 def constant_integer(text: str) -> int:
     digits = text.removeprefix("INT64_C(").removesuffix(")")
     if not digits.lstrip("-").isdigit():
-        raise NoForm("a step that is computed")
+        raise NoForm("an integer that is computed, where the program must know it")
     return int(digits)
 
 
