@@ -1,27 +1,34 @@
-"""Reductions of what a mask selects, `x[mask].sum()`: of all elements, with those that are not selected left out in place.
+"""What a mask selects, `x[mask].sum()` and `x[mask] = -x[mask]`, computed of all elements, each where it is.
 
 A pass over a graph whose sizes data decides, before it is cut at these. Where all that is made of the selected elements is
-combined in the end, nothing needs their places, only how many there are.
+combined in the end, or put back to where they came from, nothing needs their places, and seldom how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import ShapeEnv, Size, same
-from npcompile.tensor_core.graph import Builder, Graph, Node
+from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
+from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of
+from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import may_report
 
-# What elements that are not selected go through as well: quick, and seldom a reason to report an error.
+# Of numbers that are no more than some ones combined by these they report no error.
 QUICK = {"add", "subtract", "multiply", "square", "negative", "absolute", "positive", "maximum", "minimum", "where"}
 QUICK |= {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
+SLOW = {"divide": 4, "sqrt": 4, "reciprocal": 4} | dict.fromkeys(EXPENSIVE, 16)  # beside 1 of the others
+# More than this takes longer for all elements than to collect those that are selected, which may be few.
+MOST_WORK, MOST_WORK_OF_ALL = 24, 24 * 1024
 
 
-def without_compaction(graph: Graph) -> Graph:
-    """The same graph, or one with such reductions."""
+def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> Graph:
+    """The same graph, or one with such programs. `needed` are the sizes that its caller asks for, by default all."""
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
     readers: dict[Node, list[Node]] = {}
@@ -29,14 +36,26 @@ def without_compaction(graph: Graph) -> Graph:
         for x in dict.fromkeys(node.inputs):
             readers.setdefault(x, []).append(node)
     new: dict[Node, Node] = {}
-    for _, places in graph.measured:
+    counted = {name for name, _ in graph.measured} if needed is None else {*needed}
+    for name, places in graph.measured:
         if places.op == "argwhere" and places.inputs[0].dtype == np.bool_:
-            found = Selection(Builder(env=env), places, readers, set(graph.results)).reductions()
+            selection = Selection(Builder(env=env), places, readers, set(graph.results))
+            found = selection.replacements()
             if found:
                 new |= found
                 new[places] = Builder(env=env).apply("selected", places.inputs[0], size=places.params["size"])
+                counted |= {name} if selection.must_be_some else set()
+        elif places.op != "selected":
+            counted.add(name)
     env.guards = guards
-    return replaced(graph, new) if new else graph
+    return without_counts(replaced(graph, new), counted) if new else graph
+
+
+def without_counts(graph: Graph, counted: Collection[str]) -> Graph:
+    """The graph without the sizes that nothing is made of."""
+    alive = replace(graph, measured=())
+    used = {*counted, *(s for node in alive.nodes for s in symbols_of(node))}
+    return replace(graph, measured=tuple((name, node) for name, node in graph.measured if name in used))
 
 
 def replaced(graph: Graph, new: dict[Node, Node]) -> Graph:
@@ -64,19 +83,22 @@ class Selection:
     places: Node
     readers: dict[Node, list[Node]]
     results: set[Node]
+    must_be_some: bool = False  # does NumPy raise where none is selected?
+    work: int = 0
+    columns: dict[Node, int] = field(default_factory=dict)  # places along one axis of the mask
     everywhere: dict[Node, Node] = field(default_factory=dict)  # of values of the selected elements: the same of all elements
+    tame: set[Node] = field(default_factory=set)  # those that are made of ones where nothing is selected
 
     @property
     def mask(self) -> Node:
         return self.places.inputs[0]
 
-    def reductions(self) -> dict[Node, Node] | None:
-        """Each reduction of them as one of all elements. None where anything else is made of them, or of their places."""
+    def replacements(self) -> dict[Node, Node] | None:
+        """What comes in the place of each reduction and of each write. None where the elements or their places are needed."""
         made: dict[Node, Node] = {}
-        columns: dict[Node, int] = {}
         waiting = [self.places]
         seen = set(waiting)
-        order = []
+        pending: list[Node] = []
         while waiting:
             node = waiting.pop()
             if node in self.results:
@@ -84,64 +106,78 @@ class Selection:
             for reader in self.readers.get(node, []):
                 if reader not in seen:
                     seen.add(reader)
-                    order.append(reader)
-                    if reader.op != "reduce":
+                    pending.append(reader)
+                    if reader.op not in ("reduce", "scatter"):
                         waiting.append(reader)
-        pending = order
         while pending:
-            later = []
-            for node in pending:
-                if not self.step(node, columns, made):
-                    later.append(node)
+            later = [node for node in pending if not self.step(node, made)]
             if len(later) == len(pending):
                 return None
             pending = later
-        return made
+        elements = hint_of(product(self.mask.shape))
+        return made if self.work <= MOST_WORK or self.work * elements <= MOST_WORK_OF_ALL else None
 
-    def step(self, node: Node, columns: dict[Node, int], made: dict[Node, Node]) -> bool:
+    def step(self, node: Node, made: dict[Node, Node]) -> bool:
         """Take in one node, if what it is made of has been."""
         x = node.inputs[0]
         size = self.places.params["size"]
         match node.op:
             case "slice" if x is self.places and same_shape(node.shape, (size, 1)) and all(s == 1 for s in node.params["step"]):
-                columns[node] = node.params["start"][1]
-            case "reshape" if x in columns and same_shape(node.shape, (size,)):
-                columns[node] = columns[x]
+                self.columns[node] = node.params["start"][1]
+            case "reshape" if x in self.columns and same_shape(node.shape, (size,)):
+                self.columns[node] = self.columns[x]
             case "reshape" if x is self.places and self.mask.meta.ndim == 1 and same_shape(node.shape, (size,)):
-                columns[node] = 0
-            case "gather":
-                of, *indices = node.inputs
-                if [columns.get(i) for i in indices] != list(range(self.mask.meta.ndim)) or not same_shape(
-                    of.shape, self.mask.shape
-                ):
-                    return False
-                self.everywhere[node] = of
+                self.columns[node] = 0
+            case "gather" if self.are_places(node.inputs[1:]) and same_shape(x.shape, self.mask.shape):
+                self.everywhere[node] = x
             case "reduce" if x in self.everywhere and node.params["axes"] == (0,):
                 neutral = neutral_of(node.params["reducer"], x.dtype)
                 if neutral is None:
                     return False
+                self.must_be_some |= node.params["reducer"] in ("maximum", "minimum")
                 chosen = self.builder.apply("where", self.mask, self.everywhere[x], self.spread(neutral, x.dtype))
                 made[node] = self.builder.apply(
                     "reduce", chosen, reducer=node.params["reducer"], axes=(*range(chosen.meta.ndim),)
                 )
-            case "cast" if x in self.everywhere and x.dtype.kind in "biu":
-                self.everywhere[node] = self.builder.apply("cast", self.everywhere[x], **node.params)
-            case op if op in QUICK and same_shape(node.shape, (size,)):
+            case "scatter" if node.params["mode"] == "set" and self.are_places(node.inputs[2:]):
+                value = self.operand(node.inputs[1])
+                if value is None or not same_shape(x.shape, self.mask.shape):
+                    return False
+                made[node] = self.builder.apply("where", self.mask, value, x)
+            case op if OPS[op].kind == "elementwise" and not OPS[op].raises and same_shape(node.shape, (size,)):
                 operands = [found for i in node.inputs if (found := self.operand(i)) is not None]
                 if len(operands) < len(node.inputs):
                     return False
+                if may_report(node):
+                    operands = [self.harmless(o, op in QUICK) for o in operands]
                 self.everywhere[node] = self.builder.apply(op, *operands, **node.params)
+                if op in QUICK and self.tame.issuperset(operands):
+                    self.tame.add(self.everywhere[node])
+                self.work += SLOW.get(op, 1)
             case _:
                 return False
         return True
+
+    def are_places(self, indices: Sequence[Node]) -> bool:
+        return [self.columns.get(i) for i in indices] == list(range(self.mask.meta.ndim))
 
     def operand(self, x: Node) -> Node | None:
         if x in self.everywhere:
             return self.everywhere[x]
         if x.op == "broadcast_to" and all(isinstance(n, int) and n == 1 for n in x.inputs[0].shape):
             number = self.builder.apply("reshape", x.inputs[0], shape=()) if x.inputs[0].meta.ndim else x.inputs[0]
-            return self.builder.apply("broadcast_to", number, shape=self.mask.shape)
+            made = self.builder.apply("broadcast_to", number, shape=self.mask.shape)
+            self.tame.add(made)
+            return made
         return None
+
+    def harmless(self, x: Node, is_quick: bool) -> Node:
+        """The value with 1 for the elements that are not selected: whatever they are, they shall report no error."""
+        if x.dtype == np.bool_ or x.op == "broadcast_to" or (is_quick and (x in self.tame or x.dtype.kind in "iu")):
+            return x
+        made = self.builder.apply("where", self.mask, x, self.spread(1, x.dtype))
+        self.tame.add(made)
+        return made
 
     def spread(self, value: Any, dtype: np.dtype) -> Node:
         constant = self.builder.apply("constant", value=dtype.type(value), dtype=dtype)

@@ -9,12 +9,13 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.devices import compile_here, compile_there, runs_on_cpu
@@ -370,8 +371,6 @@ class CompiledFunction:
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
             graph = simplified(graph)
-            compiled = self.compile_graph(graph, timings, capture.place)
-            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             if backward is not None:
                 self.attach_backward(backward, graph, capture, emitter)
             emitter.place_results(isinstance(outcome, Return))
@@ -382,6 +381,13 @@ class CompiledFunction:
             emitter.remember_lost(why_split(outcome, self.program), live)
         emitter.do_effects(capture.effects, live)
         ending.emit(outcome)
+        if graph is not None:
+            following, emitter.lines = emitter.lines, []
+            if graph.measured and backward is None:
+                graph = without_compaction(graph, names_in(following))
+            compiled = self.compile_graph(graph, timings, capture.place)
+            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
+            emitter.lines += following
         return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings)
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
@@ -456,6 +462,10 @@ def drop_sources(filenames: list[str]) -> None:
     for filename in filenames:
         linecache.cache.pop(filename, None)
     filenames.clear()
+
+
+def names_in(lines: Iterable[str]) -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(lines)))
 
 
 _warned: set[str] = set()

@@ -1,6 +1,8 @@
-"""Reductions of what a mask selects run over all elements, without a copy of those that are selected."""
+"""What a mask selects is reduced, or written where it was, over all elements, without a copy of those that are selected."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
@@ -83,3 +85,89 @@ def test_nothing_is_looked_up(function, monkeypatch) -> None:
     monkeypatch.setattr(measured, "without_compaction", noted)
     npc.compile(function)(*np.random.default_rng(0).standard_normal((2, 20, 30)))
     assert graphs and not any(node.op in ("gather", "argwhere") for graph in graphs for node in graph.nodes)
+
+
+def reflected(x, y):
+    low, high = x < 0, x > 1
+    x[low] = -x[low]
+    x[high] = 2 - x[high]
+    y[low | high] *= -0.9
+
+
+def of_both(x, y):
+    inside = x * x + y * y < 1
+    a, b = x[inside], y[inside]
+    x[inside] = a * a - b * b + 0.3
+    y[inside] = 2 * a * b + x[inside]
+    return x + y, inside
+
+
+def only_where_it_may_be(x, y):
+    x[x > 0] = np.log(x[x > 0]) + 1 / np.sqrt(x[x > 0])
+    y[y != 0] = x[y != 0] / y[y != 0]
+    whole = (y * 10).astype(np.int64)
+    y[np.abs(y) < 100] = y[np.abs(y) < 100].astype(np.int32)
+    whole[whole > 2] //= whole[whole > 2] - 1
+    whole[whole < -2] %= 7
+    return x, whole
+
+
+def where_all_may_fail(x, y):
+    x[y > 0] = np.sqrt(x[y > 0])
+    return 1 / x[0]
+
+
+def from_a_row(x, y):
+    x[0][y[0] > 0] += 5
+    x[1:, ::2][y[1:, ::2] > 0] = 3 * y[1:, ::2][y[1:, ::2] > 0]
+
+
+def counted_too(x, y):
+    found = x > 1
+    x[found] = np.exp(-x[found])
+    return len(x[found]), np.zeros(x[found].size + 1)
+
+
+def collected_too(x, y):
+    large = x[x > 1] * 2
+    x[x > 1] = large
+    return large
+
+
+WRITES = (reflected, of_both, only_where_it_may_be, where_all_may_fail, from_a_row, counted_too, collected_too)
+
+
+@pytest.mark.parametrize("values", ["many", "one", "none", "special"])
+@pytest.mark.parametrize("function", WRITES)
+def test_written_as_numpy_writes(function, values) -> None:
+    rng = np.random.default_rng(8)
+    compiled = npc.compile(function)
+    for _ in range(3):
+        x, y = {"many": 1.0, "special": 1.0}.get(values, 1e-3) * rng.standard_normal((2, 20, 30))
+        if values == "one":
+            x[0, 1] = x[0, 2] = y[0, 1] = 1.5
+        if values == "special":
+            x[2, :6] = y[2:8, 2] = 0, -0.0, np.inf, -np.inf, np.nan, -np.nan
+        told, results = [], []
+        for run in (function, compiled):
+            given = x.copy(), y.copy()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = run(*given)
+            told.append([(w.category, str(w.message), w.lineno) for w in caught])
+            results.append([*given, *(found if isinstance(found, tuple) else [found])])
+        assert told[0] == told[1]
+        for e, g in zip(*results):
+            assert type(e) is type(g) and np.asarray(e).dtype == np.asarray(g).dtype
+            np.testing.assert_allclose(g, e, rtol=1e-14) if e is not None else None
+
+
+@pytest.mark.parametrize("function", [reflected, of_both, only_where_it_may_be, from_a_row])
+def test_nothing_is_collected(function) -> None:
+    compiled = npc.compile(function)
+    x, y = np.random.default_rng(0).standard_normal((2, 20, 30))
+    x[:2] = 0
+    with np.errstate(all="raise"):
+        compiled(x, y)
+    assert compiled.__npcompile__.graphs and not compiled.__npcompile__.breaks
+    assert not any(n.op in ("gather", "scatter", "argwhere") for graph, _ in compiled.__npcompile__.graphs for n in graph.nodes)
