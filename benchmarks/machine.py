@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -9,6 +10,8 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ("npcompile", "numpy_shim", "tensor_core", "backends", "benchmarks/programs")
 DISTRIBUTIONS = ("npcompile", "numpy", "scipy", "numba", "numexpr", "jax", "torch")
 
 
@@ -29,6 +32,14 @@ def first_line_of(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         return "not found"
+
+
+def sources() -> str:
+    """A name for what is measured: other text of npcompile or of the programs has another."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in MEASURED for path in (ROOT / folder).rglob("*.py")):
+        digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def describe() -> dict[str, str]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks import machine
 from benchmarks.measure import Timing
 from benchmarks.programs import page
-from benchmarks.programs.__main__ import read, write
+from benchmarks.programs.__main__ import SAME_MACHINE, Results, is_kept, read
 from benchmarks.programs.answers import difference
 from benchmarks.programs.families import PROGRAMS
 from benchmarks.programs.measure import ProgramRow, measure
+from benchmarks.programs.preparing import Held, Sides, prepare_together
 from benchmarks.programs.program import SIZES, Program
-from benchmarks.programs.workers import Stopped, Worker
 from benchmarks.sides import npcompile_side, numpy_side
 
 
@@ -93,22 +95,85 @@ def test_page_says_what_is_missed_and_who_loses_first() -> None:
     assert text.index("## Where npcompile loses") < text.index("| one_op | middle | 10 s | 1 s | 10 | 5.00 | – | – |")
 
 
+def results(path: Path, rows: list[ProgramRow], first: dict[str, Any]) -> Results:
+    return Results(path, dict.fromkeys(SAME_MACHINE, "some"), rows, first)
+
+
 def test_results_are_taken_up_again_on_the_same_machine_alone(tmp_path: Path) -> None:
-    path, machine = tmp_path / "results.json", dict.fromkeys(("cpu", "cores", "system", "python", "versions"), "some")
-    rows = [row("one_op", NumPy=10, npcompile=1)]
-    write(path, machine, rows, {"10": 0.3})
-    assert read(path, machine) == (rows, {"10": 0.3})
-    assert read(path, machine | {"cpu": "other"}) == ([], {})
+    kept = results(tmp_path / "results.json", [row("one_op", NumPy=10, npcompile=1)], {"10": 0.3})
+    kept.write()
+    assert read(kept.path, kept.about) == kept
+    other = kept.about | {"cpu": "other"}
+    assert read(kept.path, other) == Results(kept.path, other, [], {})
 
 
-def test_a_side_that_hangs_is_stopped_alone() -> None:
-    workers = {"NumPy": Worker("NumPy")}
+def test_rows_of_other_sources_and_options_are_replaced(tmp_path: Path) -> None:
+    kept = results(tmp_path / "results.json", [], {})
+    for measured, sources, run in (
+        ("09:00", "old", "--repeat 3"),
+        ("10:00", "new", "--repeat 3"),
+        ("11:00", "new", "--repeat 5"),
+    ):
+        entry = row("lu" if sources == "new" else "one_op", "small" if run == "--repeat 5" else "middle", NumPy=10, npcompile=1)
+        entry.measured, entry.sources, entry.run = measured, sources, run
+        kept.replace(entry)
+    rows = read(kept.path, kept.about).rows
+    assert [(entry.name, entry.size) for entry in rows] == [("one_op", "middle"), ("lu", "small"), ("lu", "middle")]
+    assert [is_kept(entry, "changed", "--repeat 3", "new") for entry in rows] == [False, False, True]
+    assert [is_kept(entry, redo, "", "") for entry in rows for redo in ("none", "all")] == [True, False] * 3
+    text = page.markdown({"cpu": "some", "load": "0"}, rows, {})
+    runs = [line for line in text.splitlines() if "of the rows" in line]
+    assert runs == [
+        f"- 1 of the rows: {when} to {when}, `{page.COMMAND} {run}`, sources {sources}"
+        for when, run, sources in (("09:00", "--repeat 3", "old"), ("10:00", "--repeat 3", "new"), ("11:00", "--repeat 5", "new"))
+    ]
+    again = row("one_op", NumPy=10, npcompile=2)
+    kept.replace(again)
+    assert read(kept.path, kept.about).rows == [again, *rows[1:]]
+
+
+def test_the_sources_have_another_name_when_their_text_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.sources() == machine.sources()
+    (tmp_path / "npcompile").mkdir()
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    names = set()
+    for text in ("a = 1", "a = 2"):
+        (tmp_path / "npcompile" / "a.py").write_text(text)
+        names.add(machine.sources())
+    assert len(names) == 2
+
+
+def prepared(names: tuple[str, ...], sides: Sides, cap: float, minutes: float = 10, size: str = "small") -> list[Held]:
+    wanted = [Held(PROGRAMS[name], size) for name in names]
+    return prepare_together(wanted, sides, cap, at_once=2, until=time.monotonic() + 60 * minutes)
+
+
+def test_programs_are_compiled_together_and_measured_alone() -> None:
+    both = prepared(("one_op", "particles"), {"NumPy": None, "npcompile": True}, 60)
     try:
-        with pytest.raises(Stopped, match="over 0 s"):
-            workers["NumPy"].send("prepare", "crc32", "large")
-            workers["NumPy"].receive(0.01)
-        found = measure(PROGRAMS["particles"], "small", workers, 1, 60)
-        assert found.timings["NumPy"].samples == 1
-        assert "npcompile" not in found.timings
+        for each in both:
+            assert not each.absent
+            found = measure(each, 2, 60)
+            assert set(found.timings) == {"NumPy", "npcompile"}
+            assert all(1 <= timing.samples <= 2 and timing.median > 0 for timing in found.timings.values())
     finally:
-        workers["NumPy"].stop()
+        for each in both:
+            each.stop()
+
+
+def test_a_side_that_takes_too_long_is_stopped_alone() -> None:
+    (late,) = prepared(("crc32",), {"NumPy": None}, cap=0.01, size="large")
+    assert late.absent["NumPy"] == "FAILED: does not compile and answer in 0 s"
+    assert not late.workers
+    assert prepared(("one_op",), {"NumPy": None}, cap=60, minutes=0) == []
+
+
+def test_a_side_that_ends_while_it_is_measured_has_no_time() -> None:
+    (each,) = prepared(("one_op",), {"NumPy": None, "copy in C": None}, 60)
+    try:
+        each.workers["copy in C"].process.kill()
+        found = measure(each, 1, 60)
+        assert found.timings["NumPy"].samples == 1
+        assert found.absent == {"copy in C": "FAILED: its process ended"}
+    finally:
+        each.stop()

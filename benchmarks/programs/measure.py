@@ -1,24 +1,33 @@
-"""All sides of a program at one size, in turn: answers checked against NumPy's first, then rounds in changing order."""
+"""All sides of a program at one size, timed one at a time, in rounds of changing order."""
 
 from __future__ import annotations
 
 import importlib.util
 import random
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.measure import SETTLE, SHORTEST_SAMPLE, Row, Timing
-from benchmarks.programs.answers import difference
+from benchmarks.programs.preparing import Held, Sides
 from benchmarks.programs.program import SIZES, Program
-from benchmarks.programs.workers import Prepared, Stopped, Worker
+from benchmarks.programs.workers import IMPORTS, Stopped
 
 MEMORY = "copy in C"  # takes part where memory alone limits a program
 NUMBA = ("numba plain", "numba parallel")
-# Sides to what they import, which is also the name of their versions.
-SIDES = {"NumPy": "", "npcompile": "", **dict.fromkeys(NUMBA, "numba"), "JAX": "jax", "torch.compile": "torch", MEMORY: ""}
+# In the order in which they begin: those that compile for long early.
+COMPARED: Sides = {
+    "NumPy": None,
+    "torch.compile": False,
+    "numba parallel": False,
+    "numba plain": False,
+    "JAX": False,
+    "npcompile": True,
+    MEMORY: None,
+}
 PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
+FEWEST_SAMPLES, LONGEST_SAMPLING = 3, 1.0  # samples of a side whose calls take so many seconds together
 
 
 @dataclass
@@ -32,7 +41,8 @@ class ProgramRow(Row):
     measured: str = ""  # when
     once: tuple[str, ...] = ()  # sides that were measured once, being slow
     numba: str = ""  # which of its two ways was the faster
-    first_calls: dict[str, float] | None = None  # seconds, compilation included
+    run: str = ""  # the options of the run that measured it
+    sources: str = ""  # of npcompile and the programs, as `machine.sources` names them
 
     def speedup(self, over: str = "NumPy", of: str = "npcompile") -> float | None:
         """How many times faster `of` is than `over`. None where one of them has no time."""
@@ -46,70 +56,65 @@ class ProgramRow(Row):
 
 
 def is_installed(side: str) -> bool:
-    return not SIDES[side] or importlib.util.find_spec(SIDES[side]) is not None
+    return not IMPORTS[side] or importlib.util.find_spec(IMPORTS[side]) is not None
 
 
 def why_not(program: Program, side: str) -> str | None:
     """Why a side does not take part. None when it does."""
     if side == MEMORY:
         return None if program.moved else "memory is not its only limit"
-    return program.why_not(SIDES[side]) if SIDES[side] else None
+    return program.why_not(IMPORTS[side]) if IMPORTS[side] else None
 
 
-def prepared_sides(program: Program, size: str, workers: dict[str, Worker], cap: float, row: ProgramRow) -> dict[str, Prepared]:
-    """The sides that gave NumPy's answer, and their first two calls. They compile side by side: nothing here is timed."""
-    ready: dict[str, Prepared] = {}
-    expected: Any = None
-    row.absent = {side: why for side in workers if (why := why_not(program, side))}
-    asked = {side: worker for side, worker in workers.items() if side not in row.absent}
-    for worker in asked.values():
-        worker.send("prepare", program.name, size)
-    began = time.perf_counter()
-    for side, worker in asked.items():
-        try:
-            prepared = worker.receive(cap, began)
-        except Stopped as stopped:
-            row.absent[side] = f"FAILED: {stopped}"
-            continue
-        assert prepared is not None, (program.name, side)
-        if side == "NumPy":
-            expected = prepared.answer
-        elif side != MEMORY and (wrong := difference(program, expected, prepared.answer, exact=side == "npcompile")):
-            row.absent[side] = f"WRONG: {wrong}"
-            continue
-        ready[side] = Prepared(None, prepared.first, prepared.second)  # without the answer, which may be large
-    return ready
+def wanted_sides(peers: list[str]) -> Sides:
+    """The sides of a run that are installed, and how their answers are compared."""
+    chosen = [side for side in COMPARED if side.split()[0] in peers or side in (*peers, "NumPy", "npcompile", MEMORY)]
+    return {side: COMPARED[side] for side in chosen if is_installed(side)}
 
 
-def measure(program: Program, size: str, workers: dict[str, Worker], repetitions: int, cap: float) -> ProgramRow:
-    """A row of timings. Sides over `cap` seconds to prepare or to sample are stopped, and say so."""
-    row = ProgramRow(program.name, program.case(size).title, family=program.family, size=size)
+def held(program: Program, size: str, sides: Iterable[str]) -> Held:
+    return Held(program, size, {side: why for side in sides if (why := why_not(program, side))})
+
+
+def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
+    """A row of timings, one side at a time. A side over `cap` seconds for a sample is stopped, and says so."""
+    program, size, absent = held.program, held.size, dict(held.absent)
+    row = ProgramRow(program.name, program.case(size).title, absent=absent, family=program.family, size=size)
     row.is_loop, row.is_chain = program.is_loop, program.is_chain
-    ready = prepared_sides(program, size, workers, cap, row)
-    row.first_calls = {side: prepared.first for side, prepared in ready.items()}
-    samples: dict[str, list[float]] = {side: [] for side in ready}
-    if "NumPy" in ready:
-        limit = max(SLOW * ready["NumPy"].second, 10 * SHORTEST_SAMPLE)
-        row.once = tuple(side for side in ready if ready[side].second > limit)
-    turns = list(ready)
-    counts = {side: max(1, int(SHORTEST_SAMPLE / max(ready[side].second, 1e-7))) for side in turns}
+    turns = list(held.workers)
+    samples: dict[str, list[float]] = {side: [] for side in turns}
+    counts = {side: max(1, int(SHORTEST_SAMPLE / max(held.second[side], 1e-7))) for side in turns}
     shuffle = random.Random(SIZES.index(size)).shuffle
     for round in range(repetitions):
         shuffle(turns)
-        for side in [side for side in turns if not (round and side in row.once)]:
+        if round:
+            turns = [side for side in turns if side not in absent and not is_enough(side, samples, counts)]
+        for side in turns:
             time.sleep(SETTLE)
             try:
-                seconds = workers[side].sample(counts[side], ready[side].second < 0.1, cap)
+                seconds = held.workers[side].sample(counts[side], held.second[side] < 0.1, cap)
             except Stopped as stopped:
-                row.absent[side] = f"FAILED: {stopped}"
-                turns.remove(side)
+                absent[side] = f"FAILED: {stopped}"
                 continue
             if not samples[side] and counts[side] * seconds < SHORTEST_SAMPLE / 2:  # its second call was not yet its quickest
                 counts[side] = max(1, int(SHORTEST_SAMPLE / max(seconds, 1e-7)))
+                if repetitions > 1:
+                    continue
             samples[side].append(seconds)
-    row.timings = {side: Timing.of(seconds) for side, seconds in samples.items() if seconds and side not in row.absent}
+    row.timings = {side: Timing.of(seconds) for side, seconds in samples.items() if seconds and side not in absent}
+    row.once = tuple(side for side in row.timings if is_slow(side, samples))
     best_of_numba(row)
     return row
+
+
+def is_slow(side: str, samples: dict[str, list[float]]) -> bool:
+    own, numpy = samples[side], samples.get("NumPy")
+    return bool(own and numpy) and own[0] > max(SLOW * numpy[0], 10 * SHORTEST_SAMPLE)
+
+
+def is_enough(side: str, samples: dict[str, list[float]], counts: dict[str, int]) -> bool:
+    """Whether a side takes so long, beside NumPy or for the whole run, that it needs no further sample."""
+    return is_slow(side, samples) or len(samples[side]) >= FEWEST_SAMPLES and sum(samples[side]) * counts[side] > LONGEST_SAMPLING
 
 
 def best_of_numba(row: ProgramRow) -> None:

@@ -1,10 +1,11 @@
-"""A process for each side, asked in turn, so that one that hangs or dies is stopped alone and threads stay apart."""
+"""A process for each side of each program, so that one that hangs or dies is stopped alone and threads stay apart."""
 
 from __future__ import annotations
 
 import gc
+import importlib
 import multiprocessing
-import time
+import os
 import traceback
 import warnings
 from collections.abc import Callable
@@ -19,15 +20,26 @@ from benchmarks.programs.families import PROGRAMS
 from benchmarks.sides import jax_side, npcompile_side, numba_side, numpy_side, torch_side
 
 TIME_TO_START = 120.0  # seconds: imports on a busy machine
+# Compilers in the process itself: as many processes compile as the machine has cores, and none is left that would disturb.
+ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+# Sides to what they import, which is also the name of their versions.
+IMPORTS = {
+    "NumPy": "",
+    "npcompile": "",
+    "numba plain": "numba",
+    "numba parallel": "numba",
+    "JAX": "jax",
+    "torch.compile": "torch",
+    "copy in C": "",
+}
 Call = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a side's first two calls of a program gave."""
+    """What a side's first call of a program gave, and the time of its second."""
 
     answer: Any
-    first: float  # seconds, compilation included
     second: float
 
 
@@ -64,82 +76,69 @@ def plain(answer: Any) -> Any:
     return np.asarray(answer)
 
 
-def serve(side: str, pipe: Any) -> None:
-    """Answer until the pipe closes: ("prepare", program, size) and ("sample", calls, warm up or not)."""
+def serve(side: str, name: str, size: str, pipe: Any) -> None:
+    """Say that the imports are done, give what was prepared, then a sample for each (calls, warm up or not)."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    call: Call | None = None
-    pipe.send(None)
-    while True:
-        try:
-            message = pipe.recv()
-        except EOFError:
-            return
-        try:
-            match message:
-                case ("prepare", name, size):
-                    began = time.perf_counter()
-                    call = prepare(side, name, size)
-                    assert call is not None, (side, name)
-                    answer = plain(call())
-                    first = time.perf_counter() - began
-                    pipe.send(Prepared(answer, first, batch_seconds(call, 1)))
-                case ("sample", count, warm):
-                    assert call is not None
-                    gc.collect()
-                    gc.disable()
-                    if warm:
-                        call()
-                    pipe.send(batch_seconds(call, count))
-                    gc.enable()
-        except Exception as error:
-            pipe.send(Stopped("".join(traceback.format_exception_only(error)).strip()[:300]))
+    os.environ.update(ENVIRONMENT)
+    try:
+        if IMPORTS[side]:
+            importlib.import_module(IMPORTS[side])
+        pipe.send(None)
+        call = prepare(side, name, size)
+        assert call is not None, (side, name)
+        answer = plain(call())
+        pipe.send(Prepared(answer, batch_seconds(call, 1)))
+        del answer
+        while True:
+            count, warm = pipe.recv()
+            gc.collect()
+            gc.disable()
+            if warm:
+                call()
+            pipe.send(batch_seconds(call, count))
+            gc.enable()
+    except (EOFError, BrokenPipeError):  # nobody asks any more
+        return
+    except Exception as error:
+        pipe.send(Stopped("".join(traceback.format_exception_only(error)).strip()[:300]))
 
 
 class Worker:
-    """One side's process, started when it is asked for the first time and again after it was stopped."""
+    """One side's process for a program of one size. It begins at once; `receive` gives None, then Prepared, then samples."""
 
-    def __init__(self, side: str) -> None:
-        self.side = side
-        self.process: Any = None
-        self.pipe: Any = None
-
-    def start(self) -> None:
+    def __init__(self, side: str, name: str, size: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(self.side, theirs), daemon=True)
+        self.process = context.Process(target=serve, args=(side, name, size, theirs), daemon=True)
         self.process.start()
         theirs.close()
-        self.receive(TIME_TO_START)
 
-    def receive(self, limit: float, began: float | None = None) -> Any:
-        """The answer to what was sent, or Stopped: within `limit` seconds of `began`, which is now by default."""
+    def receive(self, limit: float, late: str = "over {:.0f} s") -> Any:
+        """What the process sends within `limit` seconds. Stopped, with `late` for a reason, when it sends nothing."""
         try:
-            if not self.pipe.poll(limit if began is None else max(0.0, began + limit - time.perf_counter())):
+            if not self.pipe.poll(max(0.0, limit)):
                 self.stop()
-                raise Stopped(f"over {limit:.0f} s")
+                raise Stopped(late.format(limit))
             reply = self.pipe.recv()
         except (EOFError, OSError):
             self.stop()
             raise Stopped("its process ended") from None
         if isinstance(reply, Stopped):
+            self.stop()
             raise reply
         return reply
 
-    def send(self, *message: Any) -> None:
-        """Ask; what `receive` gives next is the answer."""
-        if self.process is None:
-            self.start()
-        self.pipe.send(message)
-
     def sample(self, count: int, warm: bool, limit: float) -> float:
-        """Seconds of one call of what was prepared last."""
-        self.send("sample", count, warm)
+        """Seconds of one call."""
+        try:
+            self.pipe.send((count, warm))
+        except OSError:
+            self.stop()
+            raise Stopped("its process ended") from None
         return self.receive(limit)
 
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-            self.pipe.close()
-        self.process = None
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
