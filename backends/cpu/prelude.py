@@ -61,6 +61,8 @@ struct npc_runtime {
   int (*threads)(void); /* an upper bound of `thread` + 1 in any loop of this call */
 
   PyObject* (*empty)(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides); /* NULL strides: C */
+  /* An array of memory that belongs to `owner`, an array. */
+  PyObject* (*view)(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides, char* data, PyObject* owner);
   PyObject* (*scalar)(PyObject* array);                   /* steals a 0-d array, gives the NumPy scalar */
   PyObject* (*box)(PyObject* dtype, const void* element); /* a NumPy scalar from the bytes of one element */
   void* (*scratch)(int64_t bytes);                        /* temporary memory, aligned to 64 bytes */

@@ -73,6 +73,7 @@ static void** numpy;
 #define PyArray_ScalarAsCtype ((void (*)(PyObject*, void*))numpy[62])
 #define PyArray_FromAny ((PyObject * (*)(PyObject*, PyObject*, int, int, int, PyObject*)) numpy[69])
 #define PyArray_Return ((PyObject * (*)(PyObject*)) numpy[76])
+#define PyArray_SetBaseObject ((int (*)(PyObject*, PyObject*)) numpy[282])
 #define PyArray_NewFromDescr \
   ((PyObject * (*)(PyObject*, PyObject*, int, const int64_t*, const int64_t*, void*, int, PyObject*)) numpy[94])
 
@@ -525,6 +526,17 @@ static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const
   return array;
 }
 
+static PyObject* view(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides, char* data, PyObject* owner) {
+  int flags = ((npc_array*)owner)->flags & (ALIGNED | WRITEABLE);
+  Py_IncRef(dtype); /* stolen */
+  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, flags, 0);
+  if (!array) return 0;
+  Py_IncRef(owner); /* stolen */
+  if (!PyArray_SetBaseObject(array, owner)) return array;
+  Py_DecRef(array);
+  return 0;
+}
+
 static PyObject* box(PyObject* dtype, const void* element) { return PyArray_Scalar(element, dtype, 0); }
 
 /* ---- numbers ---- */
@@ -657,6 +669,7 @@ static struct npc_runtime runtime = {
     .poll = poll,
     .threads = count_threads,
     .empty = empty,
+    .view = view,
     .box = box,
     .scratch = scratch,
     .release = release,

@@ -25,6 +25,8 @@ C_OF_KIND = {
     "f8": "double",
     **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
     **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
+    "data": "char*",  # memory
+    "object": "PyObject*",  # an array that the program made: a reference of its own, or NULL
 }
 LIMITS = {f"i{n}": (-(2 ** (8 * n - 1)), 2 ** (8 * n - 1) - 1) for n in (1, 2, 4, 8)} | {
     f"u{n}": (0, 2 ** (8 * n) - 1) for n in (1, 2, 4, 8)
@@ -106,7 +108,12 @@ class ScalarLoops:
     exits: list[list[tuple[str, str]]] = field(default_factory=list)  # (kind, variable) that each hands over
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
+    objects: list[list[str]] = field(default_factory=list)  # C expressions of new references that each exit hands over
+    dtypes: list[np.dtype] = field(default_factory=list)
+    constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
+    statements: Any = None  # over whole arrays: an ArrayLoops
     made: int = 0
+    sites: int = 0  # where arrays are made
 
     # --- inputs
 
@@ -121,6 +128,7 @@ class ScalarLoops:
             raise NoForm(f"elements of {dtype}")
         made = ArrayInput(f"a{len(self.arrays)}", kind, ndim, is_contiguous)
         self.arrays.append(made)
+        self.constants |= {made.name, *(f"{made.name}_{part}{axis}" for part in "ns" for axis in range(ndim))}
         return made
 
     # --- statements
@@ -161,11 +169,22 @@ class ScalarLoops:
 
     def poll(self) -> None:
         """Seldom, see whether the user wants to interrupt."""
-        self.line("if (SELDOM(--fuel == 0)) { fuel = POLL; if (rt->poll()) return 0; }")
+        self.line("if (SELDOM(--fuel == 0)) { fuel = POLL; if (rt->poll()) goto failed; }")
 
-    def exit(self, values: list[tuple[str, str]]) -> str:
+    def dtype(self, dtype: np.dtype) -> int:
+        """Its index in npc_dtypes."""
+        if dtype not in self.dtypes:
+            self.dtypes.append(dtype)
+        return self.dtypes.index(dtype)
+
+    def new_site(self) -> int:
+        self.sites += 1
+        return self.sites
+
+    def exit(self, values: list[tuple[str, str]], objects: Sequence[str] = ()) -> str:
         """The label at which the program ends, and hands over values."""
         self.exits.append(values)
+        self.objects.append([*objects])
         return f"exit{len(self.exits) - 1}"
 
     # --- numbers
@@ -357,21 +376,32 @@ class ScalarLoops:
     # --- the unit
 
     def source(self) -> str:
-        """The C unit: `npc_run(arrays ..., buffer, numbers ...)` writes the number of the exit, then what it hands over."""
+        """The C unit: `npc_run(arrays ..., buffer, numbers ...)` writes the number of the exit, then what it hands over.
+
+        It returns a tuple of the objects that the exit hands over.
+        """
         lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS]
+        if self.statements is not None:
+            lines.append(self.statements.text())
         lines.append("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
+        lines.append("  PyObject* result = 0;")
         lines.append("  int64_t fuel = POLL;")
         lines += [f"  {line}" for line in self.lines]
-        for k, values in enumerate(self.exits):
+        for k, (values, objects) in enumerate(zip(self.exits, self.objects)):
             lines.append(f"exit{k}:")
             lines.append(f"  buffer[0] = {k};")
             for j, (kind, name) in enumerate(values):
                 wide = "double" if is_float(kind) else "uint64_t" if kind == "u8" else "int64_t"
                 lines.append(f"  *({wide}*)(buffer + {j + 1}) = {name};")
-            lines.append("  return rt->tuple(0);")
-        lines.append("}")
+            lines.append(f"  if (!(result = rt->tuple({len(objects)}))) goto failed;")
+            for j, text in enumerate(objects):
+                lines.append(f"  {{ PyObject* item = {text}; if (!item) goto undone; rt->tuple_set(result, {j}, item); }}")
+            lines.append("  goto done;")
+        lines += ["undone:", "  rt->decref(result);", "  result = 0;", "failed:", "done:"]
+        lines += [f"  rt->decref({name});" for name, c in self.variables.items() if c == "PyObject*"]
+        lines += ["  return result;", "}"]
         return "\n".join(lines) + "\n"
 
     def inputs(self) -> list[str]:
@@ -382,12 +412,12 @@ class ScalarLoops:
             lines.append(f"char* const {a.name} = {a.name}_array->data;")
             for axis in range(a.ndim):
                 lines.append(f"const int64_t {a.name}_n{axis} = {a.name}_array->dimensions[{axis}];")
-                if not a.is_contiguous:
-                    lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
+                lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
             lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted};")
         n = len(self.arrays)
         lines.append(f"int64_t* const buffer = (int64_t*)((npc_array*)args[{n}])->data;")
-        fits = " && ".join(f"{a.name}_fits" for a in self.arrays) or "1"
+        far = self.statements.far_texts() if self.statements is not None else []
+        fits = " && ".join([*(f"{a.name}_fits" for a in self.arrays), *far]) or "1"
         lines.append(f"if (!({fits})) {{ buffer[0] = -1; return rt->tuple(0); }}")
         for k, (kind, name) in enumerate(self.numbers):
             read, c = {"f": ("double", "double"), "u": ("uint64", "uint64_t")}.get(kind[0], ("int64", "int64_t"))
@@ -399,7 +429,7 @@ class ScalarLoops:
     def compile(self) -> tuple[Callable[..., tuple[Any, ...]], str, float]:
         """(the function, its source, seconds to compile). Raises CompilerError."""
         source = self.source()
-        loaded = load(source)
+        loaded = load(source, self.dtypes)
         return loaded.call, source, loaded.seconds
 
 

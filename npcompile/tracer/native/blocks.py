@@ -15,20 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
+from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
+from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Elements,
+    Formula,
     Items,
     Known,
+    Method,
     Outside,
     Scalar,
+    Slice,
     Span,
     Steps,
     Walk,
     kind_of_number,
 )
+from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
 
 MOST_BLOCKS = 200
 
@@ -66,6 +72,7 @@ class Exit:
     state: State
     is_end: bool  # the loop has ended; else the instruction has no native form, or not for these numbers
     values: list[tuple[str, str]] = field(default_factory=list)  # (kind, C variable)
+    parts: list[Part] = field(default_factory=list)  # arrays that the program made, and views
 
 
 class Left(Exception):
@@ -92,6 +99,8 @@ class Blocks:
     inputs: list[str] = field(default_factory=list)  # Python expressions of numbers, in the order of `code.numbers`
     arrays: list[str] = field(default_factory=list)  # and of arrays
     state: State = field(default_factory=lambda: State([], {}))
+    keywords: tuple[str, ...] = ()  # of the next call
+    clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
     comes_back: bool = False  # does some path lead to the header again?
     refused: list[str] = field(default_factory=list)  # why paths leave
 
@@ -119,20 +128,21 @@ class Blocks:
         if index in self.facts.loop_headers:
             self.code.poll()
         first = index
+        self.clean = None
         while True:
             if index != first and (index in self.leaders or index not in self.region):
                 self.go(index)
                 return
             instruction = self.program.instructions[index]
-            before = self.state.copy()
+            if all(map(is_object, self.state.stack)):
+                self.clean = index, self.state.copy()
             try:
-                following = self.step(instruction, before)
+                following = self.step(instruction)
             except NoProgram:
                 raise
             except NoForm as reason:
                 self.refused.append(f"{reason} (line {instruction.line})")
-                self.state = before
-                self.code.jump(self.leave(index, before))
+                self.code.jump(self.back_out())
                 return
             except Left:
                 return
@@ -141,20 +151,31 @@ class Blocks:
     def go(self, index: int) -> None:
         """To the block at `index`, with what is on the stack and in the variables where that block has it."""
         if index not in self.region:
+            self.settle(self.fail())
             self.code.jump(self.leave(index, self.state, is_end=True))
             return
         self.comes_back |= index == self.header
+        self.settle(self.fail())
         live = self.facts.live[index]
         copies: list[tuple[str, str, str]] = []
         stack = [self.placed(v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
         variables = {n: self.placed(v, f"L{slots[n]}", copies) for n, v in kept.items()}
+        owners = {target for target, _, kind in copies if kind == "object"}
         copies = [c for c in copies if c[0] != c[1]]
         # All are read before one is set.
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
-        for (target, _, _), text in zip(copies, texts):
+        for (_, _, kind), text in zip(copies, texts):
+            if kind == "object":
+                self.code.line(f"rt->incref({text});")
+        for (target, _, kind), text in zip(copies, texts):
+            if kind == "object":
+                self.code.line(f"rt->decref({target});")
             self.code.set(target, text)
+        for name, c in self.code.variables.items():
+            if c == "PyObject*" and name[0] in "LS" and name not in owners:
+                self.code.line(f"if ({name}) {{ rt->decref({name}); {name} = 0; }}")
         state = State(stack, variables)
         key = index, tuple(map(signature, stack)), tuple(sorted((n, signature(v)) for n, v in variables.items()))
         label = self.labels.get(key)
@@ -173,9 +194,30 @@ class Blocks:
             return Scalar(value.kind, variable)
         if isinstance(value, Items):
             return Items(tuple(self.placed(item, f"{name}_{k}", copies) for k, item in enumerate(value.items)))
+        if isinstance(value, Part):
+            return self.placed_part(value, name, copies)
+        if isinstance(value, Walk):
+            return Walk(value.name, self.placed(value.elements, f"{value.name}_of", copies), value.given)
+        if isinstance(value, Method | Slice):
+            raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
         if isinstance(value, Span):
             raise NoProgram("a range that is made in one block and used in another")
         return value
+
+    def placed_part(self, part: Part, name: str, copies: list[Any]) -> Part:
+        """Memory whose place, sizes and strides are in variables of their own. Those of arrays that are given stay."""
+
+        def put(text: str, tag: str, kind: str = "int") -> str:
+            if text.isdigit() or text in self.code.constants:
+                return text
+            variable = self.code.variable(f"{name}_{tag}", kind)
+            copies.append((variable, text, kind))
+            return variable
+
+        sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
+        strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
+        root = put(part.root, "o", "object") if part.is_own else part.root
+        return Part(part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole)
 
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
@@ -184,24 +226,29 @@ class Blocks:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
         made = Exit(entry, state.copy(), is_end)
         for value in [*state.stack, *state.locals.values()]:
-            self.hand_over(value, made.values)
+            self.hand_over(value, made)
         self.exits.append(made)
-        return self.code.exit(made.values)
+        return self.code.exit(made.values, [arrays.statements(self.code).object_text(p) for p in made.parts])
 
-    def hand_over(self, value: Any, values: list[tuple[str, str]]) -> None:
+    def hand_over(self, value: Any, exit: Exit) -> None:
+        values = exit.values
         match value:
+            case Part():
+                if value not in exit.parts:
+                    exit.parts.append(value)
             case Scalar(kind, text):
                 values.append((kind, text))
             case Items(items):
                 for item in items:
-                    self.hand_over(item, values)
+                    self.hand_over(item, exit)
             case Span(start, stop):
-                self.hand_over(start, values)
-                self.hand_over(stop, values)
+                self.hand_over(start, exit)
+                self.hand_over(stop, exit)
             case Steps():
                 values += [("int", value.next), ("int", value.stop)]
             case Walk():
                 values.append(("int", value.next))
+                self.hand_over(value.elements, exit)
 
     # --- what comes from outside
 
@@ -233,7 +280,8 @@ class Blocks:
                 self.guard(f"{source}.flags.c_contiguous")
             self.arrays.append(source)
             return Elements(made, source)
-        if isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type)):
+        is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
+        if is_function or is_known(x, OF_ARRAYS) or x is None:
             constant = self.name_constant(x)
             self.guard(f"{source} is {constant}")
             return Known(x, constant)
@@ -252,19 +300,36 @@ class Blocks:
 
     # --- instructions
 
-    def step(self, i: Instruction, before: State) -> int | None:
+    def step(self, i: Instruction) -> int | None:
         """Write one instruction. The index of the next where that is not the one behind it."""
         meaning = MEANINGS.get(i.opname)
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
+        return meaning(self, i, self.fail())
+
+    def fail(self) -> Fail:
+        """What gives the label of an exit before the present instruction, made when it is asked for."""
         label: list[str] = []
 
-        def fail() -> str:
+        def made() -> str:
             if not label:
-                label.append(self.leave(i.index, before))
+                label.append(self.back_out())
             return label[0]
 
-        return meaning(self, i, fail)
+        return made
+
+    def back_out(self) -> str:
+        """The label of an exit where all is as before the statement, or what of it has no effects."""
+        if self.clean is None:
+            raise NoProgram("a block that begins with what cannot be handed over")
+        index, state = self.clean
+        return self.leave(index, state)
+
+    def settle(self, fail: Fail, below: int = 0) -> None:
+        """Compute what stands on the stack, under the topmost values: something is about to be written."""
+        stack = self.state.stack
+        for k in range(len(stack) - below):
+            stack[k] = arrays.settled(self.code, stack[k], fail)
 
     def push(self, value: Any) -> None:
         self.state.stack.append(value)
@@ -294,11 +359,28 @@ def signature(value: Any) -> Any:
             return "known", id(value.value)
         case Elements() | Outside():
             return "outside", value.source
-        case Steps() | Walk():
+        case Steps():
             return "iterator", value.name
+        case Walk():
+            return "iterator", value.name, signature(value.elements)
+        case Part():
+            known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
+            return "part", value.dtype.str, value.ndim, "" if value.is_own else value.root, value.is_whole, known
         case Items(items):
             return "tuple", tuple(map(signature, items))
     return (type(value).__name__,)
+
+
+def is_object(value: Any) -> bool:
+    """Could Python be handed it?"""
+    if isinstance(value, Items):
+        return all(map(is_object, value.items))
+    return not isinstance(value, Formula | Method | Slice)
+
+
+def is_variable(text: str) -> bool:
+    """Is it a variable that belongs to a value, so that its name tells nothing?"""
+    return text[0] in "LSi" and not text.startswith("in")
 
 
 def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:

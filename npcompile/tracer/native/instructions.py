@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from npcompile.backends.cpu.array_loops import Part
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import meanings
+from npcompile.tracer.native import arrays, meanings
 from npcompile.tracer.native.blocks import Blocks, Left, means
-from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Walk, kind_of_number
+from npcompile.tracer.native.kinds import (
+    Elements,
+    Items,
+    Known,
+    Null,
+    Outside,
+    Scalar,
+    Slice,
+    Span,
+    Steps,
+    Walk,
+    kind_of_number,
+)
 
 # --- the stack, constants and variables
 
@@ -75,13 +88,13 @@ def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("STORE_FAST", "STORE_FAST_STORE_FAST")
 def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        b.state.locals[name] = b.state.stack.pop()
+        b.state.locals[name] = arrays.settled(b.code, b.state.stack.pop(), fail)
 
 
 @means("STORE_FAST_LOAD_FAST")
 def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stored, loaded = i.argval
-    b.state.locals[stored] = b.state.stack.pop()
+    b.state.locals[stored] = arrays.settled(b.code, b.state.stack.pop(), fail)
     b.push(local(b, loaded))
 
 
@@ -102,7 +115,7 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
             raise NoForm(f"no attribute {name!r}")
         value = b.realize(Outside(f"{owner.source}.{name}", getattr(owner.value, name)))
     else:
-        value = meanings.attribute(b.code, owner, str(i.argval))
+        value = meanings.attribute(b.code, owner, str(i.argval), fail)
     null = [Null()] if is_called else []
     b.state.stack += [value, *null] if NULL_AFTER_CALLABLE else [*null, value]
 
@@ -111,9 +124,16 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     sign = i.argrepr.removesuffix("=")
-    if sign not in meanings.OPERATORS:
+    if sign not in (*meanings.OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
-    b.push(meanings.binary(b.code, sign, left, right, fail))
+    if i.argrepr.endswith("=") and arrays.is_array(left):
+        b.push(left)  # they stay on the stack of what has to be computed before
+        b.push(right)
+        b.settle(fail, below=2)
+        del b.state.stack[-2:]
+        b.push(meanings.in_place(b.code, sign, left, right, fail))
+    else:
+        b.push(meanings.binary(b.code, sign, left, right, fail))
 
 
 @means("COMPARE_OP")
@@ -131,7 +151,7 @@ def unary_negative(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("UNARY_INVERT")
 def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(meanings.invert(b.code, b.pop()))
+    b.push(meanings.invert(b.code, b.pop(), fail))
 
 
 @means("UNARY_NOT")
@@ -164,22 +184,60 @@ def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(meanings.element(b.code, container, key, fail))
 
 
+@means("BUILD_SLICE")
+def build_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    parts = [b.pop() for _ in range(i.arg)][::-1]
+    b.push(slice_of(parts))
+
+
+def slice_of(parts: Sequence[Any]) -> Slice:
+    def part(value: Any) -> Scalar | None:
+        if isinstance(value, Known) and value.value is None:
+            return None
+        return meanings.number(value)
+
+    start, stop, *step = map(part, parts)
+    return Slice(start, stop, step[0] if step else None)
+
+
+@means("BINARY_SLICE")
+def binary_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    stop, start, container = b.pop(), b.pop(), b.pop()
+    b.push(meanings.element(b.code, container, slice_of([start, stop]), fail))
+
+
+@means("STORE_SLICE")
+def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.settle(fail, below=4)
+    stop, start, container, value = b.pop(), b.pop(), b.pop(), b.pop()
+    meanings.set_element(b.code, container, slice_of([start, stop]), value, fail)
+
+
 @means("STORE_SUBSCR")
 def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
     meanings.set_element(b.code, container, key, value, fail)
 
 
-@means("CALL")
+@means("KW_NAMES")
+def keyword_names(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.keywords = i.argval if isinstance(i.argval, tuple) else b.program.code.co_consts[i.arg]
+
+
+@means("CALL", "CALL_KW")
 def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    if b.program.entry_of(i.index) != i.index and b.program.instructions[b.program.entry_of(i.index)].opname == "KW_NAMES":
-        raise NoForm("a call with keywords")
+    names = b.pop().items if i.opname == "CALL_KW" else b.keywords
+    names = tuple(n.value if isinstance(n, Known) else n for n in names)
+    b.keywords = ()
     arguments = [b.pop() for _ in range(i.arg)][::-1]
     second, first = b.pop(), b.pop()
     function, null = (first, second) if NULL_AFTER_CALLABLE else (second, first)
     if not isinstance(null, Null):
         raise NoForm("a call of a method")
-    b.push(meanings.call(b.code, function, arguments, fail))
+    positional = arguments[: len(arguments) - len(names)]
+    keywords = dict(zip(names, arguments[len(positional) :]))
+    b.push(meanings.call(b.code, function, positional, keywords, fail))
 
 
 # --- jumps and loops
@@ -218,7 +276,7 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.code.set(starts, value.start.text)
         b.code.set(ends, value.stop.text)
         b.push(made)
-    elif isinstance(value, Elements) and value.input.ndim == 1:
+    elif isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
         walk = Walk(name, value)
         b.code.set(b.code.variable(walk.next, "int"), "0")
         b.push(walk)
@@ -234,7 +292,7 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         going = f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
         step = iterator.step
     elif isinstance(iterator, Walk):
-        going, step = f"{iterator.next} < {iterator.elements.input.name}_n0", 1
+        going, step = f"{iterator.next} < {arrays.part_of(iterator.elements).sizes[0]}", 1
     else:
         raise NoForm("a loop over something else")
     inside = b.state.copy()
@@ -245,7 +303,7 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.state = inside
     place = b.code.new("int", iterator.next)
     if isinstance(iterator, Walk):
-        b.push(Scalar(iterator.elements.input.kind, b.code.load(iterator.elements.input, [place], fail)))
+        b.push(meanings.element(b.code, iterator.elements, Scalar("int", place), fail))
     else:
         b.push(Scalar("int", place))
     b.code.line(f"{iterator.next} += {step};")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.array_loops import Part, Tree
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 
 PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
@@ -52,8 +53,28 @@ class Elements:
 
 
 @dataclass(frozen=True, slots=True)
+class Formula:
+    """An array that was not computed yet: what is done with its elements, and its sizes as C expressions.
+
+    It stands on the stack only. What it reads does not change meanwhile: before anything is written, it is computed.
+    """
+
+    tree: Tree
+    sizes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice made on the stack. None is a part that is left out."""
+
+    start: Scalar | None
+    stop: Scalar | None
+    step: Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
-    """What an attribute of an array or module gives, to be called."""
+    """A method of an array, to be called."""
 
     owner: Any
     name: str
@@ -94,10 +115,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """An iterator over the elements of a one-dimensional array: a C variable for the next position."""
+    """An iterator over an array: a C variable for the next position."""
 
     name: str
-    elements: Elements
+    elements: Elements | Part
     given: str | None = None
 
     @property

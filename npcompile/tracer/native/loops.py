@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.array_loops import Part
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.cpu.scalar_loops import NoForm, is_float
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph
@@ -136,7 +137,7 @@ class NativeLoop:
             return steps
         if type(example) is ARRAY_ITERATOR:
             array, _ = walked_array(example)
-            if type(array) is not np.ndarray or array.ndim != 1:
+            if type(array) is not np.ndarray:
                 raise NotNative("a loop over something else")
             self.guards.append(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
             elements = self.blocks.wrap(f"{source}_rest[0]", array)
@@ -148,7 +149,7 @@ class NativeLoop:
 
     # --- the end
 
-    def text(self, value: Any, numbers: dict[str, str]) -> Any:
+    def text(self, value: Any, numbers: dict[Any, str]) -> Any:
         """The Python expression for a value that the program hands over; NULL stays."""
         name = self.function.name_constant
         match value:
@@ -156,6 +157,8 @@ class NativeLoop:
                 return NULL
             case Outside(source) | Elements(_, source) | Known(_, source):
                 return source
+            case Part():
+                return numbers[value]
             case Scalar(kind, text):
                 number = numbers[text]
                 return (
@@ -170,14 +173,14 @@ class NativeLoop:
             case Steps(given=source):
                 return f"{name(advance_range)}({source}, {source}_rest, {numbers[value.next]})"
             case Walk(given=None):
-                return f"{name(advance_walk)}({name(iter)}({value.elements.source}), {numbers[value.next]})"
+                return f"{name(advance_walk)}({name(iter)}({self.text(value.elements, numbers)}), {numbers[value.next]})"
             case Walk(given=source):
                 return f"{name(advance_walk)}({source}, {numbers[value.next]})"
         raise AssertionError(value)
 
     def leave(self, exit: Exit, buffer: str) -> list[str]:
         """Lines that go on in Python behind an exit."""
-        numbers: dict[str, str] = {}
+        numbers: dict[Any, str] = {part: f"found[{k}]" for k, part in enumerate(exit.parts)}
         targets, format = [], "="
         for k, (kind, variable) in enumerate(exit.values):
             targets.append(f"v{k}")
@@ -209,7 +212,7 @@ class NativeLoop:
         lines = [
             *(f"if not {name(reports_no_underflow)}():", f"    return {native}"),
             f"buffer = np.empty({size}, {name(np.int64)})",
-            f"{name(call, 'loop_')}({', '.join(arguments)})",
+            f"found = {name(call, 'loop_')}({', '.join(arguments)})",
             "where = buffer.item(0)",
         ]
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     MATH,
     UFUNCS,
     Elements,
     Items,
     Known,
+    Method,
     Scalar,
     Span,
     promoted,
@@ -55,7 +57,15 @@ def as_python_int(x: Scalar) -> Scalar:
     return Scalar("int", x.text) if x.kind == "bool" else x
 
 
-def binary(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Scalar:
+def binary(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
+    if arrays.is_array(left) or arrays.is_array(right):
+        if sign == "@":
+            return arrays.product(code, left, right, fail)
+        if sign == "**":
+            return arrays.power(code, left, right, fail)
+        return arrays.elementwise(code, OPERATORS[sign], [left, right], fail)
+    if sign == "@":
+        raise NoForm("a product of numbers")
     a, b = number(left), number(right)
     ufunc = OPERATORS[sign]
     name = ufunc.__name__
@@ -77,11 +87,22 @@ def binary(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> S
     return Scalar(*code.binary(name, kind, a.text, b.text, fail))
 
 
+def in_place(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
+    """An operator such as +=."""
+    if not arrays.is_array(left):
+        return binary(code, sign, left, right, fail)
+    if sign == "@":
+        raise NoForm("a product in place")
+    return arrays.in_place(code, OPERATORS[sign], left, right, fail)
+
+
 def as_float(code: ScalarLoops, x: Scalar, fail: Fail) -> Scalar:
     return Scalar("float", code.converted(x.text, x.kind, "float", fail))
 
 
-def compare(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Scalar:
+def compare(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
+    if arrays.is_array(left) or arrays.is_array(right):
+        return arrays.elementwise(code, COMPARISONS[sign], [left, right], fail)
     a, b = number(left), number(right)
     name = COMPARISONS[sign].__name__
     if not (a.is_numpy or b.is_numpy):
@@ -106,12 +127,16 @@ def compared_wide(code: ScalarLoops, name: str, a: Scalar, b: Scalar) -> str:
     return code.compare(name, "i8", f"(int64_t){a.text}", f"(int64_t){b.text}")
 
 
-def negative(code: ScalarLoops, value: Any, fail: Fail) -> Scalar:
+def negative(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    if arrays.is_array(value):
+        return arrays.elementwise(code, np.negative, [value], fail)
     x = as_python_int(number(value))
     return Scalar(x.kind, code.negative(x.kind, x.text, fail))
 
 
-def invert(code: ScalarLoops, value: Any) -> Scalar:
+def invert(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    if arrays.is_array(value):
+        return arrays.elementwise(code, np.invert, [value], fail)
     x = number(value)
     return Scalar(x.kind, code.invert(x.kind, x.text))
 
@@ -142,52 +167,117 @@ def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
         if not -len(owner.items) <= place < len(owner.items):
             raise NoForm("an item that a tuple does not have")
         return owner.items[place]
-    if not isinstance(owner, Elements):
+    if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__}")
+    if not isinstance(owner, Elements) or arrays.is_partial(owner, index):
+        return arrays.getitem(code, owner, index, fail)
     places = index_texts(index)
-    if len(places) != owner.input.ndim:
-        raise NoForm("a part of an array")
     return Scalar(owner.input.kind, code.load(owner.input, places, fail))
 
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
-    if not isinstance(owner, Elements):
+    if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
+    if not isinstance(owner, Elements) or arrays.is_partial(owner, index):
+        arrays.setitem(code, owner, index, value, fail)
+        return
     places = index_texts(index)
-    if len(places) != owner.input.ndim:
-        raise NoForm("a part of an array")
     x = number(value)
     code.store(owner.input, places, code.stored(x.text, x.kind, owner.input.kind, fail), fail)
 
 
-def shape(owner: Elements) -> Items:
-    return Items(tuple(Scalar("int", f"{owner.input.name}_n{axis}") for axis in range(owner.input.ndim)))
+def shape(owner: Any) -> Items:
+    return Items(tuple(Scalar("int", f"INT64_C({n})" if n.isdigit() else n) for n in arrays.tree_of(owner)[1]))
 
 
-def attribute(code: ScalarLoops, owner: Any, name: str) -> Any:
-    if isinstance(owner, Elements) and name == "shape":
+def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
+    if not arrays.is_array(owner):
+        raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
+    if name == "shape":
         return shape(owner)
-    if isinstance(owner, Elements) and name == "size":
-        sizes = [s.text for s in shape(owner).items]
-        return Scalar("int", code.new("int", " * ".join(sizes) or "1"))
-    if isinstance(owner, Elements) and name == "ndim":
-        return Scalar("int", code.constant("int", owner.input.ndim))
-    raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
+    if name == "size":
+        return Scalar("int", code.new("int", " * ".join(s.text for s in shape(owner).items) or "1"))
+    if name == "ndim":
+        return Scalar("int", code.constant("int", len(shape(owner).items)))
+    if name == "T":
+        return arrays.transposed(arrays.memory(code, owner, fail))
+    if name in METHODS:
+        return Method(owner, name)
+    raise NoForm(f"attribute {name!r} of an array")
 
 
 # --- functions
 
 
-def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], fail: Fail) -> Any:
+def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+    if isinstance(function, Method):
+        return METHODS[function.name](code, [function.owner, *arguments], keywords, fail)
     if not isinstance(function, Known):
         raise NoForm("a call of something that is computed")
-    try:
-        meaning = FUNCTIONS.get(function.value)
-    except TypeError:  # not hashable
-        meaning = None
-    if meaning is None:
+    given = [*arguments, *keywords.values()]
+    table: dict[Any, Callable[..., Any]] = {}
+    if any(map(arrays.is_array, given)) or is_known(function.value, MAKERS):
+        if isinstance(function.value, np.ufunc) and not keywords and function.value.nout == 1:
+            if len(arguments) != function.value.nin:
+                raise NoForm(f"np.{function.value.__name__} with an output")
+            if function.value is np.matmul:
+                return arrays.product(code, arguments[0], arguments[1], fail)
+            return arrays.elementwise(code, function.value, arguments, fail)
+        table = OF_ARRAYS
+    if is_known(function.value, table):
+        return table[function.value](code, arguments, keywords, fail)
+    if keywords or not is_known(function.value, FUNCTIONS):
         raise NoForm(f"a call of {getattr(function.value, '__name__', function.value)}")
-    return meaning(code, arguments, fail)
+    return FUNCTIONS[function.value](code, arguments, fail)
+
+
+def is_known(function: Any, table: dict[Any, Any]) -> bool:
+    try:
+        return function in table
+    except TypeError:  # not hashable
+        return False
+
+
+def positional(meaning: Callable[..., Any], count: int) -> Callable[..., Any]:
+    def called(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+        if keywords or len(arguments) != count:
+            raise NoForm("a function with other arguments")
+        return meaning(code, *arguments, fail)
+
+    return called
+
+
+def reducing(name: str) -> Callable[..., Any]:
+    return lambda code, arguments, keywords, fail: arrays.reduce(code, name, arguments, keywords, fail)
+
+
+def like(value: str | None) -> Callable[..., Any]:
+    def made(code: ScalarLoops, x: Any, fail: Fail) -> Any:
+        if isinstance(x, arrays.Formula) or not arrays.is_dense(arrays.part_of(x)):
+            raise NoForm("an array like one in another order than C's")
+        return arrays.filled(code, arrays.kind_of(x), arrays.tree_of(x)[1], value, fail)
+
+    return made
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    **{name: reducing(name) for name in arrays.REDUCTIONS},
+    "dot": positional(arrays.product, 2),
+    "copy": positional(arrays.copied, 1),
+}
+MAKERS: dict[Any, Callable[..., Any]] = {getattr(np, name): arrays.made_array(name) for name in ("zeros", "ones", "empty")}
+OF_ARRAYS: dict[Any, Callable[..., Any]] = {
+    **MAKERS,
+    **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
+    np.dot: positional(arrays.product, 2),
+    np.outer: positional(lambda code, a, b, fail: arrays.outer(code, [a, b], fail), 2),
+    np.where: positional(lambda code, a, b, c, fail: arrays.where(code, [a, b, c], fail), 3),
+    np.zeros_like: positional(like("0"), 1),
+    np.ones_like: positional(like("1"), 1),
+    np.empty_like: positional(like(None), 1),
+    np.copy: positional(arrays.copied, 1),
+    len: lambda code, arguments, keywords, fail: length(code, arguments, fail),
+}
 
 
 def range_of(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Span:
@@ -262,7 +352,7 @@ def to_bool(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
 
 def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     (x,) = arguments
-    if not isinstance(x, Elements) or not x.input.ndim:
+    if not arrays.is_array(x) or not shape(x).items:
         raise NoForm("len() of something else")
     return shape(x).items[0]  # type: ignore[no-any-return]
 

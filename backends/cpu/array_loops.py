@@ -1,0 +1,520 @@
+"""Array statements of native loops as C: each is a function of its own, with real loops and no temporaries but where it must.
+
+A statement is a tree: `Read`s of parts of arrays, `Number`s, `Gather`s by arrays of indices, and `Apply`s of the backend's
+scalar primitives, which have NumPy's exact meaning in loops over arrays. It is stored into a part of an array, or reduced.
+Memory that the tree reads, or that could not be written a second time, is written only when all is computed and no
+floating-point error was noted: before that the program can leave, and Python does the statement again, and reports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.c_functions import functions_text
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.cpu.primitives import (
+    EXACT,
+    MIXED_OPERANDS,
+    PRIMITIVES,
+    c_type,
+    kind,
+    primitive_text,
+)
+from npcompile.backends.cpu.scalar_loops import Fail, ScalarLoops
+
+HELPERS = r"""
+#if defined(__x86_64__)
+/* Invalid operations, divisions by zero and overflows: what NumPy reports unless it is told not to. */
+static inline int npc_noted(void) {
+  unsigned state;
+  __asm__ volatile("stmxcsr %0" : "=m"(state) : : "memory");
+  return state & 13;
+}
+#elif defined(__aarch64__)
+static inline int npc_noted(void) {
+  uint64_t state;
+  __asm__ volatile("mrs %0, fpsr" : "=r"(state) : : "memory");
+  return state & 7;
+}
+#else
+static inline int npc_noted(void) { return 0; }
+#endif
+static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
+#define NPC_FOLDED 256 /* numbers that are combined without a tree, on 16 lanes */
+#define NPC_LOW(n, s) ((s) < 0 ? ((n) - 1) * (s) : 0)
+#define NPC_HIGH(n, s) ((s) > 0 ? ((n) - 1) * (s) : 0)
+/* Where a slice with a step begins and how many items it has, as Python's slice.indices has it. */
+static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high) {
+  if (at < 0) at += n;
+  return at < low ? low : at > high ? high : at;
+}
+static inline int64_t npc_count(int64_t start, int64_t stop, int64_t step) {
+  if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
+  return stop < start ? (start - stop - 1) / -step + 1 : 0;
+}
+static int npc_are_far(PyObject* one, PyObject* other) {
+  char *low[2], *high[2];
+  npc_array* arrays[] = {(npc_array*)one, (npc_array*)other};
+  for (int i = 0; i < 2; i++) {
+    npc_array* a = arrays[i];
+    low[i] = high[i] = a->data;
+    for (int k = 0; k < a->nd; k++) {
+      if (!a->dimensions[k]) return 1;
+      low[i] += NPC_LOW(a->dimensions[k], a->strides[k]);
+      high[i] += NPC_HIGH(a->dimensions[k], a->strides[k]);
+    }
+  }
+  return high[0] + 16 <= low[1] || high[1] + 16 <= low[0]; /* of the first bytes of elements */
+}
+static int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
+  const npc_array* a = (npc_array*)object;
+  for (int k = 0; k < nd; k++)
+    if (a->dimensions[k] != sizes[k]) return 0;
+  return 1;
+}
+/* An array of this shape: the one that `slot` holds when nobody else does. */
+static inline int npc_room(PyObject** slot, PyObject* dtype, int nd, const int64_t* sizes) {
+  if (*slot && ((npc_array*)*slot)->ob_refcnt == 1 && npc_has_shape(*slot, nd, sizes)) return 0;
+  rt->decref(*slot);
+  *slot = rt->empty(dtype, nd, sizes, 0);
+  return *slot ? 0 : -1;
+}
+"""
+RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
+PARALLEL_FROM = 1 << 15  # elements
+GRAIN = 1 << 13
+STACK_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Memory of an array: C expressions of the first byte, the sizes, and the strides in bytes. Digits are known numbers."""
+
+    dtype: np.dtype
+    data: str
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+    root: str  # the array object that owns the memory, or from which it was had
+    is_own: bool = False  # the program made the array: no other has its memory
+    is_whole: bool = False  # it is the array `root`, not a view of it
+
+    @property
+    def ndim(self) -> int:
+        return len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    part: Part
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.part.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that is known before the loop."""
+
+    text: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Elements of a one-dimensional part, at places that are computed. Negative ones count from the end."""
+
+    part: Part
+    places: Tree
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.part.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A primitive of numbers of one dtype, with the result's."""
+
+    op: str
+    args: tuple[Tree, ...]
+    dtype: np.dtype
+
+
+Tree = Read | Number | Gather | Apply
+
+
+def has_form(op: str, dtypes: Sequence[np.dtype]) -> bool:
+    """Is there a primitive for these operands?"""
+    if op == "cast":
+        return True
+    first = dtypes[0]
+    if kind(first) not in PRIMITIVES.get(op, {}) or (op not in MIXED_OPERANDS and any(d != first for d in dtypes)):
+        return False
+    return not (op in ("power", "ldexp") and kind(first) in "iu")
+
+
+def parts_of(tree: Tree) -> list[Part]:
+    """All memory that the tree reads."""
+    match tree:
+        case Read(part):
+            return [part]
+        case Gather(part, places):
+            return [part, *parts_of(places)]
+        case Apply(_, args):
+            return [p for a in args for p in parts_of(a)]
+    return []
+
+
+def may_fail(tree: Tree) -> bool:
+    """Are there indices that may be out of bounds?"""
+    return isinstance(tree, Gather) or isinstance(tree, Apply) and any(map(may_fail, tree.args))
+
+
+def may_note(tree: Tree) -> bool:
+    """May NumPy note a floating-point error?"""
+    if isinstance(tree, Gather):
+        return may_note(tree.places)
+    if not isinstance(tree, Apply):
+        return False
+    dtypes = [a.dtype for a in tree.args]
+    if tree.op == "cast":
+        notes = dtypes[0].kind == "f" and not (tree.dtype.kind == "f" and tree.dtype.itemsize >= dtypes[0].itemsize)
+        notes &= tree.dtype.kind != "b"
+    elif dtypes[0].kind in "iu":
+        notes = tree.op in ("floor_divide", "remainder", "fmod")
+    else:
+        notes = tree.op not in EXACT and any(d.kind == "f" for d in dtypes)
+    return notes or any(map(may_note, tree.args))
+
+
+# --- functions
+
+
+@dataclass(slots=True)
+class Function:
+    """A C function as it is written: what it needs of its caller becomes parameters."""
+
+    name: str
+    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # the caller's text -> (C type, name)
+
+    def take(self, text: str, c: str = "int64_t") -> str:
+        """A name for the caller's value; numbers that are known stay as they are."""
+        if text.lstrip("-").isdigit():
+            return text
+        if text not in self.parameters:
+            self.parameters[text] = c, f"p{len(self.parameters)}"
+        return self.parameters[text][1]
+
+    @property
+    def signature(self) -> str:
+        return ", ".join(f"{c} {name}" for c, name in self.parameters.values())
+
+    @property
+    def names(self) -> str:
+        return ", ".join(name for _, name in self.parameters.values())
+
+    def loop(self, axis: int, size: str) -> str:
+        return f"for (int64_t i{axis} = 0; i{axis} < {self.take(size)}; i{axis}++) {{"
+
+    @property
+    def texts(self) -> str:
+        return ", ".join(f"(char*)({t})" if c == "char*" else t for t, (c, _) in self.parameters.items())
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops over all elements of a shape. Rows are pointers that the loops around the innermost one set."""
+
+    function: Function
+    sizes: tuple[str, ...]
+    rows: list[str] = field(default_factory=list)  # statements before the innermost loop
+    begins: list[str] = field(default_factory=list)  # and before all loops
+    body: list[str] = field(default_factory=list)  # statements of the innermost loop, before the value is used
+    made: int = 0
+
+    def element(self, part: Part) -> str:
+        """The C expression of the element where the loops are, as an lvalue."""
+        f, c = self.function, c_type(part.dtype)
+        first = f.take(part.data, "char*")
+        lead = len(self.sizes) - part.ndim
+        terms = []
+        for k, stride in enumerate(part.strides):
+            if part.sizes[k] == "1" and self.sizes[lead + k] != "1":
+                continue
+            terms.append((lead + k, f.take(stride)))
+        inner = [s for k, s in terms if k == len(self.sizes) - 1]
+        outer = "".join(f" + i{k} * {s}" for k, s in terms if k != len(self.sizes) - 1)
+        self.made += 1
+        row = f"r{self.made}"
+        self.rows.append(f"char* const {row} = {first}{outer};")
+        place = f"i{len(self.sizes) - 1}"
+        return f"*({c}*)({row} + {place} * {inner[0]})" if inner else f"*({c}*){row}"
+
+    def value(self, tree: Tree) -> str:
+        match tree:
+            case Number(text, dtype):
+                return self.function.take(text, c_type(dtype))
+            case Read(part):
+                text = self.element(part)
+                return f"({text} != 0)" if part.dtype.kind == "b" else text
+            case Gather(part, places):
+                return self.gathered(part, places)
+            case Apply(op, args, dtype):
+                values = [self.named(self.value(a), a) for a in args]
+                text = primitive_text(op, values, [a.dtype for a in args], dtype)
+                return f"(({c_type(dtype)})({text}))"
+        raise AssertionError(tree)
+
+    def named(self, text: str, tree: Tree) -> str:
+        """Primitives may name an operand more than once."""
+        if isinstance(tree, Number) or text.isidentifier():
+            return text
+        self.made += 1
+        self.body.append(f"const {c_type(tree.dtype)} v{self.made} = {text};")
+        return f"v{self.made}"
+
+    def gathered(self, part: Part, places: Tree) -> str:
+        f, c = self.function, c_type(part.dtype)
+        first, size, stride = f.take(part.data, "char*"), f.take(part.sizes[0]), f.take(part.strides[0])
+        where = self.value(places)
+        self.made += 1
+        k = f"k{self.made}"
+        self.body += [
+            f"int64_t {k} = {where};",
+            f"{k} += {k} < 0 ? {size} : 0;",
+            f"bad |= (uint64_t){k} >= (uint64_t){size};",
+            f"{k} = (uint64_t){k} >= (uint64_t){size} ? 0 : {k};",
+        ]
+        if f"if (!{size}) return 1;" not in self.begins:
+            self.begins.append(f"if (!{size}) return 1;")
+        text = f"*({c}*)({first} + {k} * {stride})"
+        return f"({text} != 0)" if part.dtype.kind == "b" else text
+
+    def loops(self, inner: Sequence[str], first: str = "0", end: str | None = None, pragma: str = "") -> list[str]:
+        """The loops; the outermost from `first` to `end`."""
+        sizes = [self.function.take(n) for n in self.sizes]
+        lines, closing = [], []
+        for k, n in enumerate(sizes[:-1]):
+            start, stop = (first, end or n) if k == 0 else ("0", n)
+            lines.append(f"for (int64_t i{k} = {start}; i{k} < {stop}; i{k}++) {{")
+            closing.append("}")
+        last = len(sizes) - 1
+        lines += self.rows
+        if sizes:
+            start, stop = (first, end or sizes[0]) if last == 0 else ("0", sizes[last])
+            lines += [pragma] * bool(pragma)
+            lines.append(f"for (int64_t i{last} = {start}; i{last} < {stop}; i{last}++) {{")
+            closing.append("}")
+        return [*lines, *self.body, *inner, *closing]
+
+
+def known_product(factors: Sequence[str]) -> str:
+    return " * ".join(f for f in factors if f != "1") or "1"
+
+
+def dense_strides(sizes: Sequence[str], itemsize: int) -> tuple[str, ...]:
+    """Of C order, as C expressions."""
+    return tuple(known_product([*sizes[k + 1 :], str(itemsize)]) if sizes[k + 1 :] else str(itemsize) for k in range(len(sizes)))
+
+
+@dataclass(slots=True)
+class Store:
+    """The function that writes a tree's elements to a part of an array."""
+
+    function: Function
+    target: Part
+    tree: Tree
+    tasks: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> bool:
+        return may_note(self.tree)
+
+    @property
+    def can_leave(self) -> bool:
+        return self.notes or may_fail(self.tree)
+
+    def lines(self, are_apart: Sequence[str], needs_room: bool) -> list[str]:
+        """The text. Through memory of its own if it has to be, or where not all of `are_apart` hold."""
+        f, target = self.function, self.target
+        to, itemsize = f.take(target.data, "char*"), target.dtype.itemsize
+        sizes, strides = [f.take(n) for n in target.sizes], [f.take(s) for s in target.strides]
+        nest = Nest(f, target.sizes)
+        value = nest.value(self.tree)
+        fill = nest.loops([f"{self.place(nest)} = {value};"], "begin", "end", "#pragma GCC ivdep")
+        begin = [*nest.begins, "int bad = 0;", *["npc_forget();"] * self.notes]
+        noted = ["bad |= npc_noted() != 0;"] * self.notes
+        filling = self.range("range", fill)
+        direct = [*self.run("range", [to, *strides], sizes), *noted, "return bad;"]
+        head = f"static int {f.name}({f.signature}) {{"
+        if not are_apart and not needs_room:
+            return [*filling, *self.tasks, head, *begin, *direct, "}"]
+        main = [] if needs_room else [f"if ({' && '.join(are_apart)}) {{", *direct, "}"]
+        main += [
+            f"const int64_t bytes = ({known_product(sizes)}) * {itemsize};",
+            f"char small[{STACK_BYTES}] __attribute__((aligned(64)));",
+            f"char* const room = bytes <= {STACK_BYTES} ? small : rt->scratch(bytes);",
+            "if (!room) return -1;",
+            *self.run("range", ["room", *dense_strides(sizes, itemsize)], sizes),
+            *noted,
+            "if (!bad) {",
+        ]
+        f.parameters["room"] = "char*", "room"
+        index = "0" if not sizes else "i0"
+        for k, n in enumerate(sizes[1:], 1):
+            index = f"({index} * {n} + i{k})"
+        moved = Nest(f, target.sizes)
+        place = self.place(moved)
+        copy = moved.loops([f"{place} = (({c_type(target.dtype)}*)room)[{index}];"], "begin", "end", "#pragma GCC ivdep")
+        copying = self.range("back", copy)
+        main += [*self.run("back", [to, *strides], sizes), "}", "if (room != small) rt->release(room);", "return bad;"]
+        del f.parameters["room"]
+        return [*filling, *copying, *self.tasks, head, *begin, *main, "}"]
+
+    def place(self, nest: Nest) -> str:
+        """The element that is written, where `to` and the strides `to_s0`, ... are."""
+        last, c = self.target.ndim - 1, c_type(self.target.dtype)
+        nest.rows.append(f"char* const to_row = to{''.join(f' + i{k} * to_s{k}' for k in range(last))};")
+        return f"*({c}*)(to_row + i{last} * to_s{last})" if last >= 0 else f"*({c}*)to_row"
+
+    def range(self, name: str, body: Sequence[str]) -> list[str]:
+        """The function of some items of the outermost loop."""
+        steps = [f"int64_t to_s{k}" for k in range(self.target.ndim)]
+        parameters = ", ".join(filter(None, [self.function.signature, "char* to", *steps, "int64_t begin", "int64_t end"]))
+        head = f"static inline __attribute__((always_inline)) int {self.function.name}_{name}({parameters}) {{"
+        return [head, "int bad = 0;", *body, "return bad;", "}"]
+
+    def run(self, name: str, where: Sequence[str], sizes: Sequence[str]) -> list[str]:
+        """That function for all items, on all threads when there is enough to do."""
+        f = self.function
+        given = [n for _, n in f.parameters.values()]
+        all_items = f"bad |= {f.name}_{name}({', '.join([*given, *where])}, 0, {sizes[0] if sizes else 1});"
+        if all(n.isdigit() for n in sizes):
+            return [all_items]
+        task = f"{f.name}_{name}_{len(self.tasks)}"
+        fields = [*(f"{c} {n};" for c, n in f.parameters.values()), "char* to;", *(f"int64_t s{k};" for k in range(len(sizes)))]
+        passed = [*(f"a->{n}" for n in given), "a->to", *(s if s.isdigit() else f"a->s{k}" for k, s in enumerate(where[1:]))]
+        self.tasks += [
+            f"struct {task} {{ {' '.join(fields)} int bad; }};",
+            f"static void {task}_run(void* context, int64_t begin, int64_t end, int thread) {{",
+            f"struct {task}* const a = context;",
+            f"if ({f.name}_{name}({', '.join(passed)}, begin, end)) a->bad = 1;",
+            "}",
+        ]
+        release = "if (room != small) rt->release(room); " if where[0] == "room" or name == "back" else ""
+        return [
+            f"if (({known_product(sizes)}) >= {PARALLEL_FROM} && {sizes[0]} > 1) {{",
+            f"struct {task} c = {{{', '.join([*given, *where, '0'])}}};",
+            f"const int64_t grain = npc_max(1, {GRAIN} / ({known_product(sizes[1:])}));",
+            f"if (rt->parallel({task}_run, &c, {sizes[0]}, grain)) {{ {release}return -1; }}",
+            "bad |= c.bad;",
+            f"}} else {all_items}",
+        ]
+
+
+@dataclass(slots=True)
+class ArrayLoops:
+    """Writes the statements of a program: the functions, and their calls where the program is."""
+
+    code: ScalarLoops
+    functions: list[str] = field(default_factory=list)
+    folds: dict[str, str] = field(default_factory=dict)
+    far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
+    made: int = 0
+
+    def name(self) -> str:
+        self.made += 1
+        return f"part{self.made}"
+
+    def call(self, function: Function, extra: str, fail: Fail, can_leave: bool) -> None:
+        """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set."""
+        arguments = ", ".join(filter(None, [function.texts, extra]))
+        leave = f"goto {fail()};" if can_leave else ""
+        self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
+
+    # --- memory
+
+    def fresh(self, dtype: np.dtype, sizes: Sequence[str]) -> Part:
+        """A new array in C order."""
+        code = self.code
+        slot = code.variable(f"made{code.new_site()}", "object")
+        known = tuple(sizes)
+        self.code.line(f"if (npc_room(&{slot}, npc_dtypes[{code.dtype(dtype)}], {len(sizes)}, {sizes_text(known)})) goto failed;")
+        strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
+        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True)
+
+    def are_far(self, a: Part, b: Part) -> bool | None:
+        """Is no byte in both? None when that depends on numbers of the program."""
+        if a.root == b.root or (a.is_own and b.is_own):
+            return None
+        if not a.is_own and not b.is_own:
+            self.far.add((min(a.root, b.root), max(a.root, b.root)))
+        return True
+
+    # --- statements
+
+    def store(self, target: Part, tree: Tree, fail: Fail, is_new: bool = False) -> None:
+        """Every element of `target` set to the tree's, which broadcasts to it."""
+        if tree.dtype != target.dtype:
+            tree = Apply("cast", (tree,), target.dtype)
+        f = Function(self.name())
+        store = Store(f, target, tree)
+        others = [p for p in parts_of(tree) if not is_same(p, target)]
+        near = [p for p in others if not is_new and self.are_far(target, p) is None]
+        updates = len(others) < len(parts_of(tree))  # reads what it writes: then it cannot be done again
+        tests = [self.extents_text(f, target, p) for p in near]
+        self.functions += store.lines(tests, updates and store.can_leave)
+        self.call(f, "", fail, store.can_leave)
+
+    def extents_text(self, f: Function, a: Part, b: Part) -> str:
+        """Is no byte between the first and the last of one in the other?"""
+
+        def ends(p: Part) -> tuple[str, str]:
+            first = f.take(p.data, "char*")
+            pairs = [(f.take(n), f.take(s)) for n, s in zip(p.sizes, p.strides)]
+            low = "".join(f" + NPC_LOW({n}, {s})" for n, s in pairs)
+            high = "".join(f" + NPC_HIGH({n}, {s})" for n, s in pairs)
+            return f"{first}{low}", f"{first}{high} + {p.dtype.itemsize}"
+
+        (low, high), (low2, high2) = ends(a), ends(b)
+        return f"({high} <= {low2} || {high2} <= {low})"
+
+    def make(self, tree: Tree, sizes: Sequence[str], fail: Fail) -> Part:
+        """A new array of the tree's elements."""
+        target = self.fresh(tree.dtype, sizes)
+        self.store(target, tree, fail, is_new=True)
+        return target
+
+    # --- the unit
+
+    def object_text(self, part: Part) -> str:
+        """A new reference to an array object for this memory."""
+        if part.is_whole:
+            return f"(rt->incref({part.root}), {part.root})"
+        number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
+        return f"rt->view(npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root})"
+
+    def far_texts(self) -> list[str]:
+        """Conditions that the arrays which are given have to fulfil."""
+        return [f"npc_are_far({a}, {b})" for a, b in sorted(self.far)]
+
+    def text(self) -> str:
+        """What stands before the program."""
+        made = "\n".join([HELPERS, *self.folds.values(), *self.functions]) + "\n"
+        called = functions_text(made, loader().compiler.has_vector_math)
+        # Numbers alone go through libm, as Python's and NumPy's scalars do.
+        renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
+        return f"{called}{made}{renamed}"
+
+
+def is_same(a: Part, b: Part) -> bool:
+    return (a.data, a.sizes, a.strides) == (b.data, b.sizes, b.strides)
+
+
+def sizes_text(sizes: Sequence[str]) -> str:
+    return f"(const int64_t[]){{{', '.join(sizes) or '0'}}}"

@@ -1,0 +1,243 @@
+"""Reductions in native loops as C: of all elements of a tree, or along one axis.
+
+Numbers are written to a block and combined there on several lanes, blocks in pairs: sums err no more than NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from npcompile.backends.cpu.array_loops import ArrayLoops, Function, Nest, Part, Tree, known_product, may_fail, may_note
+from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.scalar_loops import Fail
+
+FOLD = r"""
+static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
+  {T} a[16], r = {identity};
+  if (n < 8) {{ for (int64_t i = 0; i < n; i++) r = {last}; return r; }}
+  for (int k = 0; k < 16; k++) a[k] = {identity};
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 16; k++) a[k] = {step};
+  for (int k = 0; i < n; i++, k++) a[k] = {step1};
+  for (int w = 8; w; w /= 2)
+    for (int k = 0; k < w; k++) a[k] = {pair};
+  return a[0];
+}}
+"""
+
+
+def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
+    """The C function that combines numbers in memory."""
+    c, short = c_type(dtype), dtype.str[1:]
+    key = f"npc_{name}_{short}"
+    if key not in loops.folds:
+        identity, pair = FOLD_OPS[name]
+        start = identity if isinstance(identity, str) else identity(dtype)
+
+        def text(a: str, x: str) -> str:
+            return pair(dtype).format(a=a, x=x)
+
+        loops.folds[key] = FOLD.format(
+            T=c,
+            K=short,
+            name=name,
+            identity=start,
+            last=text("r", "x[i]"),
+            step=text("a[k]", "x[i + k]"),
+            step1=text("a[k]", "x[i]"),
+            pair=text("a[k]", "a[k + w]"),
+        )
+    return key
+
+
+def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fail: Fail) -> str:
+    """All elements combined: a C variable of the tree's dtype. `name`: of FOLD_OPS."""
+    code, dtype = loops.code, tree.dtype
+    f = Function(loops.name())
+    lines = folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
+    result = code.room(dtype.str[1:])
+    notes = may_note(tree) or (name in ("sum", "prod") and dtype.kind == "f")
+    can_leave = notes or may_fail(tree) or name in NEEDS_SOME
+    begin = ["npc_forget();"] if notes else []
+    empty = known_product([f.take(n) for n in sizes])
+    if name in NEEDS_SOME:
+        begin.append(f"if (!({empty})) return 1;")
+    end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] if notes else []
+    c = c_type(dtype)
+    loops.functions += [
+        f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c}* out']))}) {{",
+        "int bad = 0;",
+        *begin,
+        *lines,
+        "*out = total;",
+        *end,
+        "return bad;",
+        "}",
+    ]
+    loops.call(f, f"&{result}", fail, can_leave)
+    return result
+
+
+def folding(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[str, ...], around: Sequence[int]) -> list[str]:
+    """Statements that leave the elements of the last axis, and of those `around` it, combined in `total`."""
+    dtype, combined = tree.dtype, fold(loops, name, tree.dtype)
+    c = c_type(dtype)
+    identity, pair = FOLD_OPS[name]
+    start = identity if isinstance(identity, str) else identity(dtype)
+    join = pair(dtype).format(a="tree[level]", x="part")
+    nest = Nest(f, sizes)
+    value = nest.value(tree)
+    last = len(sizes) - 1
+    n = f.take(sizes[last])
+    outer, closing = [], []
+    for k in around:
+        outer.append(f.loop(k, sizes[k]))
+        closing.append("}")
+    flush = [
+        f"{c} part = {combined}(room, filled);",
+        "int level = 0;",
+        f"for (int64_t bits = blocks++; bits & 1; bits >>= 1, level++) part = {join};",
+        "tree[level] = part; filled = 0;",
+    ]
+    return [
+        *nest.begins,
+        f"{c} room[NPC_FOLDED] __attribute__((aligned(64))), tree[48], total;",
+        "int64_t filled = 0, blocks = 0;",
+        *outer,
+        *nest.rows,
+        f"for (int64_t at = 0; at < {n};) {{",
+        f"const int64_t end = npc_min({n}, at + NPC_FOLDED);",
+        f"if (filled + (end - at) > NPC_FOLDED) {{ {' '.join(flush)} }}",
+        f"{c}* const to = room + filled - at;",
+        f"for (int64_t i{last} = at; i{last} < end; i{last}++) {{",
+        *nest.body,
+        f"to[i{last}] = {value};",
+        "}",
+        "filled += end - at; at = end;",
+        "}",
+        *closing,
+        f"total = filled ? {combined}(room, filled) : {'0' if name == 'sum' else start};",
+        "{ int level = 0;",
+        f"for (int64_t bits = blocks; bits; bits >>= 1, level++) if (bits & 1) {{ {c} part = total; total = {join}; }} }}",
+    ]
+
+
+def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], axis: int, fail: Fail) -> Part:
+    """The elements along an axis combined: a new array."""
+    rest = sizes[:axis] + sizes[axis + 1 :]
+    target = loops.fresh(tree.dtype, rest)
+    f = Function(loops.name())
+    order = [k for k in range(len(sizes)) if k != axis]
+    dtype = tree.dtype
+    c = c_type(dtype)
+    notes = may_note(tree) or (name in ("sum", "prod") and dtype.kind == "f")
+    can_leave = notes or may_fail(tree) or name in NEEDS_SOME
+    to = f.take(target.data, "char*")
+    count = f.take(sizes[axis])
+    place = {k: f.take(s) for k, s in zip(order, target.strides)}
+    element = f"*({c}*)({to}{''.join(f' + i{k} * {s}' for k, s in place.items())})"
+    begin = ["npc_forget();"] if notes else []
+    if name in NEEDS_SOME:
+        begin.append(f"if (!{count}) return 1;")
+    end = ["bad |= npc_noted() != 0;"] if notes else []
+    if axis == len(sizes) - 1:
+        lines = [f.loop(k, sizes[k]) for k in order]
+        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", *("}" for _ in order)]
+    else:
+        lines = columns(loops, f, name, tree, sizes, axis, element)
+    loops.functions += [f"static int {f.name}({f.signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
+    loops.call(f, "", fail, can_leave)
+    return target
+
+
+def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[str, ...], axis: int, element: str) -> list[str]:
+    """Row after row added to the result, as NumPy does."""
+    dtype = tree.dtype
+    nest = Nest(f, sizes)
+    value = nest.value(tree)
+    _, pair = FOLD_OPS[name]
+    identity = FOLD_OPS[name][0]
+    start = "0" if name == "sum" else identity if isinstance(identity, str) else identity(dtype)
+    before, behind = range(axis), range(axis + 1, len(sizes))
+
+    def loop(k: int) -> str:
+        return f.loop(k, sizes[k])
+
+    joined = pair(dtype).format(a="*at", x="x")
+    c = c_type(dtype)
+    first = f"i{axis} ? ({joined}) : x"
+    lines = [loop(k) for k in before]
+    lines += [*(loop(k) for k in behind), f"{element} = {start};", *("}" for _ in behind)]
+    lines += [loop(k) for k in (axis, *behind[:-1])] + nest.rows + ["#pragma GCC ivdep", loop(behind[-1])]
+    lines += [*nest.body, f"const {c} x = {value};", f"{c}* const at = &{element};", f"*at = {first};"]
+    return [*nest.begins, *lines, *("}" for _ in sizes)]
+
+
+def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], axis: int | None, fail: Fail) -> str | Part:
+    """Where the largest or smallest element is, the first of them, or NaN: of all, or along an axis."""
+    dtype = tree.dtype
+    c, sign = c_type(dtype), ">" if name == "argmax" else "<"
+    f = Function(loops.name())
+    nest = Nest(f, sizes)
+    value = nest.value(tree)
+    notes = may_note(tree)
+    better = f"x {sign} best" + (" || (x != x && best == best)" if dtype.kind == "f" else "")
+    index = np.dtype(np.int64)
+    inner = range(len(sizes)) if axis is None else [axis]
+    order = [k for k in range(len(sizes)) if k not in inner]
+    target = loops.fresh(index, [sizes[k] for k in order]) if order else None
+    result = "" if target else loops.code.room("int")
+    begin = ["npc_forget();"] if notes else []
+    begin += [f"if (!({known_product([f.take(sizes[k]) for k in inner])})) return 1;", *nest.begins]
+
+    def loop(k: int) -> str:
+        return f.loop(k, sizes[k])
+
+    lines = [loop(k) for k in order]
+    lines += [f"int64_t found = 0, here = 0; {c} best = 0;", *(loop(k) for k in inner), *nest.rows, *nest.body]
+    lines += [f"const {c} x = {value};", f"if (!here || {better}) {{ best = x; found = here; }}", "here++;"]
+    lines += ["}" for _ in inner]
+    if target is None:
+        lines.append("*out = found;")
+    else:
+        to = f.take(target.data, "char*")
+        steps = "".join(f" + i{k} * {f.take(s)}" for k, s in zip(order, target.strides))
+        lines += [f"*(int64_t*)({to}{steps}) = found;", *("}" for _ in order)]
+    end = ["bad |= npc_noted() != 0;"] if notes else []
+    signature = f.signature if target else ", ".join(filter(None, [f.signature, "int64_t* out"]))
+    loops.functions += [f"static int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
+    loops.call(f, "" if target else f"&{result}", fail, True)
+    return target or result
+
+
+# --- what combines numbers: (the identity, C text that combines {a} and {x})
+
+
+def lowest(dtype: np.dtype) -> str:
+    if dtype.kind == "f":
+        return "-__builtin_inf()"
+    return f"({c_type(dtype)}){int(np.iinfo(dtype).min) + 1} - 1" if dtype.kind == "i" else "0"
+
+
+def highest(dtype: np.dtype) -> str:
+    if dtype.kind == "f":
+        return "__builtin_inf()"
+    return "1" if dtype.kind == "b" else f"({c_type(dtype)}){np.iinfo(dtype).max}u"
+
+
+def largest(sign: str) -> Callable[[np.dtype], str]:
+    return lambda dtype: f"({{a}} {sign} {{x}}{' || {a} != {a}' if dtype.kind == 'f' else ''} ? {{a}} : {{x}})"
+
+
+FOLD_OPS: dict[str, tuple[str | Callable[[np.dtype], str], Callable[[np.dtype], str]]] = {
+    "sum": (lambda dtype: "-0.0" if dtype.kind == "f" else "0", lambda dtype: "({a} + {x})"),
+    "prod": ("1", lambda dtype: "({a} * {x})"),
+    "max": (lowest, largest(">")),
+    "min": (highest, largest("<")),
+    "any": ("0", lambda dtype: "({a} | {x})"),
+    "all": ("1", lambda dtype: "({a} & {x})"),
+}
+NEEDS_SOME = ("max", "min")

@@ -1,0 +1,461 @@
+"""What Python's operators and NumPy's functions do to arrays in a native loop. NoForm where they do something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu import array_reductions
+from npcompile.backends.cpu.array_loops import (
+    Apply,
+    ArrayLoops,
+    Gather,
+    Number,
+    Part,
+    Read,
+    Tree,
+    has_form,
+    is_same,
+)
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
+
+Array = (Elements, Part, Formula)
+AXES = 4  # at most
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, Array)
+
+
+def statements(code: ScalarLoops) -> ArrayLoops:
+    if code.statements is None:
+        code.statements = ArrayLoops(code)
+    made: ArrayLoops = code.statements
+    return made
+
+
+# --- arrays as parts of memory, and as elements
+
+
+def part_of(value: Elements | Part) -> Part:
+    if isinstance(value, Part):
+        return value
+    a = value.input
+    dtype = np.dtype(a.kind)
+    strides = [f"{a.name}_s{k}" for k in range(a.ndim)]
+    if a.is_contiguous:
+        strides[-1] = str(dtype.itemsize)
+    return Part(dtype, a.name, tuple(f"{a.name}_n{k}" for k in range(a.ndim)), tuple(strides), f"(PyObject*){a.name}_array")
+
+
+def tree_of(value: Any) -> tuple[Tree, tuple[str, ...]]:
+    """(the elements, the sizes)."""
+    if isinstance(value, Formula):
+        return value.tree, value.sizes
+    part = part_of(value)
+    return Read(part), part.sizes
+
+
+def settled(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    """The value, computed if it was not."""
+    return statements(code).make(value.tree, value.sizes, fail) if isinstance(value, Formula) else value
+
+
+def memory(code: ScalarLoops, value: Any, fail: Fail) -> Part:
+    return part_of(settled(code, value, fail))
+
+
+def kind_of(value: Any) -> str:
+    if isinstance(value, Scalar):
+        return value.kind
+    return tree_of(value)[0].dtype.str[1:]
+
+
+def number(text: str, kind: str) -> Number:
+    return Number(text, np.dtype(kind))
+
+
+def cast(tree: Tree, kind: str) -> Tree:
+    dtype = np.dtype(kind)
+    return tree if tree.dtype == dtype else Apply("cast", (tree,), dtype)
+
+
+def integer_text(value: Scalar) -> str:
+    """Digits where the integer is known."""
+    return value.text.removeprefix("INT64_C(").removesuffix(")")
+
+
+def known(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def broadcast(code: ScalarLoops, shapes: Sequence[tuple[str, ...]], fail: Fail) -> tuple[str, ...]:
+    """The common shape. The program leaves where sizes differ that it does not know to be 1."""
+    rank = max(map(len, shapes))
+    if rank > AXES:
+        raise NoForm(f"arrays of {rank} axes")
+    found = []
+    for k in range(rank):
+        sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
+        others = [*dict.fromkeys(n for n in sizes if n != "1")]
+        for n in others[1:]:
+            code.leave_if(f"{n} != {others[0]}", fail)
+        found.append(others[0] if others else "1")
+    return tuple(found)
+
+
+# --- elementwise
+
+
+def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fail: Fail) -> Formula:
+    kinds = []
+    for x in arguments:
+        if not (is_array(x) or isinstance(x, Scalar)):
+            raise NoForm(f"{ufunc.__name__} of {type(x).__name__}")
+        kinds.append(kind_of(x))
+    wanted, result = promoted(ufunc, tuple(kinds))
+    trees: list[Tree] = []
+    for x, kind in zip(arguments, wanted):
+        if isinstance(x, Scalar):
+            trees.append(number(code.converted(x.text, x.kind, kind, fail), kind))
+        else:
+            trees.append(cast(tree_of(x)[0], kind))
+    if not has_form(ufunc.__name__, [t.dtype for t in trees]):
+        raise NoForm(f"{ufunc.__name__} in {', '.join(wanted)}")
+    sizes = broadcast(code, [tree_of(x)[1] for x in arguments if is_array(x)], fail)
+    return Formula(Apply(ufunc.__name__, tuple(trees), np.dtype(result)), sizes)
+
+
+def power(code: ScalarLoops, base: Any, exponent: Any, fail: Fail) -> Formula:
+    """NumPy squares where the exponent is Python's 2; other powers are left to it."""
+    if is_array(base) and isinstance(exponent, Scalar) and exponent.kind == "int" and integer_text(exponent) == "2":
+        return elementwise(code, np.square, [base], fail)
+    raise NoForm("a power of an array")
+
+
+def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
+    condition, a, b = arguments
+    if kind_of(condition) not in ("b1",) or not is_array(condition):
+        raise NoForm("np.where of a condition that is no array of booleans")
+    wanted, _ = promoted(np.maximum, (kind_of(a), kind_of(b)))
+    made: list[Tree] = [tree_of(condition)[0]]
+    for x in (a, b):
+        if isinstance(x, Scalar):
+            made.append(number(code.converted(x.text, x.kind, wanted[0], fail), wanted[0]))
+        else:
+            made.append(cast(tree_of(x)[0], wanted[0]))
+    sizes = broadcast(code, [tree_of(x)[1] for x in arguments if is_array(x)], fail)
+    return Formula(Apply("where", tuple(made), np.dtype(wanted[0])), sizes)
+
+
+def outer(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
+    a, b = (memory(code, x, fail) for x in arguments)
+    if a.ndim != 1 or b.ndim != 1:
+        raise NoForm("np.outer of other than vectors")
+    column = Part(a.dtype, a.data, (*a.sizes, "1"), (*a.strides, "0"), a.root, a.is_own)
+    return elementwise(code, np.multiply, [column, b], fail)
+
+
+# --- indices
+
+
+def index_items(key: Any) -> list[Any]:
+    return [*key.items] if isinstance(key, Items) else [key]
+
+
+def is_partial(owner: Any, key: Any) -> bool:
+    """Does the index give an array, not an element?"""
+    items = index_items(key)
+    return not all(isinstance(i, Scalar) for i in items) or len(items) != len(tree_of(owner)[1])
+
+
+def as_index(x: Scalar) -> str:
+    if x.kind not in ("int", *(k for k in LIMITS if k != "u8")):
+        raise NoForm(f"an index of kind {x.kind}")
+    return f"(int64_t){x.text}" if x.kind[0] == "u" else integer_text(x)
+
+
+def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
+    """The part that an index of integers, slices, None and ... gives."""
+    items = index_items(key)
+    used = sum(not (isinstance(i, Known) and i.value in (None, Ellipsis)) for i in items)
+    dots = [k for k, i in enumerate(items) if isinstance(i, Known) and i.value is Ellipsis]
+    if used > part.ndim or len(dots) > 1:
+        raise NoForm("an index with too many parts")
+    rest: list[Any] = [Slice(None, None, None)] * (part.ndim - used)
+    if dots:
+        items[dots[0] : dots[0] + 1] = rest
+    else:
+        items += rest
+    axis, offsets, sizes, strides = 0, [], [], []
+    for item in items:
+        if isinstance(item, Known) and item.value is None:
+            sizes.append("1")
+            strides.append("0")
+            continue
+        n, s = part.sizes[axis], part.strides[axis]
+        axis += 1
+        if isinstance(item, Scalar):
+            at = as_index(item)
+            place = code.new("int", f"{at} < 0 ? {at} + {n} : {at}")
+            code.leave_if(f"(uint64_t){place} >= (uint64_t){n}", fail)
+            offsets.append(f"{place} * {s}")
+        elif isinstance(item, Slice):
+            start, count, step = sliced(code, item, n, fail)
+            if start != "0":
+                offsets.append(f"{start} * {s}")
+            sizes.append(count)
+            strides.append(times(code, s, step))
+        else:
+            raise NoForm(f"an index of {type(item).__name__}")
+    if len(sizes) > AXES:
+        raise NoForm(f"arrays of {len(sizes)} axes")
+    data = code.new("data", " + ".join([part.data, *offsets])) if offsets else part.data
+    return Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own)
+
+
+def times(code: ScalarLoops, stride: str, step: str) -> str:
+    if step == "1":
+        return stride
+    a, b = known(stride), known(step)
+    return str(a * b) if a is not None and b is not None else code.new("int", f"{stride} * {step}")
+
+
+def sliced(code: ScalarLoops, item: Slice, n: str, fail: Fail) -> tuple[str, str, str]:
+    """(start, number of items, step) of a slice of an axis of `n` items, as slice.indices has them."""
+    step = "1" if item.step is None else as_index(item.step)
+    amount = known(step)
+    if amount == 0:
+        raise NoForm("a slice with step 0")
+    if amount is not None and abs(amount) >= 2**31:
+        raise NoForm("a slice with such a step")
+    if amount is None:
+        step = code.new("int", step)
+        code.leave_if(f"{step} == 0 || {step} > 2147483647 || {step} < -2147483647", fail)
+        low, high = code.new("int", f"{step} < 0 ? -1 : 0"), code.new("int", f"{step} < 0 ? {n} - 1 : {n}")
+        first, last = f"({step} < 0 ? {high} : {low})", f"({step} < 0 ? {low} : {high})"
+    else:
+        low, high = ("0", n) if amount > 0 else ("-1", f"({n} - 1)")
+        first, last = (low, high) if amount > 0 else (high, low)
+
+    def bound(x: Scalar | None, otherwise: str) -> str:
+        if x is None:
+            return otherwise
+        text = as_index(x)
+        if text == "0" and amount is not None and amount > 0:
+            return "0"
+        return code.new("int", f"npc_bound({text}, {n}, {low}, {high})")
+
+    start, stop = bound(item.start, first), bound(item.stop, last)
+    if amount == 1:
+        if start == "0":
+            return start, stop, step
+        return start, code.new("int", f"npc_max({stop} - {start}, 0)"), step
+    return code.new("int", start), code.new("int", f"npc_count({start}, {stop}, {step})"), step
+
+
+def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
+    """A view, a scalar of a part, or elements at computed places."""
+    if is_array(key):
+        places, sizes = tree_of(key)
+        if places.dtype.kind not in "iu" or places.dtype == np.uint64:
+            raise NoForm(f"an index of {places.dtype}")
+        part = memory(code, owner, fail)
+        if part.ndim != 1:
+            raise NoForm("rows at computed places")
+        return Formula(Gather(part, cast(places, "i8")), sizes)
+    part = memory(code, owner, fail)
+    found = view(code, part, key, fail)
+    if found.ndim or any(isinstance(i, Known) for i in index_items(key)):
+        return found
+    kind = part.dtype.str[1:]
+    element = f"*({C_OF_KIND[kind]}*)({found.data})"
+    return Scalar(kind, code.new(kind, f"{element} != 0" if kind == "b1" else element))
+
+
+def setitem(code: ScalarLoops, owner: Any, key: Any, value: Any, fail: Fail) -> None:
+    if isinstance(owner, Formula) or is_array(key):
+        raise NoForm("elements at computed places are set")
+    base = part_of(owner)
+    if isinstance(owner, Elements):
+        owner.input.is_written = True
+    target = view(code, base, key, fail)
+    assign(code, target, value, fail)
+
+
+def assign(code: ScalarLoops, target: Part, value: Any, fail: Fail) -> None:
+    """Write a number or an array into memory, as NumPy's assignment casts and broadcasts."""
+    kind = target.dtype.str[1:]
+    if isinstance(value, Scalar):
+        statements(code).store(target, number(code.stored(value.text, value.kind, kind, fail), kind), fail)
+        return
+    if not is_array(value):
+        raise NoForm(f"{type(value).__name__} is stored")
+    tree, sizes = tree_of(value)
+    if isinstance(tree, Read) and is_same(tree.part, target):
+        return  # what an operator in place gives is written back
+    if len(sizes) > target.ndim:
+        raise NoForm("an array of more axes is stored")
+    for n, size in zip(reversed(sizes), reversed(target.sizes)):
+        if n not in ("1", size):
+            code.leave_if(f"{n} != {size}", fail)
+    statements(code).store(target, tree, fail)
+
+
+def in_place(code: ScalarLoops, ufunc: np.ufunc, owner: Any, value: Any, fail: Fail) -> Any:
+    """An operator such as +=, of an array: the array."""
+    if isinstance(owner, Formula):
+        raise NoForm("an operator in place of what is not stored")
+    if isinstance(owner, Elements):
+        owner.input.is_written = True
+    target = part_of(owner)
+    made = power(code, target, value, fail) if ufunc is np.power else elementwise(code, ufunc, [target, value], fail)
+    if not np.can_cast(made.tree.dtype, target.dtype, "same_kind"):
+        raise NoForm(f"{ufunc.__name__} in place gives {made.tree.dtype}")
+    assign(code, target, made, fail)
+    return owner
+
+
+# --- reductions
+
+
+def summed(kind: str) -> str:
+    """The kind that NumPy adds in."""
+    return kind if is_float(kind) else "u8" if kind[0] == "u" else "i8"
+
+
+def reduction(name: str) -> Callable[..., Any]:
+    def meaning(code: ScalarLoops, x: Any, axis: Any, fail: Fail) -> Any:
+        tree, sizes = tree_of(x)
+        kind = kind_of(x)
+        if not sizes:
+            raise NoForm("a reduction of no axis")
+        if name in ("sum", "mean", "prod"):
+            tree = cast(tree, "f8" if name == "mean" and not is_float(kind) else summed(kind))
+        elif name in ("any", "all"):
+            tree = cast(tree, "b1")
+        made = statements(code)
+        fold = "sum" if name == "mean" else name
+        if name in ("argmax", "argmin"):
+            found = array_reductions.position(made, name, tree, sizes, axis, fail)
+            return found if isinstance(found, Part) else Scalar("i8", found)
+        kind = tree.dtype.str[1:]
+        reduced = range(len(sizes)) if axis is None else [axis]
+        if name == "mean":
+            code.leave_if(f"({' * '.join(sizes[k] for k in reduced)}) == 0", fail)
+            count = code.new("f8", f"(double)({' * '.join(sizes[k] for k in reduced)})")
+        if axis is None or len(sizes) == 1:
+            total = array_reductions.reduce(made, fold, tree, sizes, fail)
+            if name == "mean":
+                total = code.new(kind, f"{total} / {count}")
+            return Scalar(kind, total)
+        rows = array_reductions.reduce_axis(made, fold, tree, sizes, axis, fail)
+        if name != "mean":
+            return rows
+        return elementwise(code, np.divide, [rows, Scalar("float", count)], fail)
+
+    return meaning
+
+
+def axis_of(value: Any, rank: int) -> int | None:
+    if value is None or isinstance(value, Known) and value.value is None:
+        return None
+    at = known(integer_text(value)) if isinstance(value, Scalar) and value.kind == "int" else None
+    if at is None or not -rank <= at < rank:
+        raise NoForm("an axis that is computed, or that there is not")
+    return at % rank
+
+
+REDUCTIONS = {n: reduction(n) for n in ("sum", "mean", "prod", "max", "min", "any", "all", "argmax", "argmin")}
+
+
+def reduce(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+    x, *others = arguments
+    if not is_array(x) or len(others) > 1 or set(keywords) - {"axis"} or (others and keywords):
+        raise NoForm(f"{name} with these arguments")
+    axis = axis_of(others[0] if others else keywords.get("axis"), len(tree_of(x)[1]))
+    return REDUCTIONS[name](code, x, axis, fail)
+
+
+# --- products
+
+
+def product(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Any:
+    """a @ b of vectors and matrices: products that are summed as NumPy sums, in pairs."""
+    if not (is_array(a) and is_array(b)):
+        raise NoForm("a product with a number")
+    _, result = promoted(np.multiply, (kind_of(a), kind_of(b)))
+    parts = [memory(code, x, fail) for x in (a, b)]
+    x, y = parts
+    if result == "b1" or not 1 <= x.ndim <= 2 or not 1 <= y.ndim <= 2 or x.ndim + y.ndim == 4:
+        raise NoForm("a product of these")
+    inner = x.sizes[-1], y.sizes[0]
+    if inner[0] != inner[1]:
+        code.leave_if(f"{inner[0]} != {inner[1]}", fail)
+    if y.ndim == 2:
+        x = Part(x.dtype, x.data, (y.sizes[0], "1"), (*x.strides, "0"), x.root, x.is_own)
+    else:
+        y = Part(y.dtype, y.data, (x.sizes[-1],), y.strides, y.root, y.is_own)
+    tree = Apply("multiply", (cast(Read(x), result), cast(Read(y), result)), np.dtype(result))
+    made = statements(code)
+    if len(parts[0].sizes) == len(parts[1].sizes) == 1:
+        return Scalar(result, array_reductions.reduce(made, "sum", tree, x.sizes, fail))
+    if y.ndim == 2:
+        return array_reductions.reduce_axis(made, "sum", tree, y.sizes, 0, fail)
+    return array_reductions.reduce_axis(made, "sum", tree, x.sizes, 1, fail)
+
+
+# --- arrays that are made
+
+
+def made_array(name: str) -> Callable[..., Any]:
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+        shape, *others = arguments
+        dtype = others[0] if others else keywords.get("dtype")
+        if len(others) > 1 or set(keywords) - {"dtype"}:
+            raise NoForm(f"np.{name} with these arguments")
+        if dtype is not None and not isinstance(dtype, Known):
+            raise NoForm("a dtype that is computed")
+        kind = np.dtype(np.float64 if dtype is None else dtype.value).str[1:]
+        if kind not in C_OF_KIND:
+            raise NoForm(f"an array of {kind}")
+        sizes = []
+        for n in index_items(shape):
+            if not isinstance(n, Scalar):
+                raise NoForm("a shape of other than integers")
+            text = as_index(n)
+            if known(text) is None:
+                text = code.new("int", text)
+            code.leave_if(f"{text} < 0", fail)
+            sizes.append(text)
+        return filled(code, kind, sizes, {"zeros": "0", "ones": "1"}.get(name), fail)
+
+    return meaning
+
+
+def filled(code: ScalarLoops, kind: str, sizes: Sequence[str], value: str | None, fail: Fail) -> Part:
+    if not 1 <= len(sizes) <= AXES:
+        raise NoForm(f"an array of {len(sizes)} axes")
+    made = statements(code).fresh(np.dtype(kind), sizes)
+    if value is not None:
+        statements(code).store(made, number(value, kind), fail, is_new=True)
+    return made
+
+
+def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    tree, sizes = tree_of(x)
+    if isinstance(tree, Read) and not is_dense(tree.part):
+        raise NoForm("a copy in another order than C's")
+    return statements(code).make(tree, sizes, fail)
+
+
+def is_dense(part: Part) -> bool:
+    """Is a copy surely in C order?"""
+    return part.ndim == 1 or part.is_own and part.is_whole
+
+
+def transposed(part: Part) -> Part:
+    return Part(part.dtype, part.data, part.sizes[::-1], part.strides[::-1], part.root, part.is_own)

@@ -1,0 +1,132 @@
+"""Random loops of statements over parts of arrays: `python -m tests.native_loops.array_statements 1000 --backend cpu`."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from tests.native_loops.agreement import check
+from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
+from tests.random_programs import Draw, run_many
+
+WINDOWS = (
+    ":",
+    "{i}:",
+    ":{i}",
+    "{i}:{i} + 4",
+    "1:-1",
+    "::2",
+    "::-1",
+    "{i}::3",
+    "-{i}:",
+    "{i} - 2:{i}:-1",
+    "{i}:{j}",
+    "2:5",
+    "::k",
+)
+OWNERS = ("A[{w}]", "B[{w}]", "A[{w}]", "M[{i}, {w}]", "M[{w}, {i}]", "M[{i}][{w}]", "M.T[{i}, {w}]", "{v}[{w}]")
+OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "&", "|", "^", "//", "<", ">=", "==")
+FUNCTIONS = ("np.abs", "np.sqrt", "-", "~", "np.floor", "np.square")
+EXTREMES = ("np.minimum", "np.maximum")
+REDUCTIONS = ("max", "min", "argmax", "argmin", "any", "all")  # not those whose last bits the order of additions decides
+
+
+class ArrayWriter(Writer):
+    def __init__(self, draw: Draw):
+        super().__init__(draw)
+        self.vectors: list[str] = []  # variables that hold one
+
+    def window(self) -> str:
+        return self.pick(WINDOWS).format(i=self.pick(self.indices or ["3"]), j=self.pick([*self.indices, "7"]))
+
+    def vector(self, window: str) -> str:
+        """Some elements of what has n."""
+        i = self.index()
+        owner = self.pick(
+            ("A[{w}]", "B[{w}]", "A[{w}]", "M[{i}, {w}]", "M[{w}, {i}]", "M[{i}][{w}]", "M.T[{i}, {w}]", "{v}[{w}]")
+        )
+        v = self.pick(self.vectors) if self.vectors else "B"
+        return owner.format(w=window, i=i, v=v)
+
+    def places(self, window: str) -> str:
+        return self.pick(("A[P[{w}]]", "B[P[{w}] - 1]", "A[P[{w}] + {i}]")).format(w=window, i=self.pick(self.indices or ["2"]))
+
+    def formula(self, window: str, depth: int = 2) -> str:
+        kind = self.draw(0, 9) if depth else 0
+        if kind < 3:
+            return self.vector(window)
+        if kind < 6:
+            return f"({self.formula(window, depth - 1)} {self.pick(OPERATORS)} {self.formula(window, depth - 1)})"
+        if kind == 6:
+            number = self.pick((self.pick(self.names), self.pick(CONSTANTS), self.element()))
+            return f"({self.formula(window, depth - 1)} {self.pick(OPERATORS)} {number})"
+        if kind == 7:
+            return f"{self.pick(FUNCTIONS)}({self.formula(window, depth - 1)})"
+        if kind == 8:
+            return self.places(window)
+        a, b = self.formula(window, depth - 1), self.formula(window, depth - 1)
+        if self.draw(0, 1):
+            return f"{self.pick(EXTREMES)}({a}, {b})"
+        return f"np.where({self.formula(window, 0)} > {self.pick(CONSTANTS)}, {a}, {b})"
+
+    def statement(self, depth: int, loops: int) -> None:
+        kind = self.draw(0, 13)
+        window = self.window()
+        if kind < 3:
+            self.line(f"{self.vector(window)} {self.pick(('', '', '+', '-', '*'))}= {self.formula(window)}", depth)
+        elif kind == 3:
+            self.line(
+                f"{self.pick(('M[{w}, {w}]', 'M[{w}]')).format(w=window)} {self.pick(('', '+', '-'))}= {self.matrix(window)}",
+                depth,
+            )
+        elif kind == 4:
+            self.line(f"{self.pick(('v', 'w'))} = {self.formula(':')}", depth)
+            self.vectors = sorted({*self.vectors, self.lines[-1].split()[0]})
+        elif kind == 5:
+            self.line(f"{self.vector(window)} = {self.pick((self.pick(self.names), self.pick(CONSTANTS)))}", depth)
+        elif kind == 6:
+            reduced = f"{self.pick(('np.', ''))}{self.pick(REDUCTIONS)}"
+            formula = self.formula(window, 1)
+            self.line(f"s = {reduced}({formula})" if reduced[:3] == "np." else f"s = ({formula}).{reduced}()", depth)
+        elif kind == 7:
+            self.line(f"t = ({self.formula(window, 1)} < {self.pick(CONSTANTS)}).sum()", depth)
+        elif kind == 8:
+            self.line(f"v = np.{self.pick(REDUCTIONS)}({self.matrix(':')}, axis={self.pick('01')})", depth)
+            self.vectors = sorted({*self.vectors, "v"})
+        elif kind == 9:
+            self.line("v, w = w, v", depth)
+        else:
+            super().statement(depth, loops)
+
+    def matrix(self, window: str) -> str:
+        a, b = self.vector(window), self.vector(window)
+        return self.pick(
+            ("np.outer({a}, {b})", "{a} + M[{w}, {w}]", "M.T[{w}, {w}] * 2", "({a})[:, None] - {b}", "M[{w}, {w}]", "{s}")
+        ).format(a=a, b=b, w=window, s=self.pick(CONSTANTS))
+
+
+def draw_program(draw: Draw) -> LoopProgram:
+    w = ArrayWriter(draw)
+    w.line("def program(A, B, M, n, p, P):", 0)
+    w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 1", 1)
+    w.line("v, w = A[::-1], B * 1", 1)
+    w.vectors = ["v", "w"]
+    for _ in range(draw(1, 2)):
+        w.loop(1, 0)
+    w.line("return s, t, k, v, w", 1)
+    rng = np.random.default_rng(draw(0, 1000))
+    n = draw(18, 24)
+    arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)) for _ in range(2)]
+    arrays.append(values(rng, w.pick(DTYPES), (n, n), draw(0, 3)))
+    if draw(0, 7) == 0:
+        arrays[1] = arrays[0]
+    elif draw(0, 7) == 0:
+        arrays[1] = arrays[2][3]
+    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5)))
+    places = rng.integers(0, n - draw(0, 2), n)
+    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 1), p, places))
+
+
+if __name__ == "__main__":
+    sys.exit(run_many("tests.native_loops.array_statements", __doc__, draw_program, check))

@@ -1,0 +1,319 @@
+"""Statements over parts of arrays in native loops: slices, reductions, products, arrays that are made, errors, and overlaps."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.agreement import check, cloned, outcome
+from tests.native_loops.array_statements import draw_program
+from tests.native_loops.test_native_loops import agrees, native_loops
+from tests.random_programs import check_examples
+
+rng = np.random.default_rng(8)
+N = 24
+SQUARE = rng.random((N, N)) + N * np.eye(N)
+VECTOR = rng.standard_normal(N)
+PLACES = rng.integers(-N, N, 4 * N)
+
+
+def nearly(user: Any, *arguments: Any, loops: int = 1) -> None:
+    """As `agrees`, where the order of additions decides the last bits."""
+    compiled = npc.compile(user)
+    for _ in range(3):
+        theirs = outcome(user, user, cloned(arguments))
+        ours = outcome(compiled, user, cloned(arguments))
+        assert ours[2] == theirs[2]
+        for a, b in zip((ours[0], *ours[1]), (theirs[0], *theirs[1])):
+            assert type(a) is type(b)
+            for x, y in zip(a, b) if type(b) is tuple else [(a, b)]:
+                assert type(x) is type(y) and np.asarray(x).dtype == np.asarray(y).dtype
+                np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12, strict=True)
+    assert native_loops(compiled) >= loops
+
+
+# --- programs
+
+
+def cholesky(A):
+    n = A.shape[0]
+    L = np.zeros_like(A)
+    for j in range(n):
+        L[j, j] = np.sqrt(A[j, j] - L[j, :j] @ L[j, :j])
+        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
+    return L
+
+
+def eliminated(A):
+    A = A.copy()
+    for k in range(A.shape[0] - 1):
+        A[k + 1 :, k] /= A[k, k]
+        A[k + 1 :, k + 1 :] -= np.outer(A[k + 1 :, k], A[k, k + 1 :])
+    return A
+
+
+def orthogonal(A):
+    n = A.shape[1]
+    Q, R = A.copy(), np.zeros((n, n))
+    for k in range(n):
+        R[k, k] = np.sqrt(np.sum(Q[:, k] ** 2))
+        Q[:, k] /= R[k, k]
+        for j in range(k + 1, n):
+            R[k, j] = Q[:, k] @ Q[:, j]
+            Q[:, j] -= R[k, j] * Q[:, k]
+    return Q, R
+
+
+def triangular(L, B):
+    X = np.empty_like(B)
+    for i in range(L.shape[0]):
+        X[i] = (B[i] - L[i, :i] @ X[:i]) / L[i, i]
+    return X
+
+
+def sparse(data, indices, starts, x):
+    n = starts.size - 1
+    y = np.zeros(n)
+    for i in range(n):
+        a, b = starts[i], starts[i + 1]
+        y[i] = np.sum(data[a:b] * x[indices[a:b]])
+    return y
+
+
+def convolved(image, kernel):
+    a, b = kernel.shape
+    n, m = image.shape[0] - a + 1, image.shape[1] - b + 1
+    out = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            out[i, j] = np.sum(image[i : i + a, j : j + b] * kernel)
+    return out
+
+
+def moments(M):
+    out = np.empty((M.shape[0], 5))
+    for k in range(M.shape[0]):
+        row = M[k] * 2
+        out[k, 0], out[k, 1] = row.mean(), (row - row.mean()).max()
+        out[k, 2:4] = row[:2]
+        out[k, 4] = row.argmin()
+    return out
+
+
+def energy(x, m):
+    total = 0.0
+    for i in range(x.shape[0] - 1):
+        d = x[i + 1 :] - x[i]
+        total -= (m[i] * m[i + 1 :] / np.sqrt((d * d).sum(axis=1) + 0.01)).sum()
+    return total
+
+
+@pytest.mark.parametrize("program", [cholesky, eliminated, orthogonal, moments])
+def test_matrices(program):
+    nearly(program, SQUARE)
+
+
+def test_columns_of_a_transpose():
+    nearly(orthogonal, np.asfortranarray(SQUARE))
+    nearly(eliminated, SQUARE[::-1, ::-1])
+
+
+def test_rows_against_vectors():
+    nearly(triangular, np.tril(SQUARE), SQUARE[:, :3].copy())
+    nearly(energy, rng.random((N, 3)), rng.random(N))
+    starts = np.arange(0, 4 * N, 4)
+    nearly(sparse, rng.random(4 * N), PLACES, starts, VECTOR)
+    nearly(convolved, rng.random((N, N)), rng.random((3, 5)))
+
+
+def test_steps_of_a_sieve():
+    def sieve(n):
+        prime = np.ones(n + 1, np.bool_)
+        prime[:2] = False
+        for p in range(2, int(n**0.5) + 1):
+            if prime[p]:
+                prime[p * p :: p] = False
+        return prime
+
+    agrees(sieve, 1000)
+
+
+def test_large_statements_run_on_all_threads():
+    def steps(a, b):
+        for k in range(20):
+            b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+            a, b = b, a
+            a[k] += 1
+        return a
+
+    agrees(steps, rng.random((300, 300)), rng.random((300, 300)))
+
+
+# --- arrays that live on
+
+
+def test_arrays_that_are_made_are_handed_over():
+    def program(A):
+        kept, rows = A[0] * 0, 0
+        for k in range(A.shape[0]):
+            row = A[k] - 1.5
+            if row.max() > 3:
+                kept, rows = row, rows + 1
+            last = row[::-1]
+        return kept, rows, row, last, last.base is row
+
+    agrees(program, rng.standard_normal((N, N)) * 3)
+
+
+def test_views_share_memory_after_the_loop():
+    def program(A):
+        for k in range(20):
+            part = A[k : k + 2, ::-1]
+        part[0, 0] = 77
+        return part, part.base is A, part.flags.writeable
+
+    agrees(program, rng.random((N, N)))
+
+
+def test_what_one_iteration_made_the_next_one_reads():
+    def program(x, n):
+        before = x * 0
+        for _ in range(n):
+            after = x + before
+            difference = after - before
+            before, x = after, difference * 0.5
+        return before, x, after
+
+    agrees(program, VECTOR, 30)
+
+
+def test_arrays_pass_through_branches():
+    def program(x, n):
+        v = x[:5]
+        for k in range(n):
+            w = v * 2 if k % 3 else x[k % 7 : k % 7 + 5]
+            v = (w if w[0] > v[0] else v) - 1
+        return v, w
+
+    agrees(program, VECTOR, 30)
+
+
+def test_rows_of_a_matrix():
+    def program(A):
+        most = 0.0
+        for row in A:
+            for x in row[2:]:
+                most = max(most, x)
+            row[0] = row[1:].max()
+        return most, A
+
+    agrees(program, rng.standard_normal((N, N)))
+
+
+# --- overlaps
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["A[1:] = A[:-1]", "A[:-1] = A[1:] * 2", "A[1:] += A[:-1]", "A[:] = A[::-1]", "A[2:] -= A[:-2] * A[1:-1]", "A[k:] = A[k]"],
+)
+def test_what_is_read_may_be_what_is_written(statement):
+    space: dict[str, Any] = {}
+    exec(f"def program(A, n):\n    for k in range(n):\n        {statement}\n        A[0] += 0.5\n", space)
+    agrees(space["program"], rng.integers(-4, 4, N).astype(float), 20)
+    agrees(space["program"], rng.integers(-4, 4, 600).astype(np.float32), 20)
+
+
+def test_arguments_that_overlap():
+    def program(A, B):
+        for k in range(20):
+            A[k : k + 4] = B[k : k + 4] + 1
+        return A, B
+
+    memory = VECTOR.copy()
+    views = memory[1:], memory[:-1]
+    theirs = memory.copy()
+    program(theirs[1:], theirs[:-1])
+    compiled = npc.compile(program)
+    compiled(*views)
+    np.testing.assert_array_equal(memory, theirs)
+    agrees(program, VECTOR, SQUARE[0])
+
+
+# --- errors and warnings
+
+
+def test_warnings_name_the_statement():
+    def program(A, B, out):
+        for k in range(20):
+            out[k] = A[k] / B[k]
+            out[k, 1:] *= 1e300
+            A[k, :3] = np.sqrt(A[k, :3])
+        return out
+
+    A, B = rng.standard_normal((20, 6)) * 1e6, rng.random((20, 6))
+    agrees(program, np.abs(A), B, np.zeros((20, 6)))
+    B[7, 2] = 0
+    agrees(program, A, B, np.zeros((20, 6)))
+
+
+def test_errors_come_where_numpy_has_them():
+    def out_of_bounds(A, P):
+        out = np.zeros(30)
+        for k in range(30):
+            out[k] = A[P[k : k + 2]].max()
+        return out
+
+    agrees(out_of_bounds, VECTOR, np.arange(40) % N)
+    agrees(out_of_bounds, VECTOR, np.arange(40))
+
+    def other_sizes(A, B, n):
+        for k in range(n):
+            A[k : k + 3] = B[k : k + 3] * 2
+        return A
+
+    agrees(other_sizes, np.zeros(20), np.ones(19), 18)
+
+    def empty(A, n):
+        for k in range(n):
+            A[k] = A[k:].max()
+        return A
+
+    agrees(empty, np.zeros(20), 22)
+
+
+def test_read_only_memory_is_not_written():
+    def program(A):
+        for k in range(20):
+            A[k : k + 2] = 0
+        return A
+
+    memory = VECTOR.copy()
+    memory.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            npc.compile(program)(memory)
+
+
+def test_numbers_are_cast_as_numpy_casts_them():
+    def program(A, B, n):
+        for k in range(n):
+            A[k : k + 2] = B[k : k + 2]
+            A[k : k + 2] += 1
+            B[k:] += k
+        return A, B
+
+    for a in ("i4", "u1", "f4", "i8"):
+        for b in ("f8", "f4", "i8", "i2"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                arrays = (np.arange(N) * 5).astype(a), (np.arange(N) * 7.0).astype(b)
+            agrees(program, *arrays, 20)
+
+
+def test_random_programs():
+    check_examples(draw_program, check, "cpu", 6)
