@@ -344,9 +344,10 @@ def choose_anchors(graph: Graph, results: Sequence[Result], layouts: dict[Node, 
     cost: dict[Node, float] = {}
     depth: dict[Node, int] = {}
     for n in nodes:
-        if n.op == "broadcast_to" and OPS[n.inputs[0].op].kind == "elementwise" and repeats_work(n, cost):
-            anchors[n.inputs[0]] = None
-            cost[n.inputs[0]], depth[n.inputs[0]] = 1, 0
+        for x in repeated(n):
+            if OPS[x.op].kind == "elementwise" and cost[x] >= MANY_OPERATIONS:
+                anchors[x] = None
+                cost[x], depth[x] = 1, 0
         own = own_cost(n)
         cost[n] = own + sum(cost[i] for i in n.inputs)
         depth[n] = 1 + max((depth[i] for i in n.inputs), default=0)
@@ -402,9 +403,16 @@ def own_cost(node: Node) -> float:
     return 4 if node.op == "gather" else 1
 
 
-def repeats_work(node: Node, cost: dict[Node, float]) -> bool:
-    (x,) = node.inputs
-    return cost[x] >= MANY_OPERATIONS and not all(map(is_one, x.shape)) and not same_shape(x.shape, node.shape)
+def repeated(node: Node) -> list[Node]:
+    """The inputs whose elements are read more than once, each for several elements."""
+    if node.op == "broadcast_to":
+        (x,) = node.inputs
+        return [] if all(map(is_one, x.shape)) or same_shape(x.shape, node.shape) else [x]
+    if node.op == "einsum":
+        long = [{a for a, n in zip(axes, x.shape) if not is_one(n)} for x, axes in zip(node.inputs, node.params["inputs"])]
+        every = set().union(*long)
+        return [x for x, axes in zip(node.inputs, long) if axes and axes != every]
+    return []
 
 
 def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]]) -> bool:

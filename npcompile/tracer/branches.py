@@ -176,6 +176,7 @@ class Junction:
             parent=outer,
             contexts=outer.contexts.copy(),
             visits=dict(outer.visits),
+            before=outer.before,
             ends_at=self.region.meeting,
         )
         saved = [(s.node, s.builder) for s in self.storages]

@@ -17,6 +17,7 @@ from npcompile.tracer.python.raising import Raises, set_context
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
+ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
 INLINE_DEPTH = 24
 USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own
 INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
@@ -106,6 +107,7 @@ class Frame:
     keyword_names: tuple[str, ...] = ()  # of the call being prepared (3.11, 3.12)
     contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
+    before: dict[int, int] = field(default_factory=dict)  # loops unrolled beyond UNROLL_LIMIT -> nodes made before them
     start: int = 0
     last_enterable: int = 0  # instruction, of those that were captured: native code can go on there
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph
@@ -319,7 +321,7 @@ class Frame:
         if self.parent is None and header in self.capture.decisions.rolled_loops:
             return Jump(header)
         count = self.visits[header] = self.visits.get(header, 0) + 1
-        if count > UNROLL_LIMIT:
+        if count > (UNROLL_LIMIT if header not in self.before else ELEMENTWISE_LIMIT):
             self.roll(header)
         return header
 

@@ -50,6 +50,16 @@ def test_reductions_of_one_array_are_one_pass() -> None:
     np.testing.assert_allclose(run(data), [data.sum(), data.max(), (data * data).sum()], rtol=1e-13)
 
 
+def test_what_a_product_repeats_is_computed_once() -> None:
+    builder = Builder()
+    x, y = array(builder, 300, 7), array(builder, 300)
+    made = builder.apply("einsum", x, builder.apply("exp", y), inputs=((0, 1), (0,)), output=(1,))
+    run = compile_cpu(builder.finish([made]))
+    assert len(run.kernels) == 2
+    a, b = np.random.default_rng(0).standard_normal((300, 7)), np.random.default_rng(1).standard_normal(300)
+    np.testing.assert_allclose(run(a, b)[0], a.T @ np.exp(b), rtol=1e-13)
+
+
 def test_a_chain_with_two_outputs_is_one_kernel() -> None:
     builder = Builder()
     x = array(builder, 40, 50)

@@ -170,7 +170,7 @@ def test_large_arrays_are_tiled_where_the_backend_asks_for_it() -> None:
     assert not any(g.tiling for g in build_schedule(rows_and_columns(10_000)).groups)
     assert not any(g.tiling for g in build_schedule(rows_and_columns(100), tiled=True).groups)
     groups = build_schedule(rows_and_columns(10_000), tiled=True).groups
-    assert [g.mode for g in groups if g.tiling] == ["rows", "columns"]
+    assert [g.mode for g in groups if g.tiling] == ["rows", "map", "columns"]
     graph = rows_and_columns(10_000)
     assert len(compile_cpu(graph).kernels) == 1
 

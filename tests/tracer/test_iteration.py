@@ -169,3 +169,30 @@ def test_generator_is_not_closed_while_something_refers_to_it(x):
         break
     z = x * 2
     return y, z, [*kept], x * 2
+
+
+COEFFICIENTS = tuple((-1.0) ** k / (k + 1) for k in range(50))
+
+
+@check(graphs=1, breaks=0)
+def test_a_long_loop_of_elementwise_operations_is_one_graph(x):
+    result, filtered = np.zeros_like(x), np.zeros(x.shape[-1])
+    for c in COEFFICIENTS:
+        result = result * x + c
+    for k, c in enumerate(COEFFICIENTS):
+        filtered = filtered + c * x[k % 2]
+    for row, c in zip(list(x) * 6, COEFFICIENTS):
+        if c > -0.1:
+            result = np.where(result > c, result - row, result)
+    return result, filtered, k
+
+
+@check()
+def test_other_long_loops_are_not_unrolled(x):
+    sums, total = [], 0.0
+    for c in COEFFICIENTS:
+        x = x * c + x.mean()
+        sums.append(x.sum())
+    for k in range(40):
+        total += x[0, k % 2]
+    return x, sums, total

@@ -8,10 +8,11 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.op import OPS
 from npcompile.tracer import branches, loops, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Break
-from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
+from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
 from npcompile.tracer.python import generators, iteration, operators, raising
 from npcompile.tracer.values import (
     Constant,
@@ -115,7 +116,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     if isinstance(iterator, Iterator):
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
-        is_long = (iteration.remaining(iterator) or 0) > UNROLLED_ITERATIONS
+        is_long = takes_long(frame, i.index, iterator)
         if (is_long or iterator.position == 1) and loops.has_gradients(frame) and loops.can_be_node(iterator):
             if iterator.position == 0:
                 frame.push(iteration.next_item(frame.capture, iterator))
@@ -142,7 +143,27 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
     raise Decline(f"a loop over {type_name(iterator)}")
 
 
-UNROLLED_ITERATIONS = 16
+MOST_UNROLLED = 300  # nodes
+
+
+def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
+    """Are there too many iterations for one graph? More are not too many where they do a few elementwise operations."""
+    left = iteration.remaining(iterator) or 0
+    if left <= UNROLL_LIMIT and header not in frame.before:
+        return False
+    made = frame.capture.builder.made
+    may_be_light = iterator.position == 0 and left <= ELEMENTWISE_LIMIT and iteration.is_of_containers(iterator)
+    if may_be_light and not loops.has_gradients(frame):
+        frame.before[header] = len(made)
+        return False
+    if header not in frame.before:
+        return True
+    if iterator.position != 2:
+        return False
+    new = made[frame.before[header] :]
+    kinds = {OPS[node.op].kind for node in new if node.meta.ndim}
+    is_light = "elementwise" in kinds and kinds <= {"leaf", "elementwise", "movement"}
+    return not is_light or len(new) // 2 * (left + 2) > MOST_UNROLLED
 
 
 def type_name(value: Any) -> str:

@@ -267,6 +267,14 @@ def length_changes(iterator: Any) -> bool:
     return any(isinstance(p, Iterator) and length_changes(p) for p in iterator.parts)
 
 
+def is_of_containers(iterator: Any) -> bool:
+    """Does it run over containers, whose items are values of their own, rather than over numbers or rows?"""
+    return isinstance(iterator, Iterator) and (
+        iterator.kind in ("sequence", "view", "reversed")
+        or (iterator.kind in ("enumerate", "zip") and all(map(is_of_containers, iterator.parts)))
+    )
+
+
 def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[Any]:
     """All items of something finite, as values."""
     if isinstance(value, Sequence):
