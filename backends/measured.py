@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from npcompile.backends.bins import with_scatters
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.pieces import cut
+from npcompile.backends.kernels.schedule import readers_of
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
+from npcompile.tensor_core.op import OPS
+
+QUICK = ("elementwise", "movement", "leaf", "gather")
 
 
 def compile_measured(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
@@ -17,7 +22,7 @@ def compile_measured(graph: Graph, compile_piece: Callable[[Graph], CompiledGrap
 
     It takes the graph's inputs and symbols, and returns the sizes after the outputs. Writes are made last.
     """
-    graph = without_compaction(graph)
+    graph = with_scatters(without_compaction(graph))
     names = {node: name for name, node in graph.measured}
     whole = replace(graph, symbols=(*graph.symbols, *names.values()))
     stage = stages_of(graph)
@@ -52,4 +57,9 @@ def stages_of(graph: Graph) -> dict[Node, int]:
         needed = [*node.inputs, *(measures[s] for s in symbols_of(node) if s in measures and measures[s] is not node)]
         before = max((stage[n] for n in needed), default=0)
         stage[node] = before + (node in measures.values())
+    readers = readers_of(graph.nodes)
+    for node in reversed(graph.nodes):  # what is computed quickly, where it is read: no array is made for it
+        read = [stage[r] - (r in measures.values()) for r in readers.get(node, ())]
+        if OPS[node.op].kind in QUICK and read and node not in graph.results:
+            stage[node] = max(stage[node], min(read))
     return stage

@@ -20,6 +20,8 @@ from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_
 from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
+from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
+from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.kernel import Kernel, Product, walk
@@ -49,6 +51,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     schedule, undo = with_undo(build_schedule(graph, tiled=True))
     kernels = lower(schedule)
     for kernel in kernels:
+        drop_sure_checks(kernel)
         scan_columns(kernel)
     scheduled = time.perf_counter()
     source = print_unit(schedule, kernels, undo)
@@ -75,6 +78,8 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
             parts.append(print_combine(kernel, graph.symbols))
         if tiles := tiles_of(kernel):
             parts.append(print_slices_combine(kernel, tiles, graph.symbols))
+        if scattered := sliced_scatter(kernel):
+            parts.append(print_scatter_combine(kernel, scattered, graph.symbols))
         if sliced := sliced_columns(kernel):
             parts.append(print_columns_combine(kernel, sliced, graph.symbols))
     parts.append(print_entry(schedule, kernels, undo, undoing))

@@ -9,6 +9,7 @@ from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, is_across, oute
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
+from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size
 
@@ -34,6 +35,8 @@ def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = 
     elements = inner_elements(kernel, tasks)
     if tiles := tiles_of(kernel):
         lines += [f"  {line}" for line in slices_call(kernel, tiles, SERIAL_NANOSECONDS)]
+    elif scattered := sliced_scatter(kernel):
+        lines += [f"  {line}" for line in scatter_call(kernel, scattered)]
     elif kernel.is_serial:
         lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
     elif kernel.is_whole:

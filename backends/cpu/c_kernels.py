@@ -16,6 +16,7 @@ from npcompile.backends.cpu.reducers import (
     partial_fields,
     store_partial,
 )
+from npcompile.backends.cpu.scatters import print_sliced_scatter, sliced_scatter
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import (
     CheckIndex,
@@ -97,7 +98,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     fields = context_fields(kernel, symbols)
     lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
     lines += [
-        "  int64_t blocks, block_size, slices, slice_size, bad_index, bad_size;",
+        "  int64_t blocks, block_size, slices, slice_size, between, bad_index, bad_size;",
         "  char* partial;",
         "  int bad_axis, failed;",
         *([context_text(tiles)] if tiles else []),
@@ -126,6 +127,8 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         print_chunk(printer, kernel)
     elif tiles:
         print_slices(printer, tiles)
+    elif scattered := sliced_scatter(kernel):
+        print_sliced_scatter(printer, kernel, scattered)
     else:
         print_tasks(printer, tasks_of(kernel))
     lines += printer.lines

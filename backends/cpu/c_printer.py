@@ -39,6 +39,7 @@ from npcompile.backends.cpu.reducers import (
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
 from npcompile.backends.kernels.index import symbols_in
+from npcompile.backends.kernels.intervals import interval_of_size
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -108,6 +109,7 @@ class Printer:
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     reducing: Reduce | None = None
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
+    is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)
@@ -172,6 +174,13 @@ class Printer:
 
     def check(self, s: CheckIndex) -> None:
         value, size = s.value.name, size_text(s.size)
+        if self.is_noting:
+            found = f"{value} + ({value} < 0 ? {size} : 0)"
+            self.line(f"const int64_t {s.target.name}_found = {f'{s.mask.name} ? {found} : 0' if s.mask else found};")
+            self.line(f"const int {s.target.name}_outside = (uint64_t){s.target.name}_found >= (uint64_t){size};")
+            self.line(f"const int64_t {s.target.name} = {s.target.name}_outside ? 0 : {s.target.name}_found;")
+            self.line(f"outside |= {s.target.name}_outside;")
+            return
         self.line(f"int64_t {s.target.name} = {value} + ({value} < 0 ? {size} : 0);")
         outside = f"(uint64_t){s.target.name} >= (uint64_t){size}"
         fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
@@ -195,10 +204,32 @@ class Printer:
         if self.is_laned and not any(isinstance(x, (Loop, Reduce)) for x in walk(s.body)):
             return self.laned_loop(s, first, end)
         is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
+        if s.is_parallel and is_innermost and can_note(s.body):
+            return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
         if s.is_parallel and is_innermost:
             self.line("#pragma GCC ivdep")
         self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
         self.statements(s.body)
+        self.close()
+
+    def noting_loop(self, head: str, body: Sequence[Statement], last: Sequence[str] = ()) -> None:
+        """A loop that goes on after an index outside, and once more to find the first one where there was any."""
+        has_checks = any(isinstance(s, CheckIndex) for s in body)
+        if has_checks:
+            self.line("int outside = 0;")
+        self.line("#pragma GCC ivdep")
+        self.open(head)
+        self.is_noting = True
+        self.statements(body)
+        self.is_noting = False
+        for text in last:
+            self.line(text)
+        self.close()
+        if not has_checks:
+            return
+        self.line("if (__builtin_expect(outside, 0))")
+        self.open(head)
+        self.statements([s for s in body if not isinstance(s, Store)])
         self.close()
 
     def laned_loop(self, s: Loop, first: str, end: str) -> None:
@@ -547,6 +578,12 @@ class Printer:
         self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
         self.statements(s.body)
         self.close()
+
+
+def can_note(body: Sequence[Statement]) -> bool:
+    """Are there indices to check, and has every axis that they are of an element 0?"""
+    checks = [s for s in body if isinstance(s, CheckIndex)]
+    return bool(checks) and all(interval_of_size(s.size)[0] > 0 for s in checks)
 
 
 def block_text(size: Size) -> str:

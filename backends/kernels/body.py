@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.kernels.index import Index, axis_variable, rejoin, source_index, symbols_in
+from npcompile.backends.kernels.intervals import is_inside
 from npcompile.backends.kernels.kernel import (
     CheckIndex,
     Let,
@@ -217,7 +218,8 @@ class Lowering:
         value = self.value(indices, index, mask)
         target = Value(f"k{self.fresh(INT64).name[1:]}", INT64)
         self.ranges[target.name] = size
-        return self.emit(CheckIndex(target, value, axis, size, mask), target, value, mask)
+        is_sure = is_inside(self.schedule.intervals.of(indices), size)
+        return self.emit(CheckIndex(target, value, axis, size, mask, is_sure), target, value, mask)
 
     def store(self, buffer: Buffer, index: Index, value: Value) -> Store:
         return Store(buffer.name, self.offset(buffer, index), value)

@@ -82,6 +82,7 @@ class CheckIndex:
     axis: int
     size: Size
     mask: Value | None = None
+    is_sure: bool = False  # is every value known to be inside, and none counted from the end?
 
     def __str__(self) -> str:
         return f"{self.target.name} = check_index({self.value.name}, axis={self.axis}, size={self.size})"
@@ -233,6 +234,16 @@ Statement = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """The target of a kernel that combines values with what is at places that are data: dense, of `size` elements."""
+
+    buffer: str
+    reducer: str
+    dtype: np.dtype
+    size: Size
+
+
 @dataclass(slots=True)
 class Kernel:
     """Independent tasks: the product of `axes`, in any order, on any thread."""
@@ -246,6 +257,7 @@ class Kernel:
     can_fail: bool = False  # has a CheckIndex
     is_whole: bool = False  # one Reduce over everything: cut in chunks, whose partial results are combined
     is_serial: bool = False  # one task, in order
+    scattered: Scattered | None = None  # what a serial kernel writes to, where it does nothing else
     is_small: bool = False  # beside another one that does nearly all of the work
     literals: list[Any] = field(default_factory=list)  # constant arrays
 

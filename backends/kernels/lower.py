@@ -22,6 +22,7 @@ from npcompile.backends.kernels.kernel import (
     Product,
     Reduce,
     Scan,
+    Scattered,
     ScratchRow,
     Statement,
     Tiles,
@@ -44,10 +45,10 @@ from npcompile.backends.kernels.schedule import (
     reads_of,
     same_shape,
 )
-from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Node
-from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.meta import contiguous_strides, product
 
 SMALL_REGION = 16  # times as much has the whole
 MOST_CUT = 3  # axes along which what an update leaves as it was is cut in parts
@@ -495,7 +496,11 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
         lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
 
     loops = [(f"v{a}", size) for a, size in enumerate(value.shape) if not is_one(size)]
-    return Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
+    kernel = Kernel(lowering.name, [], nest(lowering, loops, body, is_parallel=False), is_serial=True)
+    dense = contiguous_strides(target.shape, target.dtype.itemsize)
+    if mode != "set" and all(map(same, target.strides, dense)):
+        kernel.scattered = Scattered(target.name, mode, target.dtype, product(target.shape))
+    return kernel
 
 
 def not_overwritten(update: Node) -> Sequence[Box | None]:

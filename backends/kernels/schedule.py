@@ -23,6 +23,7 @@ from npcompile.backends.kernels.index import (
     split_linear,
     symbols_in,
 )
+from npcompile.backends.kernels.intervals import Intervals
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
@@ -117,6 +118,7 @@ class Schedule:
     copies: list[tuple[Node, Buffer, Buffer]]  # at the end: values in temporaries to the inputs that are written
     kept: dict[Node, Buffer] = field(default_factory=dict)  # where updates store what they overwrite
     abreast: bool = False  # are many rows computed at once, and a kernel costly to start?
+    intervals: Intervals = field(default_factory=Intervals)
 
     def __str__(self) -> str:
         lines = [str(b) for b in self.buffers]

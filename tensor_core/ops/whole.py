@@ -82,6 +82,18 @@ def selected(x: TensorMeta, *, size):
     return TensorMeta((size, 0), INTP)
 
 
+def eager_bins(least: Any, greatest: Any, *, minlength: int, size: Size = 0) -> np.ndarray:
+    if least < 0:
+        raise Unexpected
+    return np.empty((max(int(greatest) + 1, minlength), 0), INTP)
+
+
+@row("extern", eager=eager_bins, raises=(Unexpected,))
+def bins(least: TensorMeta, greatest: TensorMeta, *, minlength, size):
+    """As many rows as `np.bincount` of places between these has bins, and nothing in them."""
+    return TensorMeta((size, 0), INTP)
+
+
 def measured(value: Any) -> int:
     """How many results there are, of which what follows takes any number from LEAST."""
     first = value[0] if isinstance(value, tuple) else value

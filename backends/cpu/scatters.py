@@ -1,0 +1,149 @@
+"""Writes at places that are data, of which each combines with what is there: `np.add.at`, `np.bincount`.
+
+Where the target is small beside what is written, slices of the writes run side by side, each on a copy of the target of its
+own, and the copies are combined in the order of the slices. How many there are depends on sizes alone, so no result depends
+on the number of threads. Sums of floating-point numbers round otherwise than one after another, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npcompile.backends.cpu.c_printer import Printer, can_note, context_fields, product_of, size_text
+from npcompile.backends.cpu.primitives import c_type, loaded_text, stored_text
+from npcompile.backends.cpu.reducers import combine_text, identity_of
+from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, Scattered, Statement, Store, children, walk
+from npcompile.backends.kernels.operations import short
+from npcompile.tensor_core.dim import Size
+
+MOST_SLICES = 16
+LEAST_SLICE = 8192  # elements
+COPY_COST = 2  # copies of a target's element are made and read in the time of half as many writes
+BLOCK = 512  # elements whose places are found before any is written
+COPIES = 4  # of a small target, for one slice
+FEW_BYTES = 8192  # of such a target
+COMBINED = 4096  # elements of the target in a task that combines
+ANY_ORDER = ("maximum", "minimum", "fmax", "fmin", "logical_or", "logical_and", "bitwise_or", "bitwise_xor")
+
+
+def sliced_scatter(kernel: Kernel) -> Scattered | None:
+    """What a kernel scatters, if that may be done in slices."""
+    s = kernel.scattered
+    if s is None or not kernel.body or not isinstance(kernel.body[-1], Loop) or any(map(children, kernel.body[:-1])):
+        return None
+    exact = s.dtype.kind in "iub"
+    is_sum = s.reducer == "add" and (exact or short(s.dtype) in ("f4", "f8", "c8", "c16"))
+    if not is_sum and not (s.reducer in ANY_ORDER and s.dtype.kind in "iubf") and not (s.reducer == "multiply" and exact):
+        return None
+    if s.reducer in ("logical_or", "logical_and") and s.dtype.kind != "b":
+        return None
+    uses = [x for x in walk(kernel.body) if isinstance(x, (Load, Store)) and x.buffer == s.buffer]
+    return s if len(uses) == 2 else None  # what is there is read, and written
+
+
+def print_sliced_scatter(p: Printer, kernel: Kernel, s: Scattered) -> None:
+    """The body of the range function."""
+    *before, loop = kernel.body
+    assert isinstance(loop, Loop)
+    p.statements(before)
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    p.line("const int64_t slice_first = task * c->slice_size;")
+    p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(loop.size)});")
+    p.open("if (c->partial) {")
+    p.line(f"{s.buffer} = c->partial + task * c->block_size;")
+    element = f"*(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {s.dtype.itemsize} * k)"
+    fresh = stored_text(identity_of(s.reducer, s.dtype), s.dtype)
+    p.line(f"for (int64_t k = 0; k < c->block_size / {s.dtype.itemsize}; k++) {element} = {fresh};")
+    p.close()
+    if any(isinstance(x, Loop) for x in walk(loop.body)) or not (can_note(loop.body) or not kernel.can_fail):
+        p.limits[loop.axis] = ("slice_first", "slice_end")
+        p.statement(loop)
+    else:
+        print_blocks(p, loop, s)
+    p.close()
+
+
+def print_blocks(p: Printer, loop: Loop, s: Scattered) -> None:
+    """Places and values of a block, in vectors, then its writes, to COPIES in turn: they seldom wait for each other."""
+    *given, combined, store = loop.body
+    assert isinstance(combined, Let) and isinstance(store, Store) and combined.target == store.value
+    given = [x for x in given if not (isinstance(x, Load) and x.buffer == s.buffer)]
+    value = combined.args[1]
+    c, is_made = c_type(s.dtype), any(getattr(x, "target", None) == value for x in given)
+    p.open(f"for (int64_t block = slice_first; block < slice_end; block += {BLOCK}) {{")
+    p.line(f"const int64_t lanes = npc_min({BLOCK}, slice_end - block);")
+    p.line(f"int64_t places[{BLOCK}] __attribute__((aligned(64)));")
+    last = [f"places[lane] = {size_text(store.offset)};"]
+    if is_made:
+        p.line(f"{c} values[{BLOCK}] __attribute__((aligned(64)));")
+        last.append(f"values[lane] = {value.name};")
+    head = f"for (int64_t lane = 0; lane < lanes; lane++) {{ const int64_t {loop.axis} = block + lane;"
+    p.noting_loop(head, given, last)
+    p.line("int64_t lane = 0;")
+    for each in (COPIES, 1):
+        p.open(f"for (; lane + {each} <= lanes; lane += {each}) {{")
+        for k in range(each):
+            at = f"(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {k} * c->between + places[lane + {k}])"
+            added = f"values[lane + {k}]" if is_made else value.name
+            text = combine_text(s.reducer, loaded_text("*at", s.dtype), added, s.dtype)
+            p.line(f"{{ npc_{short(s.dtype)}_in_memory* const at = {at}; *at = {stored_text(text, s.dtype)}; }}")
+        p.close()
+    p.close()
+
+
+def print_scatter_combine(kernel: Kernel, s: Scattered, symbols: Sequence[str]) -> str:
+    """The range function that combines the copies, for blocks of the target."""
+    size, name = s.dtype.itemsize, f"npc_{short(s.dtype)}_in_memory"
+    p = Printer(kernel)
+    p.line(f"struct {kernel.name}_context* c = context;")
+    for t, n in context_fields(kernel, symbols):
+        if n == s.buffer:
+            p.line(f"{t} const {n} = c->{n};")
+    p.line(f"const int64_t first = begin * {COMBINED}, last = npc_min(end * {COMBINED}, c->blocks);")
+    p.line(
+        f"const int64_t copies = c->between ? c->slices * {COPIES} : c->slices, step = c->between ? c->between : c->block_size;"
+    )
+    p.open("for (int64_t copy = 0; copy < copies; copy++) {")
+    p.line("const char* const other = c->partial + copy * step;")
+    p.line("#pragma GCC ivdep")
+    p.open("for (int64_t k = first; k < last; k++) {")
+    old, more = (loaded_text(f"*(const {name}*)({x} + {size} * k)", s.dtype) for x in (s.buffer, "other"))
+    p.line(f"*({name}*)({s.buffer} + {size} * k) = {stored_text(combine_text(s.reducer, old, more, s.dtype), s.dtype)};")
+    p.close()
+    p.close()
+    head = f"static void {kernel.name}_combine(void* context, int64_t begin, int64_t end, int thread) {{"
+    return "\n".join([head, *p.lines, "}"])
+
+
+def scatter_call(kernel: Kernel, s: Scattered) -> list[str]:
+    """Statements that run the kernel with the context `c`."""
+    loop = kernel.body[-1]
+    assert isinstance(loop, Loop)
+    each = f"npc_max(1, {size_text(product_of(inner_sizes(loop.body)))})"
+    size = size_text(s.size)
+    return [
+        f"const int64_t n = {size_text(loop.size)}, writes = n * {each}, size = {size};",
+        f"const int64_t most = npc_min({MOST_SLICES}, npc_min(writes / {LEAST_SLICE}, writes / ({COPY_COST} * size + 1)));",
+        f"const int64_t bytes = (size * {s.dtype.itemsize} + 127) / 128 * 128;",
+        f"c.between = most > 1 && bytes <= {FEW_BYTES} ? bytes : 0;",
+        f"c.block_size = c.between ? {COPIES} * bytes : bytes;",
+        "c.blocks = size;",
+        "c.slices = npc_max(1, most);",
+        "c.slice_size = npc_max(1, (n + c.slices - 1) / c.slices);",
+        "c.slices = npc_max(1, (n + c.slice_size - 1) / c.slice_size);",
+        "if (c.slices > 1) {",
+        "  if (!(c.partial = rt->scratch(c.slices * c.block_size))) goto failed;",
+        f"  if (rt->parallel({kernel.name}, &c, c.slices, 1)) {{ rt->release(c.partial); goto failed; }}",
+        f"  const int64_t blocks = (size + {COMBINED - 1}) / {COMBINED};",
+        f"  const int stopped = !c.failed && rt->parallel({kernel.name}_combine, &c, blocks, c.slices < 8 ? 4 : 1);",
+        f"  if (c.failed == 1) {{ c.failed = 0; {kernel.name}(&c, 0, c.slices, 0); }} /* find the first bad index */",
+        "  rt->release(c.partial);",
+        "  if (stopped) goto failed;",
+        "} else {",
+        f"  {kernel.name}(&c, 0, c.slices, 0);",
+        "}",
+    ]
+
+
+def inner_sizes(body: Sequence[Statement]) -> list[Size]:
+    return [s.size for s in walk(list(body)) if isinstance(s, Loop)]
