@@ -101,6 +101,7 @@ class Part:
     root: str  # the array object that owns the memory, or from which it was had
     is_own: bool = False  # the program made the array: no other has its memory
     is_whole: bool = False  # it is the array `root`, not a view of it
+    is_dense: bool = False  # surely in C order
 
     @property
     def ndim(self) -> int:
@@ -446,7 +447,7 @@ class ArrayLoops:
         known = tuple(sizes)
         self.code.line(f"if (npc_room(&{slot}, npc_dtypes[{code.dtype(dtype)}], {len(sizes)}, {sizes_text(known)})) goto failed;")
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
-        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True)
+        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True, True)
 
     def are_far(self, a: Part, b: Part) -> bool | None:
         """Is no byte in both? None when that depends on numbers of the program."""
@@ -462,6 +463,9 @@ class ArrayLoops:
         """Every element of `target` set to the tree's, which broadcasts to it."""
         if tree.dtype != target.dtype:
             tree = Apply("cast", (tree,), target.dtype)
+        if target.ndim > 1 and has_one_rank(tree, target.ndim) and all(map(is_flat, [target, *parts_of(tree)])):
+            size = (self.code.new("int", known_product(target.sizes)),)
+            target, tree = flat(target, size), flat_tree(tree, size)
         f = Function(self.name())
         store = Store(f, target, tree)
         others = [p for p in parts_of(tree) if not is_same(p, target)]
@@ -510,6 +514,32 @@ class ArrayLoops:
         # Numbers alone go through libm, as Python's and NumPy's scalars do.
         renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
         return f"{called}{made}{renamed}"
+
+
+def is_flat(part: Part) -> bool:
+    """Are its elements one row, without broadcasting?"""
+    return part.is_dense and "1" not in part.sizes
+
+
+def flat(part: Part, size: tuple[str]) -> Part:
+    return Part(part.dtype, part.data, size, (str(part.dtype.itemsize),), part.root, part.is_own, False, True)
+
+
+def flat_tree(tree: Tree, size: tuple[str]) -> Tree:
+    """The tree as one loop; all that it reads has the same sizes."""
+    match tree:
+        case Read(part):
+            return Read(flat(part, size))
+        case Apply(op, args, dtype):
+            return Apply(op, tuple(flat_tree(a, size) for a in args), dtype)
+    return tree
+
+
+def has_one_rank(tree: Tree, rank: int) -> bool:
+    """Does it read only parts of so many axes, at no computed places?"""
+    if isinstance(tree, Apply):
+        return all(has_one_rank(a, rank) for a in tree.args)
+    return isinstance(tree, Number) or isinstance(tree, Read) and tree.part.ndim == rank
 
 
 def is_same(a: Part, b: Part) -> bool:

@@ -9,7 +9,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import ArrayLoops, Function, Nest, Part, Tree, known_product, may_fail, may_note
+from npcompile.backends.cpu.array_loops import (
+    ArrayLoops,
+    Function,
+    Nest,
+    Part,
+    Tree,
+    flat_tree,
+    has_one_rank,
+    is_flat,
+    known_product,
+    may_fail,
+    may_note,
+    parts_of,
+)
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail
 
@@ -56,6 +69,9 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
 def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fail: Fail) -> str:
     """All elements combined: a C variable of the tree's dtype. `name`: of FOLD_OPS."""
     code, dtype = loops.code, tree.dtype
+    if len(sizes) > 1 and has_one_rank(tree, len(sizes)) and all(map(is_flat, parts_of(tree))):
+        sizes = (code.new("int", known_product(sizes)),)
+        tree = flat_tree(tree, sizes)
     f = Function(loops.name())
     lines = folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
     result = code.room(dtype.str[1:])

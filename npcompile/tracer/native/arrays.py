@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import array_reductions
+from npcompile.backends.cpu import array_products, array_reductions
 from npcompile.backends.cpu.array_loops import (
     Apply,
     ArrayLoops,
@@ -48,7 +49,8 @@ def part_of(value: Elements | Part) -> Part:
     strides = [f"{a.name}_s{k}" for k in range(a.ndim)]
     if a.is_contiguous:
         strides[-1] = str(dtype.itemsize)
-    return Part(dtype, a.name, tuple(f"{a.name}_n{k}" for k in range(a.ndim)), tuple(strides), f"(PyObject*){a.name}_array")
+    sizes = tuple(f"{a.name}_n{k}" for k in range(a.ndim))
+    return Part(dtype, a.name, sizes, tuple(strides), f"(PyObject*){a.name}_array", is_dense=a.is_contiguous)
 
 
 def tree_of(value: Any) -> tuple[Tree, tuple[str, ...]]:
@@ -190,6 +192,8 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
         items[dots[0] : dots[0] + 1] = rest
     else:
         items += rest
+    if all(i == Slice(None, None, None) for i in items):
+        return replace(part, is_whole=False)
     axis, offsets, sizes, strides = 0, [], [], []
     for item in items:
         if isinstance(item, Known) and item.value is None:
@@ -384,28 +388,28 @@ def reduce(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dic
 
 
 def product(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Any:
-    """a @ b of vectors and matrices: products that are summed as NumPy sums, in pairs."""
+    """a @ b of vectors and matrices."""
     if not (is_array(a) and is_array(b)):
         raise NoForm("a product with a number")
     _, result = promoted(np.multiply, (kind_of(a), kind_of(b)))
-    parts = [memory(code, x, fail) for x in (a, b)]
-    x, y = parts
-    if result == "b1" or not 1 <= x.ndim <= 2 or not 1 <= y.ndim <= 2 or x.ndim + y.ndim == 4:
+    dtype = np.dtype(result)
+    x, y = (memory(code, converted(v, dtype), fail) for v in (a, b))
+    if not array_products.has_form(dtype) or not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2):
         raise NoForm("a product of these")
     inner = x.sizes[-1], y.sizes[0]
     if inner[0] != inner[1]:
         code.leave_if(f"{inner[0]} != {inner[1]}", fail)
-    if y.ndim == 2:
-        x = Part(x.dtype, x.data, (y.sizes[0], "1"), (*x.strides, "0"), x.root, x.is_own)
-    else:
-        y = Part(y.dtype, y.data, (x.sizes[-1],), y.strides, y.root, y.is_own)
-    tree = Apply("multiply", (cast(Read(x), result), cast(Read(y), result)), np.dtype(result))
     made = statements(code)
-    if len(parts[0].sizes) == len(parts[1].sizes) == 1:
-        return Scalar(result, array_reductions.reduce(made, "sum", tree, x.sizes, fail))
-    if y.ndim == 2:
-        return array_reductions.reduce_axis(made, "sum", tree, y.sizes, 0, fail)
-    return array_reductions.reduce_axis(made, "sum", tree, x.sizes, 1, fail)
+    if x.ndim == y.ndim == 2:
+        return array_products.matrices(made, x, y, fail)
+    if x.ndim == y.ndim == 1:
+        return Scalar(result, array_products.vectors(made, x, y, fail))
+    return array_products.matrix_vector(made, *((transposed(y), x) if y.ndim == 2 else (x, y)), fail)
+
+
+def converted(value: Any, dtype: np.dtype) -> Any:
+    tree, sizes = tree_of(value)
+    return value if tree.dtype == dtype else Formula(cast(tree, dtype.str[1:]), sizes)
 
 
 # --- arrays that are made
@@ -454,7 +458,7 @@ def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part:
 
 def is_dense(part: Part) -> bool:
     """Is a copy surely in C order?"""
-    return part.ndim == 1 or part.is_own and part.is_whole
+    return part.ndim == 1 or part.is_dense
 
 
 def transposed(part: Part) -> Part:

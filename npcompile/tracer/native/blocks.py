@@ -217,7 +217,7 @@ class Blocks:
         sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
         strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
         root = put(part.root, "o", "object") if part.is_own else part.root
-        return Part(part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole)
+        return Part(part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole, part.is_dense)
 
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
@@ -365,7 +365,7 @@ def signature(value: Any) -> Any:
             return "iterator", value.name, signature(value.elements)
         case Part():
             known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
-            return "part", value.dtype.str, value.ndim, "" if value.is_own else value.root, value.is_whole, known
+            return "part", value.dtype.str, value.ndim, "" if value.is_own else value.root, value.is_whole, value.is_dense, known
         case Items(items):
             return "tuple", tuple(map(signature, items))
     return (type(value).__name__,)
