@@ -112,6 +112,7 @@ class ScalarLoops:
     dtypes: list[np.dtype] = field(default_factory=list)
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
+    is_indexed: bool = False  # is some index a variable?
     made: int = 0
     sites: int = 0  # where arrays are made
 

@@ -39,7 +39,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
-from npcompile.tracer.native.loops import NativeLoop, NotNative
+from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
 from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
@@ -312,7 +312,7 @@ class CompiledFunction:
         except NotNative as refused:
             why = str(refused)
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native loop: {why}")
-            self.refusals[index] = self.refusals.get(index, 0) + 1
+            self.refusals[index] = self.refusals.get(index, 0) + (not isinstance(refused, TooLarge))
             return None
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}

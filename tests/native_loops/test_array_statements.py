@@ -317,3 +317,25 @@ def test_numbers_are_cast_as_numpy_casts_them():
 
 def test_random_programs():
     check_examples(draw_program, check, "cpu", 6)
+
+
+def test_large_whole_arrays_are_left_to_graphs():
+    def steps(x, count):
+        for _ in range(count):
+            x = x - 0.1 * np.sqrt(np.abs(x[::-1]))
+        return x
+
+    def columns(x, count):
+        total = 0.0
+        for k in range(count):
+            total += (x[k:] * x[: x.size - k]).sum()
+        return total
+
+    compiled = agrees(steps, np.linspace(0.5, 1, 30), 20)
+    graphs = len(compiled.__npcompile__.graphs)
+    for size in (5000, 40):
+        x = np.linspace(0.5, 1, size)
+        np.testing.assert_allclose(compiled(x, 20), steps(x, 20), rtol=1e-15)
+    assert native_loops(compiled) == 1 and len(compiled.__npcompile__.graphs) > graphs
+    agrees(steps, np.linspace(0.5, 1, 5000), 20, loops=0)
+    agrees(columns, np.arange(5000.0), 20)

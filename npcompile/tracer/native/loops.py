@@ -32,8 +32,15 @@ COUNTS_FROM_ITSELF = sys.version_info >= (3, 12)  # range_iterator.__setstate__ 
 FORMATS = {"int": "q", "float": "d", "bool": "q", "u8": "Q"}  # of 8 bytes each
 
 
+SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
+
+
 class NotNative(Exception):
     """The loop runs as a compiled body, an iteration at a time."""
+
+
+class TooLarge(NotNative):
+    """With arrays of such sizes."""
 
 
 def rest_of_range(iterator: Any) -> range:
@@ -197,11 +204,21 @@ class NativeLoop:
         go = self.ending.go if exit.is_end else self.ending.run_natively_later
         return [*lines, go(exit.index, frame.stack)]
 
+    def require_small_arrays(self) -> None:
+        """A loop whose statements are about the same large arrays in each iteration is a graph that is run repeatedly."""
+        blocks = self.blocks
+        if blocks.code.statements is None or blocks.code.is_indexed:
+            return
+        if any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray):
+            raise TooLarge("whole arrays that are large")
+        self.guards += [f"{source}.size <= {SMALL}" for source in blocks.arrays]
+
     def make(self) -> Made:
         """Raises NotNative."""
         blocks = self.blocks
         try:
             blocks.write(self.state())
+            self.require_small_arrays()
             call, source, seconds = blocks.code.compile()
         except (NoForm, NoCompiler, CompilerError) as reason:
             raise NotNative(str(reason)) from None

@@ -18,6 +18,7 @@ from npcompile.tracer.native.kinds import (
     Known,
     Method,
     Scalar,
+    Slice,
     Span,
     promoted,
 )
@@ -160,7 +161,14 @@ def index_texts(index: Any) -> list[str]:
     return texts
 
 
+def note_index(code: ScalarLoops, index: Any) -> None:
+    """Remember whether an index may be another one in each iteration."""
+    parts = [p for i in arrays.index_items(index) for p in ((i.start, i.stop, i.step) if isinstance(i, Slice) else (i,))]
+    code.is_indexed |= any(isinstance(p, Scalar) and arrays.known(arrays.integer_text(p)) is None for p in parts)
+
+
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
+    note_index(code, index)
     if isinstance(owner, Items):
         (text,) = index_texts(index)
         place = constant_integer(text)
@@ -176,6 +184,7 @@ def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
 
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
+    note_index(code, index)
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
     if not isinstance(owner, Elements) or arrays.is_partial(owner, index):
