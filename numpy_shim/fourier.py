@@ -34,4 +34,6 @@ def transform(builder: Builder, a: Any, n: Any, axis: Any, is_real: Any, is_forw
     place = axis_of(axis, a.ndim)
     node = builder.apply(op, cast(builder, a.node, source), n=length, axis=place, norm=norm or "backward")
     result = fresh(builder, node, copied_meta(a.meta, "K", node.meta.dtype, node.meta.shape))
+    if isinstance(out, Array) and out.dtype != result.dtype and a.dtype == np.float32:
+        raise Decline("real numbers of 32 bits, which NumPy transforms in the precision of the output")
     return result if out is None else write_out(out, result)

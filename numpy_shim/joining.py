@@ -33,6 +33,8 @@ def concatenate(
     if not ndim or any(part.ndim != ndim for part in parts):
         raise Decline("all the input array dimensions must match, and zero-dimensional arrays cannot be concatenated")
     axis = axis_of(axis, ndim)
+    if isinstance(out, Array) and any(part.storage is out.storage for part in parts):
+        raise Decline("NumPy copies one array after the other into memory that it still reads")
     wanted = joined_dtype(parts, dtype, out, casting)
     nodes = [cast(builder, part.node, wanted) for part in parts]
     node = builder.apply("concatenate", *nodes, axis=axis) if len(nodes) > 1 else nodes[0]

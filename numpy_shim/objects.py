@@ -41,7 +41,8 @@ def result_type(builder: Builder, *arrays_and_dtypes: Any) -> np.dtype:
 def promoted(value: Any) -> Any:
     """What stands for a value in a promotion."""
     if isinstance(value, Array):
-        return value.dtype.type(0).item() if value.meta.weak else value.dtype
+        # An array, not its dtype: texts take these unlike where a Python number is among them.
+        return value.dtype.type(0).item() if value.meta.weak else np.empty((0,), value.dtype)
     if isinstance(value, Dim):
         return 0
     if isinstance(value, Number):

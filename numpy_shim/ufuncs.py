@@ -86,6 +86,8 @@ def split_outputs(ufunc: np.ufunc, arguments: Sequence[Any], out: Any) -> tuple[
     inputs, positional = arguments[: ufunc.nin], arguments[ufunc.nin :]
     if len(inputs) < ufunc.nin or len(positional) > ufunc.nout or positional and out is not None:
         raise Decline(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments and {ufunc.nout} outputs")
+    if positional and ufunc in (np.maximum, np.minimum):
+        raise Decline("NumPy warns of a third argument, which may have been meant as a third input")
     if positional:
         out = tuple(positional)
     if out is ...:

@@ -240,6 +240,8 @@ def place(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
     """arr.flat[i] = the next of vals, where mask.flat[i]; they begin anew as often as needed."""
     if is_traced(vals) and not isinstance(vals, Array):
         raise Decline("values that hold array data")
+    if isinstance(vals, Array) and isinstance(arr, Array) and vals.storage is arr.storage:
+        raise Decline("NumPy reads values that it has overwritten")
     condition, count = array_of(builder, mask), product(array_of(builder, vals).shape)
     if same(count, 1) or not isinstance(arr, Array) or condition.dtype.kind != "b" or not same_shape(condition.shape, arr.shape):
         return place_one(builder, arr, mask, vals)

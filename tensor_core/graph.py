@@ -12,7 +12,7 @@ import numpy as np
 from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.dim import Dim, ShapeEnv, evaluate
 from npcompile.tensor_core.dtypes import kind_of
-from npcompile.tensor_core.meta import TensorMeta, is_static
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta, is_static
 from npcompile.tensor_core.op import OPS
 
 
@@ -151,7 +151,8 @@ ARITHMETIC_KINDS = ("elementwise", "reduction", "scan", "scatter", "contraction"
 
 def may_note_errors(node: Node) -> bool:
     """Is this arithmetic in which there are floating-point errors, or those that NumPy reports of integers by the same means?"""
-    if any(kind_of(n.dtype) in "fc" for n in (node, *node.inputs)):
+    results = node.meta.items if isinstance(node.meta, TupleMeta) else (node.meta,)
+    if any(kind_of(m.dtype) in "fc" for m in (*results, *(n.meta for n in node.inputs))):
         return True
     if node.op not in REPORTED_DIVISORS:
         return node.op == "reciprocal" or node.op.startswith("scalar_")  # see ops/scalar.py

@@ -20,8 +20,10 @@ from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.decline import DataDecides, Decline
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
+from npcompile.tensor_core.number import Number
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
@@ -196,6 +198,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
     if isinstance(function, NUMPY_DISPATCHER):
         inner = getattr(function, "_implementation", None)
         if isinstance(inner, types.FunctionType):
+            if function in ITERATED and positional and not has_elements(capture.realize(positional[0])):
+                raise Decline(f"{name} iterates over its argument before anything else")
             return inline(frame, inner, positional, keywords)
     if isinstance(function, types.FunctionType):
         return call_function(frame, function, positional, keywords)
@@ -222,6 +226,15 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
 
 def is_question_to_ufunc(function: Any) -> bool:
     return isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ == "resolve_dtypes"
+
+
+ITERATED = frozenset([np.poly, np.roots])  # their dispatchers look for __array_function__ among the elements
+
+
+def has_elements(value: Any) -> bool:
+    if isinstance(value, Constant):
+        return np.ndim(value.value) > 0
+    return value.ndim > 0 if isinstance(value, Array) else not isinstance(value, (Dim, Number))
 
 
 # These call __array__ of what they are given; other functions of NumPy dispatch on it.

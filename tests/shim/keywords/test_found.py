@@ -47,6 +47,9 @@ DECLINED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("full_like", [ONES, 1], {"subok": None}),
     ("einsum", ["i,i", ONES, ONES], {"optimize": True, "order": None}),
     ("std", [np.float64(1)], {"where": np.array([[True]])}),
+    ("maximum", [ONES, 2.0, np.zeros(3)], {}),  # a warning that it may have been meant as a third input
+    ("_raw_fft", [ONES.astype("f"), 3, 0, False, True, None, np.zeros(3, complex)], {}),  # in the precision of the output
+    ("result_type", [ONES, 3, str], {}),
 ]
 
 

@@ -1,0 +1,42 @@
+"""The smallest programs with NumPy's functions that were not NumPy's, once compiled."""
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.backends import HOST_BACKENDS
+from tests.tracer.harness import check
+
+MATRIX = np.array([[3.0, 7.0, 6.0], [4.0, 4.0, 2.0], [1.0, 0.0, -5.0]])
+MASK = np.array([[False, True, True], [True, True, True], [False, False, True]])
+
+
+@check(MATRIX)
+def test_arrays_joined_in_memory_that_they_lie_in(x):
+    np.concatenate([x[1:], x[:1]], out=x)
+    return np.stack([x[1], x[0], x[2]], out=x)
+
+
+@check(MATRIX, MASK)
+def test_values_placed_among_which_they_lie(x, m):
+    np.place(x, m, x[0])
+
+
+@check(np.array(2.0))
+def test_polynomials_of_one_number_are_refused(x):
+    return np.poly(x)
+
+
+@check(MATRIX, 3)
+def test_a_text_among_numbers(x, p):
+    return np.result_type(x, p, str)
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("dtype", [None, "d", "g"])
+def test_warnings_of_reduceat_on_integers(dtype, backend):
+    def program(x):
+        return np.divide.reduceat(x, [1, 0], dtype=dtype)
+
+    with pytest.warns(RuntimeWarning, match="divide by zero encountered in reduceat"):
+        npc.compile(program, backend=backend)(np.array([True, True, False]))
