@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from npcompile.backends.cpu.complex_power import LOOP_TEXT, power_text
 from npcompile.backends.cpu.far_angles import EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 
 # Short name of a dtype -> its C type in a register.
@@ -116,6 +117,7 @@ def libm_declarations() -> dict[str, str]:
         found |= {f"npc_single_{f}f": f"float npc_single_{f}f({arguments}) NPC_NAMED({f}f);\n" for f in functions.split()}
     for c, suffix in (("float", "f"), ("double", "")):
         found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
+        found[f"cpow{suffix}"] = f"{c} _Complex cpow{suffix}({c} _Complex, {c} _Complex);\n"
     return found
 
 
@@ -213,6 +215,15 @@ static inline float npc_select_f4(int c, float a, float b) {
   return a;
 }
 static inline long double npc_select_f16(int c, long double a, long double b) { return c ? a : b; }
+/* The power of two with which x is 1 to 4, or as near to 1 as can be */
+static inline double npc_unit_of(double x) {
+  int64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  const int64_t exponent = (bits >> 52) & 2047;
+  bits = (2046 - (exponent < 2045 ? exponent : 2045)) << 52;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
 /* NumPy's is exact for cubes: one step of Newton's method more, where nothing in it over- or underflows. */
 static inline double npc_cbrt_f8(double x) {
   double y = cbrt(x);
@@ -379,6 +390,22 @@ static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {T} z = {{is_zero ? a.re / zero : re, is_zero ? a.im / zero : im}};
   return z;
 }}
+static inline {T} npc_inverse_{K}({T} a) {{
+  const int is_real = fabs{s}(a.im) <= fabs{s}(a.re);
+  const {P} larger = is_real ? a.re : a.im, smaller = is_real ? a.im : a.re, ratio = smaller / larger;
+  const {P} scale = larger + NPC_ROUNDED(smaller * ratio), near = 1 / scale, far = ratio / scale;
+  {T} z = {{is_real ? near : far, is_real ? -far : -near}};
+  return z;
+}}
+/* NumPy's, with its errors. A part that is finite and not zero is that of wider or scaled numbers, where nothing overflows. */
+static inline {T} npc_reciprocal_{K}({T} a) {{
+  const {T} numpys = npc_inverse_{K}(a);
+  const double factor = sizeof({P}) == 8 ? npc_unit_of(fabs(a.re) > fabs(a.im) ? a.re : a.im) : 1;
+  const npc_c16 exact = npc_inverse_c16(npc_pair_c16(a.re * factor, a.im * factor));
+  const {P} re = ({P})(exact.re * factor), im = ({P})(exact.im * factor);
+  const int takes_re = re - re == 0 && re != 0, takes_im = im - im == 0 && im != 0;
+  return npc_pair_{K}(npc_select_{R}(takes_re, re, numpys.re), npc_select_{R}(takes_im, im, numpys.im));
+}}
 /* NumPy's log(hypot(1 + re, im)), which has no digits where |1 + z| is near 1: there by what its square has beyond 1. */
 static inline {T} npc_log1p_{K}({T} z) {{
   const double x = z.re, y = z.im, size = hypot(1 + x, y);
@@ -402,8 +429,8 @@ def definitions() -> dict[str, str]:
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
-    for name, part, suffix in (("c8", "float", "f"), ("c16", "double", "")):
-        text += COMPLEX_FUNCTIONS.format(T=C_TYPES[name], K=name, P=part, s=suffix)
+    for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):
+        text += (COMPLEX_FUNCTIONS + LOOP_TEXT).format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, LARGE=large)
     text += EXP2_TEXT
     found: dict[str, str] = {}
     lines: list[str] = []
@@ -427,10 +454,13 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
         if name in called:
             called |= set(CALLED.findall(text))
             ours.insert(0, text)
+    shared = power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
+    called |= set(CALLED.findall(shared))
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
     if "NPC_NAMED" in libm:
         libm = NAMED_TEXT + libm
     if has_vector_math:
         libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
-    text = f"{libm}{''.join(ours)}"
-    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{REDUCTION if 'npc_reduce' in text else ''}{text}"
+    text = f"{libm}{shared}{''.join(ours)}"
+    reduction = REDUCTION if shared or "npc_reduce" in text else ""
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{reduction}{text}"

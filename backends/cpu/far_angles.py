@@ -21,20 +21,8 @@ static const uint64_t npc_twos_over_pi[] = {
   0xbff15cbc71f05fed, 0xfe0bb0622a8c8f67, 0x7309c45a7502282a, 0xead0c2435c5527bb, 0x759f345e2d0628e8, 0xb1a563a253e62918,
   0xea5ffdabeac0d479, 0xcfedb1b6fc78b439, 0xa333a25fdc77be31}; /* 2 log(2) / pi */
 double npc_plain_sin(double) __asm__("sin"), npc_plain_cos(double) __asm__("cos");
-/* A number of at least 1/2 times what the table says, in quarter turns: how many, and the rest as an angle in two parts. */
-static __attribute__((noinline)) int npc_reduce(int64_t bits, const uint64_t* table, double* high_part, double* low_part) {
-  const int exponent = ((bits >> 52) & 2047) - 1075; /* the number is a whole one of so many bits more */
-  const uint64_t m = (bits & 0xfffffffffffff) | 0x10000000000000;
-  const int at = exponent + 62, word = at / 64, shift = at % 64; /* further left are multiples of whole turns */
-  uint64_t w[3];
-  for (int j = 0; j < 3; j++) {
-    const uint64_t* p = table + word + j;
-    w[j] = shift ? p[0] << shift | p[1] >> (64 - shift) : p[0];
-  }
-  const unsigned __int128 low = (unsigned __int128)m * w[2], middle = (unsigned __int128)m * w[1] + (uint64_t)(low >> 64);
-  const uint64_t high = m * w[0] + (uint64_t)(middle >> 64);
-  const int quarter = (int)((high + 0x2000000000000000u) >> 62);
-  unsigned __int128 rest = ((unsigned __int128)high << 64 | (uint64_t)middle) << 2 | (uint64_t)low >> 62;
+/* A fraction of a quarter turn, of 128 bits of which the first is the sign, as an angle in two parts. */
+static inline void npc_angle_of(unsigned __int128 rest, double* high_part, double* low_part) {
   const int is_below = rest >> 127;
   if (is_below) rest = -rest;
   const int zeros = rest >> 64 ? __builtin_clzll((uint64_t)(rest >> 64)) : 64 + __builtin_clzll((uint64_t)rest | 1);
@@ -48,7 +36,21 @@ static __attribute__((noinline)) int npc_reduce(int64_t bits, const uint64_t* ta
   const double angle = a * pi_high, more = __builtin_fma(a, pi_high, -angle) + (a * pi_low + b * pi_high);
   *high_part = is_below ? -angle : angle;
   *low_part = is_below ? -more : more;
-  return quarter;
+}
+/* A number of at least 1/2 times what the table says, in quarter turns: how many, and the rest as an angle in two parts. */
+static __attribute__((noinline)) int npc_reduce(int64_t bits, const uint64_t* table, double* high_part, double* low_part) {
+  const int exponent = ((bits >> 52) & 2047) - 1075; /* the number is a whole one of so many bits more */
+  const uint64_t m = (bits & 0xfffffffffffff) | 0x10000000000000;
+  const int at = exponent + 62, word = at / 64, shift = at % 64; /* further left are multiples of whole turns */
+  uint64_t w[3];
+  for (int j = 0; j < 3; j++) {
+    const uint64_t* p = table + word + j;
+    w[j] = shift ? p[0] << shift | p[1] >> (64 - shift) : p[0];
+  }
+  const unsigned __int128 low = (unsigned __int128)m * w[2], middle = (unsigned __int128)m * w[1] + (uint64_t)(low >> 64);
+  const uint64_t high = m * w[0] + (uint64_t)(middle >> 64);
+  npc_angle_of(((unsigned __int128)high << 64 | (uint64_t)middle) << 2 | (uint64_t)low >> 62, high_part, low_part);
+  return (int)((high + 0x2000000000000000u) >> 62);
 }
 """
 

@@ -127,7 +127,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     | kinds("i", "(({0} > 0) - ({0} < 0))")
     | kinds("efg", "({0} != {0} ? {0} : {0} > 0 ? 1 : {0} < 0 ? -1 : 0)"),
     "square": kinds("iuefg", "{0} * {0}") | {"c": "npc_multiply_{K}({0}, {0})"},
-    "reciprocal": kinds("efg", "1 / {0}"),
+    "reciprocal": kinds("efg", "1 / {0}") | {"c": "npc_reciprocal_{K}({0})"},
     "conjugate": kinds("iuefg", "{0}") | {"c": "npc_pair_{K}({0}.re, -{0}.im)"},
     "heaviside": kinds("efg", "({0} != {0} ? {0} : {0} == 0 ? {1} : {0} < 0 ? 0 : 1)"),
     "gcd": {"i": "npc_gcd({0}, {1})", "u": "npc_ugcd({0}, {1})"},
@@ -192,6 +192,7 @@ for numpy_name, libm_name in COMPLEX_LIBM.items():
 
 PRIMITIVES["log1p"]["c"] = "npc_log1p_{K}({0})"
 PRIMITIVES["exp2"]["c"] = "npc_exp2_{K}({0})"
+PRIMITIVES["power"]["c"] = PRIMITIVES["float_power"]["c"] = "npc_power_{K}({0}, {1})"
 
 # What the loops of ml_dtypes do in another way than NumPy's of float16. They call the functions of libm for single numbers: the
 # vectorised ones differ in the last bit of a float32, which now and then is one of bfloat16.
@@ -218,6 +219,7 @@ BFLOAT16 |= {name: f"(float)npc_{name}_f8((double){{0}})" for name in ("exp", "l
 HIDE_OTHER_ERRORS = {("power", "f4"), ("power", "f8")}
 # NumPy's vector loops underflow on the way to a result that does not, or is subnormal and exact here.
 NUMPY_UNDERFLOWS = {("sin", "f4"), ("cos", "f4"), ("exp", "f4"), ("exp2", "f4"), ("log1p", "c8"), ("exp2", "c8"), ("exp2", "c16")}
+NUMPY_UNDERFLOWS |= {("power", "c8"), ("power", "c16"), ("float_power", "c16")}
 
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 EXACT = ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute", "conjugate")  # nothing to round

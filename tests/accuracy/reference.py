@@ -108,15 +108,24 @@ def complex_exp2(z):
         return bounded(mp.exp)(z * mp.log(2))
 
 
+def complex_power(z, w):
+    """With the bits of an angle, or of an exponent whose parts cancel, that are beyond the point, and those that tell an angle
+    from whole quarter turns."""
+    parts = [exponent(part) for part in (z.real, z.imag) if part]
+    bits = max([0, *(exponent(part) for part in (w.real, w.imag) if part)])
+    with mp.workprec(mp.prec + 20 + bits + max(parts) - min(parts)):
+        if not w.imag and mp.isint(w.real) and abs(w.real) < 100:
+            return z ** int(w.real)
+        return bounded(mp.exp)(w * mp.log(z))
+
+
 COMPLEX = {
     name: REAL[name] for name in "arcsin arccos arcsinh arccosh sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt".split()
 }
 COMPLEX |= {name: turned(function) for name, function in (("sin", mp.sin), ("cos", mp.cos), ("tan", mp.tan))}
 COMPLEX |= {name: REAL[name] for name in ("square", "reciprocal", "add", "subtract", "multiply", "divide")}
 COMPLEX |= {name: widened(function) for name, function in (("arctan", mp.atan), ("arctanh", mp.atanh))}
-COMPLEX |= {"absolute": abs, "power": lambda z, w: bounded(mp.exp)(w * mp.log(z))}
-COMPLEX["exp2"] = complex_exp2
-COMPLEX["float_power"] = COMPLEX["power"]
+COMPLEX |= {"absolute": abs, "exp2": complex_exp2, "power": complex_power, "float_power": complex_power}
 
 
 def exact(name: str, *operands: np.ndarray) -> list:

@@ -129,9 +129,29 @@ def complex_numbers(dtype: np.dtype, rng: np.random.Generator, count: int) -> np
     return rng.permutation(found)[:count]
 
 
+def complex_powers(dtype: np.dtype, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Any with any; exponents with which the result fills the range, or has an angle of many turns; and small whole exponents."""
+    z, w = (complex_numbers(dtype, rng, count) for _ in range(2))
+    turns = 10.0 ** rng.uniform(-3, np.log10(np.finfo(dtype).max), count)
+    with np.errstate(all="ignore"):
+        largest = np.log(np.finfo(dtype).max) * rng.uniform(-1, 1, count)
+        logarithms = np.log(z.astype(np.clongdouble))
+        filling = ((largest + 1j * rng.normal(size=count) * 30) / logarithms).astype(dtype)
+        far = ((largest + 1j * np.minimum(turns, 1e9)) / logarithms).astype(dtype)
+    whole = rng.integers(-99, 100, count).astype(dtype)
+    base = rng.permutation(np.abs(z)) + np.zeros(count, dtype)
+    of_a_real_number = (rng.uniform(-1, 1, count) + 1j * turns).astype(dtype)
+    found = [(z, w), (z, filling), (z, far), (z, whole), (base, of_a_real_number)]
+    first, second = (np.concatenate(part) for part in zip(*found))
+    keep = rng.permutation(np.flatnonzero(np.isfinite(first) & np.isfinite(second) & (first != 0)))[:count]
+    return first[keep], second[keep]
+
+
 def operands(name: str, dtype: np.dtype, rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
     """What the ufunc is measured at: every number of float16, else about `count`."""
     nin = getattr(np, name).nin
+    if name in ("power", "float_power") and dtype.kind == "c":
+        return complex_powers(dtype, rng, count)
     if dtype.kind == "c":
         return tuple(complex_numbers(dtype, rng, count) for _ in range(nin))
     if nin == 2:

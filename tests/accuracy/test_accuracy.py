@@ -91,6 +91,15 @@ def test_cubes_have_exact_roots() -> None:
     np.testing.assert_array_equal(kernels([(roots**3,)])[0], roots, strict=True)
 
 
+@pytest.mark.parametrize("dtype", "FD")
+def test_powers_of_whole_complex_numbers_are_rounded_once(dtype: str) -> None:
+    bases = [complex(a, b) for a in range(-5, 6) for b in range(-5, 6) if a or b]
+    exponents = [*range(4, 40), *range(-9, 0)]
+    z, w = (x.ravel().astype(dtype) for x in np.meshgrid(bases, exponents))
+    found, of_parts = measure.worst_of_parts("power", (z, w), Kernels([("power", (z.dtype, w.dtype))])([(z, w)])[0])
+    assert found.units <= 0.75 and of_parts.units <= 0.51, (str(found), str(of_parts))
+
+
 def test_errors_are_counted_in_units_of_the_exact_result() -> None:
     """The judge itself: known distances, overflow, NaN, and long double against mpmath."""
     one, above = np.float64(1), np.nextafter(np.float64(1), 2)
