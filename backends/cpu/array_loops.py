@@ -426,6 +426,7 @@ class ArrayLoops:
     functions: list[str] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
+    writes_before_it_knows: bool = False  # that NumPy may have an error to report
     made: int = 0
 
     def name(self) -> str:
@@ -472,7 +473,10 @@ class ArrayLoops:
         near = [p for p in others if not is_new and self.are_far(target, p) is None]
         updates = len(others) < len(parts_of(tree))  # reads what it writes: then it cannot be done again
         tests = [self.extents_text(f, target, p) for p in near]
-        self.functions += store.lines(tests, updates and store.can_leave)
+        # An index outside is an error before anything is written. So is what NumPy reports, when it raises.
+        needs_room = not is_new and (updates and store.can_leave or may_fail(tree))
+        self.writes_before_it_knows |= not is_new and store.notes and not needs_room
+        self.functions += store.lines(tests, needs_room)
         self.call(f, "", fail, store.can_leave)
 
     def extents_text(self, f: Function, a: Part, b: Part) -> str:

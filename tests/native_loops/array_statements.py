@@ -74,7 +74,9 @@ class ArrayWriter(Writer):
         kind = self.draw(0, 13)
         window = self.window()
         if kind < 3:
-            self.line(f"{self.vector(window)} {self.pick(('', '', '+', '-', '*'))}= {self.formula(window)}", depth)
+            sign = self.pick(("", "", "+", "-", "*"))
+            # A vector that is stored as it is into memory that it shares: NumPy copies that too, but not always first.
+            self.line(f"{self.vector(window)} {sign}= {self.formula(window)}{'' if sign else ' * 1'}", depth)
         elif kind == 3:
             self.line(
                 f"{self.pick(('M[{w}, {w}]', 'M[{w}]')).format(w=window)} {self.pick(('', '+', '-'))}= {self.matrix(window)}",
@@ -88,11 +90,12 @@ class ArrayWriter(Writer):
         elif kind == 6:
             reduced = f"{self.pick(('np.', ''))}{self.pick(REDUCTIONS)}"
             formula = self.formula(window, 1)
-            self.line(f"s = {reduced}({formula})" if reduced[:3] == "np." else f"s = ({formula}).{reduced}()", depth)
+            call = f"{reduced}({formula})" if reduced[:3] == "np." else f"({formula}).{reduced}()"
+            self.line(f"s = {call} + 0", depth)  # of several zeros NumPy's vectors give one or the other
         elif kind == 7:
             self.line(f"t = ({self.formula(window, 1)} < {self.pick(CONSTANTS)}).sum()", depth)
         elif kind == 8:
-            self.line(f"v = np.{self.pick(REDUCTIONS)}({self.matrix(':')}, axis={self.pick('01')})", depth)
+            self.line(f"v = np.{self.pick(REDUCTIONS)}({self.matrix(':')}, axis={self.pick('01')}) + 0", depth)
             self.vectors = sorted({*self.vectors, "v"})
         elif kind == 9:
             self.line("v, w = w, v", depth)

@@ -286,6 +286,43 @@ def test_errors_come_where_numpy_has_them():
     agrees(empty, np.zeros(20), 22)
 
 
+def test_nothing_is_written_before_an_error():
+    def program(A, B, P, out):
+        for k in range(20):
+            out[k] = A[k] / B[k]
+            out[:, 0] = A[P[k : k + 20], 1] if k % 2 else A[k, P[k : k + 20] % 9][0]
+        return out
+
+    A, B, P = np.ones((20, 6)), np.ones((20, 6)), np.arange(40) % 20
+    P[30] = 77
+    agrees(program, A, B, P, np.zeros((20, 6)), loops=0)
+
+    def gathered(A, P, out):
+        for k in range(20):
+            out[k : k + 3] = A[P[k : k + 3]]
+        return out
+
+    agrees(gathered, VECTOR, P, np.zeros(30))
+
+    def divided(A, B, out):
+        for k in range(20):
+            out[k] = A[k] / B[k]
+        return out
+
+    B[7, 3] = 0
+    compiled = npc.compile(divided)
+    for _ in range(2):
+        ours, theirs = np.zeros((20, 6)), np.zeros((20, 6))
+        for function, out in ((compiled, ours), (divided, theirs)):
+            with warnings.catch_warnings(), pytest.raises(RuntimeWarning):
+                warnings.simplefilter("error")
+                function(A, B, out)
+        np.testing.assert_array_equal(ours, theirs)
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            compiled(A, B, ours)
+        assert ours[7, 3] == 0
+
+
 def test_read_only_memory_is_not_written():
     def program(A):
         for k in range(20):

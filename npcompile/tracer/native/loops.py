@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,13 @@ def advance_walk(iterator: Any, position: int) -> Any:
 def reports_no_underflow() -> bool:
     """Does NumPy ignore underflow, the one error that the program does not notice?"""
     return _ERROR_STATE.get() is _DEFAULT_STATE or np.geterr()["under"] == "ignore"
+
+
+def raises_nothing() -> bool:
+    """Is a floating-point error at most a warning, and no warning an error?"""
+    if any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters):
+        return False
+    return _ERROR_STATE.get() is _DEFAULT_STATE or not {"raise", "call"} & {*np.geterr().values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +234,12 @@ class NativeLoop:
         native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
         size = 1 + max((len(e.values) for e in blocks.exits), default=0)
         arguments = [*blocks.arrays, "buffer", *blocks.inputs]
+        made = blocks.code.statements
+        conditions = [f"{name(reports_no_underflow)}()"]
+        if made is not None and made.writes_before_it_knows:
+            conditions.append(f"{name(raises_nothing)}()")
         lines = [
-            *(f"if not {name(reports_no_underflow)}():", f"    return {native}"),
+            *(f"if not ({' and '.join(conditions)}):", f"    return {native}"),
             f"buffer = np.empty({size}, {name(np.int64)})",
             f"found = {name(call, 'loop_')}({', '.join(arguments)})",
             "where = buffer.item(0)",
