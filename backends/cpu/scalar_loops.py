@@ -8,29 +8,18 @@ before it has changed anything: Python goes on from there, and reports.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.elements import C_OF_KIND, LIMITS, ArrayInput
+from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
-C_OF_KIND = {
-    "int": "int64_t",
-    "float": "double",
-    "bool": "uint8_t",
-    "b1": "uint8_t",
-    "f4": "float",
-    "f8": "double",
-    **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
-    **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
-    "data": "char*",  # memory
-    "object": "PyObject*",  # an array that the program made: a reference of its own, or NULL
-}
-LIMITS = {f"i{n}": (-(2 ** (8 * n - 1)), 2 ** (8 * n - 1) - 1) for n in (1, 2, 4, 8)} | {
-    f"u{n}": (0, 2 ** (8 * n) - 1) for n in (1, 2, 4, 8)
-}
 POLL = 1 << 22  # iterations between two looks for signals
 FLAGS = {"aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 
@@ -79,6 +68,11 @@ BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 COMPARISONS = {"less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">="}
 LARGEST_EXACT = 2**53  # integers up to here are float64 numbers
+BOUNDS = {**LIMITS, "int": (-(2**63), 2**63 - 1), "bool": (0, 1), "b1": (0, 1)}
+
+LITERAL = re.compile(r"INT64_C\((-?\d+)\)")
+SIZE = re.compile(r"a\d+_n\d+")
+INPUT = re.compile(r"in\d+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
 
@@ -115,6 +109,9 @@ class ScalarLoops:
     is_indexed: bool = False  # is some index a variable?
     made: int = 0
     sites: int = 0  # where arrays are made
+    integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once
+    strip: Strip | None = None  # that is being written
+    declarations: list[str] = field(default_factory=list)
 
     # --- inputs
 
@@ -141,12 +138,36 @@ class ScalarLoops:
         """A variable of its own for an expression."""
         self.made += 1
         self.line(f"const {C_OF_KIND[kind]} t{self.made} = {text};")
-        return f"t{self.made}"
+        name = f"t{self.made}"
+        if kind in BOUNDS and (known := self.integer(text, kind)).fits(*BOUNDS[kind]):
+            self.integers[name] = known
+        return name
+
+    def known(self, kind: str, text: str, known: Integer | None) -> str:
+        """A variable of its own for an integer of which something is known."""
+        name = self.new(kind, text)
+        if known is not None and known.fits(*BOUNDS[kind]):
+            self.integers[name] = known
+        return name
 
     def room(self, kind: str) -> str:
         self.made += 1
-        self.line(f"{C_OF_KIND[kind]} t{self.made};")
+        self.line(f"{C_OF_KIND[kind]} t{self.made} = 0;")
         return f"t{self.made}"
+
+    def integer(self, text: str, kind: str = "int") -> Integer:
+        """What is known of an integer: a variable or a literal."""
+        text = text.removeprefix("(int64_t)")
+        if (known := self.integers.get(text)) is not None:
+            return known
+        if (literal := LITERAL.fullmatch(text)) is not None:
+            return constant(int(literal[1]))
+        least, most = BOUNDS[kind]
+        if SIZE.fullmatch(text):
+            return Integer(0, 2**63 - 1, ((text, 1),))
+        if INPUT.fullmatch(text) or self.strip is not None and text in self.strip.stays:
+            return Integer(least, most, ((text, 1),))
+        return Integer(least, most)
 
     def variable(self, name: str, kind: str) -> str:
         self.variables[name] = C_OF_KIND[kind]
@@ -155,9 +176,32 @@ class ScalarLoops:
     def set(self, name: str, value: str) -> None:
         if name != value:
             self.line(f"{name} = {value};")
+            if self.strip is not None:
+                self.strip.assigned[name] = None
 
     def leave_if(self, condition: str, fail: Fail) -> None:
-        self.line(f"if (SELDOM({condition})) goto {fail()};")
+        """What follows must be harmless where the condition holds: a strip of iterations is undone later."""
+        if self.strip is not None:
+            self.strip.note(condition)
+        else:
+            self.line(f"if (SELDOM({condition})) goto {fail()};")
+
+    def leave_if_new(self, value: str, kind: str, condition: str, fail: Fail, carried: Sequence[str] = ()) -> None:
+        """Leave if a result is not finite and the condition holds. Where one of `carried` is not finite, neither is it."""
+        if self.strip is not None:
+            self.strip.not_finite(value, kind, carried)
+        else:
+            self.leave_if(condition, fail)
+
+    def refuse_strip(self) -> None:
+        """What follows reads or writes memory by other means than `load` and `store`."""
+        if self.strip is not None:
+            raise NoForm("a strip with other statements than those on single elements")
+
+    def settle(self) -> None:
+        """Before a branch."""
+        if self.strip is not None:
+            self.strip.settle()
 
     def label(self, name: str) -> None:
         self.line(f"{name}:;")
@@ -170,7 +214,7 @@ class ScalarLoops:
 
     def poll(self) -> None:
         """Seldom, see whether the user wants to interrupt."""
-        self.line("if (SELDOM(--fuel == 0)) { fuel = POLL; if (rt->poll()) goto failed; }")
+        self.line("if (SELDOM(--fuel <= 0)) { fuel = POLL; if (rt->poll()) goto failed; }")
 
     def dtype(self, dtype: np.dtype) -> int:
         """Its index in npc_dtypes."""
@@ -209,7 +253,7 @@ class ScalarLoops:
             self.require_range(value, kind, to, fail)
         if kind in ("float", "f8") and to == "f4":
             made = self.new(to, f"(float){value}")
-            self.leave_if(f"IS_BAD1({made}, {value})", fail)
+            self.leave_if_new(made, to, f"IS_BAD1({made}, {value})", fail)
             return made
         if is_float(kind) and not is_float(to):
             raise NoForm(f"{kind} as {to}")
@@ -219,15 +263,17 @@ class ScalarLoops:
 
     def require_range(self, value: str, kind: str, to: str, fail: Fail) -> None:
         """Leave if an integer is none of `to`."""
-        (low, high), (least, most) = LIMITS[to], LIMITS["i8" if kind == "int" else kind]
-        tests = [f"{value} < {low}"] * (least < low) + [f"{value} > INT64_C({high})"] * (most > high)
+        (low, high), known = LIMITS[to], self.integer(value, kind)
+        tests = [f"{value} < {low}"] * (known.least < low) + [f"{value} > INT64_C({high})"] * (known.most > high)
         if tests:
             self.leave_if(" || ".join(tests), fail)
 
     def require_exact(self, values: Sequence[str], fail: Fail) -> None:
         """Leave if an integer may be none of float64."""
         limit = f"INT64_C({LARGEST_EXACT})"
-        self.leave_if(" || ".join(f"{x} > {limit} || {x} < -{limit}" for x in values), fail)
+        large = [x for x in values if not self.integer(x).fits(-LARGEST_EXACT, LARGEST_EXACT)]
+        if large:
+            self.leave_if(" || ".join(f"{x} > {limit} || {x} < -{limit}" for x in large), fail)
 
     def stored(self, value: str, kind: str, to: str, fail: Fail) -> str:
         """A number as an element of an array: cast as NumPy's assignment does, where that reports nothing."""
@@ -236,8 +282,9 @@ class ScalarLoops:
         if is_float(kind) and not is_float(to):
             low, high = LIMITS[to]
             upper = f"{value} < {float(high + 1)!r}" if high > 2**31 else f"{value} < {high + 1}.0"
-            self.leave_if(f"!({value} > {low - 1 if low > -(2**31) else float(low)!r} && {upper})", fail)
-            return self.new(to, f"({C_OF_KIND[to]}){value}")
+            fits = self.new("bool", f"{value} > {low - 1 if low > -(2**31) else float(low)!r} && {upper}")
+            self.leave_if(f"!{fits}", fail)
+            return self.new(to, f"({C_OF_KIND[to]}){self.harmless(fits, value, '0', kind)}")
         if to == "f4":
             return self.converted(value, kind, to, fail)
         if to in LIMITS and kind not in ("bool", "b1"):  # integers of NumPy's are taken by their value, as Python's are
@@ -246,6 +293,10 @@ class ScalarLoops:
 
     def truth(self, value: str, kind: str) -> str:
         return value if kind in ("bool", "b1") else self.new("bool", f"{value} != 0")
+
+    def harmless(self, condition: str, value: str, other: str, kind: str) -> str:
+        """The value where the condition holds: in a strip, also computed where it does not."""
+        return value if self.strip is None else self.new(kind, f"{condition} ? {value} : {other}")
 
     def binary(self, op: str, kind: str, a: str, b: str, fail: Fail) -> tuple[str, str]:
         """(kind, value) of an operation on two operands of one kind, by the name of NumPy's function."""
@@ -256,16 +307,25 @@ class ScalarLoops:
             return kind, self.new(kind, f"{a} {BITWISE[op]} {b}")
         if is_float(kind):
             return kind, self.float_binary(op, kind, a, b, fail)
-        low = LIMITS[kind][0] if kind in LIMITS else -(2**63)
+        rule, x, y = RULES.get(op), self.integer(a, kind), self.integer(b, kind)
+        known = rule(x, y) if rule is not None else None
+        low = BOUNDS[kind][0]
         if op in INTEGER:
-            made = self.room(kind)
-            self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
-        elif op in BITWISE:
-            made = self.new(kind, f"{a} {BITWISE[op]} {b}")
+            assert known is not None
+            return kind, self.arithmetic(op, kind, a, b, known, fail)
+        if op in BITWISE:
+            made = self.known(kind, f"{a} {BITWISE[op]} {b}", known)
         elif op in ("floor_divide", "remainder"):
-            self.leave_if(f"{b} == 0" + (f" || ({b} == -1 && {a} == ({c}){low + 1} - 1)" if low else ""), fail)
+            if y.least <= 0 <= y.most:
+                self.leave_if(f"{b} == 0", fail)
+                b = self.harmless(b, b, "1", kind)
+            if low and y.least <= -1 <= y.most and x.least == low:
+                is_lowest = self.new("bool", f"{b} == -1 && {a} == ({c}){low + 1} - 1")
+                self.leave_if(is_lowest, fail)
+                b = self.harmless(f"!{is_lowest}", b, "1", kind)
             sign, name = ("/", "npc_floordiv") if op == "floor_divide" else ("%", "npc_mod")
-            made = self.new(kind, f"{name}({a}, {b})" if low else f"{a} {sign} {b}")
+            is_plain = not low or x.least >= 0 and y.least >= 0
+            made = self.known(kind, f"{a} {sign} {b}" if is_plain else f"{name}({a}, {b})", known)
         elif op == "divide" and kind == "int":
             self.leave_if(f"{b} == 0", fail)
             self.require_exact([a, b], fail)
@@ -273,19 +333,35 @@ class ScalarLoops:
         elif op == "power" and kind == "int":
             made = self.room(kind)
             self.leave_if(f"npc_power({a}, {b}, &{made})", fail)
-        elif op == "left_shift":
+        elif op in ("left_shift", "right_shift"):
             bits = 8 * np.dtype(kind).itemsize if kind != "int" else 64
-            self.leave_if(f"{b} < 0 || {b} >= {bits}", fail)
-            made = self.new(kind, f"({c})((uint64_t){a} << {b})")
-            if kind == "int":
+            if not y.fits(0, bits - 1):
+                self.leave_if(f"{b} < 0 || {b} >= {bits}", fail)
+                b = self.harmless(f"{b} >= 0 && {b} < {bits}", b, "0", kind)
+            made = self.known(kind, f"{a} >> {b}" if op == "right_shift" else f"({c})((uint64_t){a} << {b})", known)
+            if kind == "int" and op == "left_shift":
                 self.leave_if(f"({made} >> {b}) != {a}", fail)
-        elif op == "right_shift":
-            bits = 8 * np.dtype(kind).itemsize if kind != "int" else 64
-            self.leave_if(f"{b} < 0 || {b} >= {bits}", fail)
-            made = self.new(kind, f"{a} >> {b}")
         else:
             raise NoForm(f"{op} of {kind}")
         return kind, made
+
+    def arithmetic(self, op: str, kind: str, a: str, b: str, known: Integer, fail: Fail) -> str:
+        """A sum, difference or product of integers. The program leaves where it overflows."""
+        c, builtin = C_OF_KIND[kind], f"__builtin_{INTEGER[op]}_overflow"
+        plain = f"({c})({a} {SIGNS[op]} {b})"
+        if known.fits(*BOUNDS[kind]):
+            return self.known(kind, plain, known)
+        if self.strip is None:
+            made = self.room(kind)
+            self.leave_if(f"{builtin}({a}, {b}, &{made})", fail)
+            return made
+        made = self.new(kind, plain)
+        line = self.strip.note(f"{builtin}_p({a}, {b}, ({c})0)")
+        if kind in ("int", "i8") and known.terms is not None:
+            least, most = BOUNDS[kind]
+            checks = known.checks | {line}
+            self.integers[made] = Integer(max(least, known.least), min(most, known.most), known.terms, known.constant, checks)
+        return made
 
     def float_binary(self, op: str, kind: str, a: str, b: str, fail: Fail) -> str:
         c = C_OF_KIND[kind]
@@ -298,7 +374,7 @@ class ScalarLoops:
             made = self.new(kind, f"npc_{'floordiv' if op == 'floor_divide' else 'mod'}_{c}({a}, {b})")
         elif op == "power":
             made = self.new(kind, f"pow{suffix(kind)}({a}, {b})")
-            self.leave_if(f"!__builtin_isfinite({made})", fail)
+            self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
             return made
         elif op in ("maximum", "minimum"):
             sign = ">=" if op == "maximum" else "<="
@@ -306,16 +382,15 @@ class ScalarLoops:
         else:
             raise NoForm(f"{op} of {kind}")
         if kind != "float":  # a scalar of NumPy's reports
-            self.leave_if(f"IS_BAD2({made}, {a}, {b})", fail)
+            carried = [a] if op == "divide" else [a, b] if op in SIGNS else []
+            self.leave_if_new(made, kind, f"IS_BAD2({made}, {a}, {b})", fail, carried)
         return made
 
     def negative(self, kind: str, a: str, fail: Fail) -> str:
         if kind in ("bool", "b1") or kind[0] == "u":
             raise NoForm(f"the negative of {kind}")
         if is_integer(kind):
-            made = self.room(kind)
-            self.leave_if(f"__builtin_sub_overflow(({C_OF_KIND[kind]})0, {a}, &{made})", fail)
-            return made
+            return self.binary("subtract", kind, "INT64_C(0)", a, fail)[1]
         return self.new(kind, f"-{a}")
 
     def invert(self, kind: str, a: str) -> str:
@@ -328,7 +403,7 @@ class ScalarLoops:
             return self.new(kind, f"fabs{suffix(kind)}({a})")
         if kind in ("bool", "b1"):
             raise NoForm("the absolute value of a boolean")
-        return a if kind[0] == "u" else self.new(kind, f"{a} < 0 ? {self.negative(kind, a, fail)} : {a}")
+        return a if self.integer(a, kind).least >= 0 else self.new(kind, f"{a} < 0 ? {self.negative(kind, a, fail)} : {a}")
 
     def compare(self, op: str, kind: str, a: str, b: str) -> str:
         return self.new("bool", f"{a} {COMPARISONS[op]} {b}")
@@ -338,8 +413,9 @@ class ScalarLoops:
 
     def truncated(self, kind: str, a: str, fail: Fail) -> str:
         """int() of a floating-point number."""
-        self.leave_if(f"!({a} > -0x1p63 && {a} < 0x1p63)", fail)
-        return self.new("int", f"(int64_t){a}")
+        fits = self.new("bool", f"{a} > -0x1p63 && {a} < 0x1p63")
+        self.leave_if(f"!{fits}", fail)
+        return self.new("int", f"(int64_t){self.harmless(fits, a, '0', kind)}")
 
     def function(self, name: str, kind: str, arguments: Sequence[str], fail: Fail) -> str:
         """A function of libm. What is not finite is left to Python and NumPy, whose errors depend on the reason."""
@@ -348,31 +424,32 @@ class ScalarLoops:
             raise NoForm(f"{name} of float32")
         made = self.new(kind, f"{name}{suffix(kind)}({', '.join(arguments)})")
         if name not in ("fabs", "floor", "ceil"):
-            self.leave_if(f"!__builtin_isfinite({made})", fail)
+            self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made
 
     # --- elements
 
-    def element(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:
-        """The address of an element; an index counts from the end when it is negative."""
-        terms = []
-        for axis, index in enumerate(indices):
-            size = f"{array.name}_n{axis}"
-            place = self.new("int", f"{index} < 0 ? {index} + {size} : {index}")
-            self.leave_if(f"(uint64_t){place} >= (uint64_t){size}", fail)
-            terms.append(f"{place} * {array.step(axis)}")
-        c = C_OF_KIND[array.kind]
-        if array.is_contiguous:
-            return f"(({c}*){array.name})[{' + '.join(terms)}]"
-        return f"*({c}*)({array.name} + {' + '.join(terms)})"
+    def place(self, array: ArrayInput, axis: int, index: str, fail: Fail) -> str:
+        """The position on an axis; an index counts from the end when it is negative."""
+        size = f"{array.name}_n{axis}"
+        place = index if self.integer(index).least >= 0 else self.new("int", f"{index} < 0 ? {index} + {size} : {index}")
+        self.leave_if(f"(uint64_t){place} >= (uint64_t){size}", fail)
+        return place
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:
-        element = self.element(array, indices, fail)
+        if self.strip is not None:
+            element = array.at([self.strip.index(array, axis, index)[0] for axis, index in enumerate(indices)])
+        else:
+            element = array.at([self.place(array, axis, index, fail) for axis, index in enumerate(indices)])
         return self.new(array.kind, f"{element} != 0" if array.kind == "b1" else element)  # any byte may stand for True
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
         array.is_written = True
-        self.line(f"{self.element(array, indices, fail)} = {value};")
+        if self.strip is not None:
+            found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]
+            self.strip.store(array, array.at([place for place, _ in found]), [known for _, known in found], value)
+        else:
+            self.line(f"{array.at([self.place(array, axis, index, fail) for axis, index in enumerate(indices)])} = {value};")
 
     # --- the unit
 
@@ -381,12 +458,13 @@ class ScalarLoops:
 
         It returns a tuple of the objects that the exit hands over.
         """
-        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS]
+        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, STRIP_HELPERS]
         if self.statements is not None:
             lines.append(self.statements.text())
         lines.append("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
+        lines += [f"  {line}" for line in self.declarations]
         lines.append("  PyObject* result = 0;")
         lines.append("  int64_t fuel = POLL;")
         lines += [f"  {line}" for line in self.lines]
@@ -432,20 +510,3 @@ class ScalarLoops:
         source = self.source()
         loaded = load(source, self.dtypes)
         return loaded.call, source, loaded.seconds
-
-
-@dataclass(slots=True)
-class ArrayInput:
-    """An array that the loops read or write: `name` is its first byte."""
-
-    name: str
-    kind: str
-    ndim: int
-    is_contiguous: bool  # in C order
-    is_written: bool = False
-
-    def step(self, axis: int) -> str:
-        """Bytes from one index to the next; elements of a contiguous array."""
-        if not self.is_contiguous:
-            return f"{self.name}_s{axis}"
-        return " * ".join(f"{self.name}_n{k}" for k in range(axis + 1, self.ndim)) or "1"

@@ -32,6 +32,7 @@ def is_array(value: Any) -> bool:
 
 
 def statements(code: ScalarLoops) -> ArrayLoops:
+    code.refuse_strip()
     if code.statements is None:
         code.statements = ArrayLoops(code)
     made: ArrayLoops = code.statements
@@ -182,6 +183,7 @@ def as_index(x: Scalar) -> str:
 
 def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     """The part that an index of integers, slices, None and ... gives."""
+    code.refuse_strip()
     items = index_items(key)
     used = sum(not (isinstance(i, Known) and i.value in (None, Ellipsis)) for i in items)
     dots = [k for k, i in enumerate(items) if isinstance(i, Known) and i.value is Ellipsis]

@@ -17,6 +17,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_loops import Part
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays
@@ -80,6 +81,23 @@ class Left(Exception):
 
 
 @dataclass(slots=True)
+class Inside:
+    """The loop whose strip is being written."""
+
+    strip: Strip
+    header: int
+    region: frozenset[int]
+    key: tuple[Any, ...]  # of the block at its header
+    comes_back: bool = False
+    left: list[tuple[str, int, State]] = field(default_factory=list)  # where it is left: label, and for which instruction
+
+    def leave(self, index: int, state: State) -> str:
+        """The label of the way out to an instruction behind the loop."""
+        self.left.append((f"{self.strip.name}_out{len(self.left)}", index, state.copy()))
+        return self.left[-1][0]
+
+
+@dataclass(slots=True)
 class Blocks:
     """Writes the program of the loop whose header is at `header`."""
 
@@ -103,6 +121,8 @@ class Blocks:
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
     comes_back: bool = False  # does some path lead to the header again?
     refused: list[str] = field(default_factory=list)  # why paths leave
+    inside: Inside | None = None  # the loop whose strip is being written
+    write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
 
     def __post_init__(self) -> None:
         self.region = loop_region(self.facts, self.header)
@@ -118,6 +138,10 @@ class Blocks:
             index, state, label = self.pending.pop()
             self.code.label(label)
             self.state = state
+            if index in self.facts.loop_headers:
+                self.code.poll()
+                if self.write_strip is not None:
+                    self.write_strip(self, index, label)
             self.block(index)
         if not self.comes_back:
             raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
@@ -125,8 +149,6 @@ class Blocks:
     # --- blocks
 
     def block(self, index: int) -> None:
-        if index in self.facts.loop_headers:
-            self.code.poll()
         first = index
         self.clean = None
         while True:
@@ -142,7 +164,7 @@ class Blocks:
                 raise
             except NoForm as reason:
                 self.refused.append(f"{reason} (line {instruction.line})")
-                self.code.jump(self.back_out())
+                self.code.jump(self.inside.strip.give_up() if self.inside is not None else self.back_out())
                 return
             except Left:
                 return
@@ -150,11 +172,15 @@ class Blocks:
 
     def go(self, index: int) -> None:
         """To the block at `index`, with what is on the stack and in the variables where that block has it."""
+        self.code.settle()
+        inside = self.inside
+        if inside is not None and index not in inside.region:
+            self.code.jump(inside.leave(index, self.state))
+            return
         if index not in self.region:
             self.settle(self.fail())
             self.code.jump(self.leave(index, self.state, is_end=True))
             return
-        self.comes_back |= index == self.header
         self.settle(self.fail())
         live = self.facts.live[index]
         copies: list[tuple[str, str, str]] = []
@@ -163,6 +189,12 @@ class Blocks:
         kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
         variables = {n: self.placed(v, f"L{slots[n]}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
+        state = State(stack, variables)
+        key = key_of(index, state)
+        is_back = inside is not None and index == inside.header
+        if inside is not None and is_back and key != inside.key:  # as another block, which has a strip of its own
+            self.code.jump(inside.leave(index, self.state))
+            return
         copies = [c for c in copies if c[0] != c[1]]
         # All are read before one is set.
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
@@ -173,18 +205,32 @@ class Blocks:
             if kind == "object":
                 self.code.line(f"rt->decref({target});")
             self.code.set(target, text)
+        if inside is None:
+            self.release_others(owners)
+            self.comes_back |= index == self.header
+        elif any(kind == "object" for _, _, kind in copies):
+            raise NoProgram("arrays that change their names in a strip")
+        elif is_back:
+            inside.comes_back = True
+            self.code.jump(f"{inside.strip.name}_next")
+            return
+        self.code.jump(self.label_of(key, state))
+
+    def release_others(self, owners: set[str]) -> None:
+        """Arrays that the program made and nobody names any more."""
         for name, c in self.code.variables.items():
             if c == "PyObject*" and name[0] in "LS" and name not in owners:
                 self.code.line(f"if ({name}) {{ rt->decref({name}); {name} = 0; }}")
-        state = State(stack, variables)
-        key = index, tuple(map(signature, stack)), tuple(sorted((n, signature(v)) for n, v in variables.items()))
+
+    def label_of(self, key: tuple[Any, ...], state: State) -> str:
         label = self.labels.get(key)
         if label is None:
             if len(self.labels) >= MOST_BLOCKS:
                 raise NoProgram("too many combinations of types")
-            label = self.labels[key] = f"block{len(self.labels)}_{index}"
-            self.pending.append((index, state, label))
-        self.code.jump(label)
+            prefix = "" if self.inside is None else f"{self.inside.strip.name}_"
+            label = self.labels[key] = f"{prefix}block{len(self.labels)}_{key[0]}"
+            self.pending.append((key[0], state, label))
+        return label
 
     def placed(self, value: Any, name: str, copies: list[Any]) -> Any:
         """The value as the next block has it: numbers in variables of their own."""
@@ -312,6 +358,8 @@ class Blocks:
         label: list[str] = []
 
         def made() -> str:
+            if self.inside is not None:
+                return self.inside.strip.give_up()
             if not label:
                 label.append(self.back_out())
             return label[0]
@@ -340,6 +388,9 @@ class Blocks:
     def branch(self, condition: str, index: int) -> None:
         """To `index` if the condition holds, else on."""
         after = self.state.copy()
+        self.code.settle()
+        if self.inside is not None:
+            self.inside.strip.is_straight = False
         self.code.line(f"if ({condition}) {{")
         self.go(index)
         self.code.line("}")
@@ -348,6 +399,12 @@ class Blocks:
 
 class NoProgram(NoForm):
     """The loop as a whole is no native program."""
+
+
+def key_of(index: int, state: State) -> tuple[Any, ...]:
+    """What decides how the block at an instruction is written."""
+    variables = tuple(sorted((n, signature(v)) for n, v in state.locals.items()))
+    return index, tuple(map(signature, state.stack)), variables
 
 
 def signature(value: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
@@ -287,6 +288,9 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("FOR_ITER")
 def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     iterator = b.state.stack[-1]
+    if b.inside is not None:
+        b.push(next_in_strip(b, iterator, fail))
+        return
     after = b.program.after_loop(i.index)
     if isinstance(iterator, Steps):
         going = f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
@@ -301,9 +305,20 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.go(after)
     b.code.line("}")
     b.state = inside
-    place = b.code.new("int", iterator.next)
+    place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
     if isinstance(iterator, Walk):
         b.push(meanings.element(b.code, iterator.elements, Scalar("int", place), fail))
     else:
         b.push(Scalar("int", place))
     b.code.line(f"{iterator.next} += {step};")
+
+
+def next_in_strip(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Scalar:
+    """The item of a loop of which a strip is written: its test is made before the strip, and its iterator set behind it."""
+    assert b.inside is not None
+    strip = b.inside.strip
+    place = strip.place = b.code.new("int", f"{iterator.next} + {strip.name}_k * {strip.step}")
+    b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
+    if isinstance(iterator, Walk):
+        return Scalar(iterator.elements.input.kind, b.code.load(iterator.elements.input, [place], fail))
+    return Scalar("int", place)

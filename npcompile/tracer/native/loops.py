@@ -22,6 +22,7 @@ from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import instructions
 from npcompile.tracer.native.blocks import Blocks, Exit, State
+from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Walk
 from npcompile.tracer.values import NULL, Lazy
 
@@ -105,6 +106,7 @@ class NativeLoop:
             layout.index,
             self.guards.append,
             self.function.name_constant,
+            write_strip=write_strip,
         )
         self.values = dict(zip(self.point.parameters, state))
 

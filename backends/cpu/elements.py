@@ -1,0 +1,45 @@
+"""Kinds of numbers in native loops, and arrays whose elements they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+C_OF_KIND = {
+    "int": "int64_t",
+    "float": "double",
+    "bool": "uint8_t",
+    "b1": "uint8_t",
+    "f4": "float",
+    "f8": "double",
+    **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
+    **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
+    "data": "char*",  # memory
+    "object": "PyObject*",  # an array that the program made: a reference of its own, or NULL
+}
+LIMITS = {f"i{n}": (-(2 ** (8 * n - 1)), 2 ** (8 * n - 1) - 1) for n in (1, 2, 4, 8)} | {
+    f"u{n}": (0, 2 ** (8 * n) - 1) for n in (1, 2, 4, 8)
+}
+
+
+@dataclass(slots=True)
+class ArrayInput:
+    """An array that the loops read or write: `name` is its first byte."""
+
+    name: str
+    kind: str
+    ndim: int
+    is_contiguous: bool  # in C order
+    is_written: bool = False
+
+    def step(self, axis: int) -> str:
+        """Bytes from one index to the next; elements of a contiguous array."""
+        if not self.is_contiguous:
+            return f"{self.name}_s{axis}"
+        return " * ".join(f"{self.name}_n{k}" for k in range(axis + 1, self.ndim)) or "1"
+
+    def at(self, places: Sequence[str]) -> str:
+        """The element at positions that are within bounds."""
+        terms = " + ".join(f"{place} * {self.step(axis)}" for axis, place in enumerate(places))
+        c = C_OF_KIND[self.kind]
+        return f"(({c}*){self.name})[{terms}]" if self.is_contiguous else f"*({c}*)({self.name} + {terms})"

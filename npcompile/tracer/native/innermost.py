@@ -1,0 +1,94 @@
+"""Loops without loops inside, written a second time as strips of iterations that are checked afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.strips import Strip
+from npcompile.tracer.native.blocks import Blocks, Inside, State, key_of, loop_region
+from npcompile.tracer.native.kinds import Items, Scalar, Steps, Walk
+
+
+def write_strip(b: Blocks, index: int, label: str) -> None:
+    """Write a strip of the loop whose header is at `index`, where it has one. The loop as it is follows."""
+    region = loop_region(b.facts, index)
+    if any(k in b.facts.loop_headers for k in region if k != index):
+        return
+    strip = Strip(f"strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)))
+    iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
+    if isinstance(iterator, Steps):
+        strip.first, strip.stop, strip.step = iterator.next, iterator.stop, iterator.step
+    elif isinstance(iterator, Walk):
+        strip.first, strip.stop = iterator.next, f"{iterator.elements.input.name}_n0"
+    elif iterator is not None:
+        return
+    state = b.state
+    inside = Inside(strip, index, region, key_of(index, state))
+    try:
+        body = written(b, inside)
+    except NoForm:
+        return
+    finally:
+        b.state = state
+    step = iterator.step if isinstance(iterator, Steps) else 1
+    advance = f"{iterator.next} += {{count}} * {step};" if iterator is not None else None
+    ways_out = []
+    for name, target, left in inside.left:
+        ways_out += [f"{name}:;", f"if (SELDOM({{noted}})) goto {strip.name}_undo;"]
+        ways_out += [advance.format(count=f"({strip.name}_k + 1)")] * bool(advance) if advance else []
+        ways_out += [f"{strip.name}_waits = 0;", *way_out(b, target, left)]
+    b.state = state
+    b.code.declarations += strip.declarations()
+    b.code.lines += strip.around(body, ways_out, advance, label)
+    b.code.label(f"{strip.name}_slow")
+
+
+def written(b: Blocks, inside: Inside) -> list[str]:
+    """The lines of the loop's body. Raises NoForm where a strip is of no use."""
+    outer = b.code.lines, b.labels, b.pending, b.refused
+    b.code.lines, b.labels, b.pending, b.refused = [], {}, [], []
+    b.inside, b.code.strip = inside, inside.strip
+    try:
+        b.state = b.state.copy()
+        b.block(inside.header)
+        while b.pending:
+            index, b.state, label = b.pending.pop()
+            inside.strip.is_straight = False
+            b.code.label(label)
+            b.block(index)
+        if not inside.comes_back:
+            raise NoForm("no iteration is followed by another")
+        inside.strip.write_stores(b.code.lines)
+        return b.code.lines
+    finally:
+        b.code.lines, b.labels, b.pending, b.refused = outer
+        b.inside = b.code.strip = None
+
+
+def way_out(b: Blocks, index: int, state: State) -> list[str]:
+    """Lines that go on behind the loop."""
+    outer, b.code.lines = b.code.lines, []
+    b.state = state
+    b.go(index)
+    made, b.code.lines = b.code.lines, outer
+    return made
+
+
+def staying(b: Blocks, header: int, region: frozenset[int]) -> list[str]:
+    """The C variables, of those that are set at the header, that the loop does not set."""
+    stored = {n for k in region for n in names_set(b.program.instructions[k])}
+    values = [v for n, v in b.state.locals.items() if n not in stored]
+    return [text for v in [*values, *b.state.stack] for text in scalar_texts(v)]
+
+
+def names_set(i: Any) -> tuple[str, ...]:
+    if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
+        return ()
+    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+
+
+def scalar_texts(value: Any) -> list[str]:
+    if isinstance(value, Scalar):
+        return [value.text]
+    return [text for item in value.items for text in scalar_texts(item)] if isinstance(value, Items) else []
