@@ -142,7 +142,7 @@ class Writer:
     def loop(self, depth: int, loops: int) -> None:
         names = list(self.names)
         i = f"{'ijl'[loops]}"
-        if self.draw(0, 5) == 0:
+        if self.draw(0, 5) == 0 and "k" not in self.indices:  # one in another would not end
             self.line("k = 0", depth)
             self.line(f"while k < n{self.pick(('', ' and t < 50', ' - 3'))}:", depth)
             self.line("k += 1", depth + 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip
+from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Inside, State, key_of, loop_region
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Walk
 
@@ -20,7 +21,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if isinstance(iterator, Steps):
         strip.first, strip.stop, strip.step = iterator.next, iterator.stop, iterator.step
     elif isinstance(iterator, Walk):
-        strip.first, strip.stop = iterator.next, f"{iterator.elements.input.name}_n0"
+        strip.first, strip.stop = iterator.next, arrays.part_of(iterator.elements).sizes[0]
     elif iterator is not None:
         return
     state = b.state
