@@ -1,5 +1,6 @@
 """Sums of products over shared axes."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,33 @@ from npcompile.tensor_core.op import Parts, Value, row
 
 
 def eager_einsum(*xs, inputs, output, block=None):
+    if len(xs) == 2 and is_product(inputs[0], inputs[1], output):
+        return eager_product(xs[0], xs[1], inputs[0], inputs[1], output)
     flat = [part for x, axes in zip(xs, inputs) for part in (x, list(axes))]
     return np.asarray(np.einsum(*flat, list(output)))
+
+
+def is_product(left, right, output) -> bool:
+    """Is it a matrix product, or a stack of them?"""
+    is_plain = len(set(left)) == len(left) and len(set(right)) == len(right)
+    return is_plain and set(left) ^ set(right) <= set(output) and not set(left) & set(right) <= set(output)
+
+
+def eager_product(x, y, left, right, output):
+    """By np.matmul, which reports floating-point errors; np.einsum does not."""
+    stack = [a for a in left if a in right and a in output]
+    summed = [a for a in left if a in right and a not in output]
+    rows, columns = [a for a in left if a not in right], [a for a in right if a not in left]
+    sizes = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
+
+    def count(axes):
+        return math.prod(sizes[a] for a in axes)
+
+    stacked = [sizes[a] for a in stack]
+    x = x.transpose([left.index(a) for a in (*stack, *rows, *summed)]).reshape(*stacked, count(rows), count(summed))
+    y = y.transpose([right.index(a) for a in (*stack, *summed, *columns)]).reshape(*stacked, count(summed), count(columns))
+    made = (*stack, *rows, *columns)
+    return np.matmul(x, y).reshape([sizes[a] for a in made]).transpose([made.index(a) for a in output])
 
 
 def of_einsum(g: Value, out: Value, *xs: Value, inputs, output, **options) -> Parts:

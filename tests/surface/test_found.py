@@ -40,3 +40,11 @@ def test_warnings_of_reduceat_on_integers(dtype, backend):
 
     with pytest.warns(RuntimeWarning, match="divide by zero encountered in reduceat"):
         npc.compile(program, backend=backend)(np.array([True, True, False]))
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_warnings_of_products(dtype, backend):
+    large = np.full((3, 4), np.finfo(dtype).max, dtype)
+    with pytest.warns(RuntimeWarning, match="overflow encountered in matmul"):
+        npc.compile(lambda x, y: x @ y.T, backend=backend)(large, large)
