@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
-from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
+from npcompile.backends.cpu.c_kernels import LINE, print_columns_combine, print_combine, print_kernel, sliced_columns
 from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
@@ -21,6 +21,7 @@ from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
+from npcompile.backends.cpu.shared_kernels import Run, shared
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
@@ -30,9 +31,11 @@ from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
 from npcompile.backends.registry import CompiledGraph
+from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
 
+SMALL = 4096  # bytes of temporaries that share one piece of memory
 ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
 
 
@@ -54,17 +57,20 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
         drop_sure_checks(kernel)
         scan_columns(kernel)
     scheduled = time.perf_counter()
-    source = print_unit(schedule, kernels, undo)
+    runs = shared(kernels)
+    unit = print_unit(schedule, runs, undo)
     printed = time.perf_counter()
-    loaded = load(source, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
+    loaded = load(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
-    return CompiledGraph(loaded.call, source, tuple(k.name for k in kernels), seconds)
+    about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
+    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds)
 
 
-def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str:
+def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
     """The C translation unit, after the prelude."""
     graph = schedule.graph
-    undoing = lower(undo.schedule, first=len(kernels)) if undo.schedule else []
+    kernels = list({run.kernel.name: run.kernel for run in runs}.values())
+    undoing = lower(undo.schedule, first=len(runs)) if undo.schedule else []
     products = {short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)}
     parts = [REDUCE_HELPERS, product_text(sorted(products))]
     literals = {b.name: b for k in kernels for b in k.literals}
@@ -82,12 +88,11 @@ def print_unit(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo) -> str
             parts.append(print_scatter_combine(kernel, scattered, graph.symbols))
         if sliced := sliced_columns(kernel):
             parts.append(print_columns_combine(kernel, sliced, graph.symbols))
-    parts.append(print_entry(schedule, kernels, undo, undoing))
+    parts.append(print_entry(schedule, runs, undo, undoing))
     text = "\n".join(parts)
     parts[:0] = [folds_text(text), simd_reductions_text(text)]
     made = "\n".join(parts) + "\n"
-    about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))
-    return f"{about}\n{functions_text(made, loader().compiler.has_vector_math)}{made}"
+    return f"{functions_text(made, loader().compiler.has_vector_math)}{made}"
 
 
 def comment(text: str) -> str:
@@ -100,8 +105,8 @@ def literal_text(buffer: Buffer) -> str:
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 
-def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoing: Sequence[Kernel]) -> str:
-    """The function of the unit: `kernels`, and `undoing` after a floating-point error."""
+def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Sequence[Kernel]) -> str:
+    """The function of the unit: `runs`, and `undoing` after a floating-point error."""
     graph = schedule.graph
     given_out = len(graph.outputs) - undo.outputs
     lines = ["PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {"]
@@ -110,7 +115,8 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoi
     outputs = [b for b in schedule.buffers if b.kind == "output" and b.number < given_out]
     temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given_out)]
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
-    body += [f"char* {b.name} = NULL;" for b in temporaries]
+    scratch, places = scratch_of(temporaries)
+    body += [f"char* {piece} = NULL;" for piece in scratch]
     body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
     for k, name in enumerate(map(symbol_text, graph.symbols)):
         body.append(f"int64_t {name};")
@@ -118,18 +124,17 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoi
     for k, node in enumerate(graph.inputs):
         if node in schedule.memory:
             body.append(f"char* const x{k} = ((npc_array*)args[{k}])->data;")
-        elif any(f"x{k}" in kernel.scalars for kernel in kernels):
+        elif any(f"x{k}" in run.kernel.scalars for run in runs):
             body += read_scalar(k, node.dtype, len(graph.outputs) + k, node.meta.weak)
     for b in outputs:
         body += make_output(b.number, graph.metas[b.number])
-    for b in temporaries:
-        size = size_text(product(b.shape) * b.dtype.itemsize)
-        body.append(f"if (!({b.name} = rt->scratch({size} + 1))) goto failed;")
+    body += [f"if (!({piece} = rt->scratch({size_text(size)} + 1))) goto failed;" for piece, size in scratch.items()]
+    body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
         body.append("rt->watch();")
-    copies = len(kernels) - len(schedule.copies)  # these overwrite arguments, so they come after the report
-    for kernel in kernels[:copies]:
-        body += print_call(kernel, graph.symbols)
+    copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
+    for run in runs[:copies]:
+        body += print_call(run, graph.symbols)
     if errors:
         names = {(n.op, short(n.dtype)) for n in graph.nodes}
         unseen = any(numpy_underflows(n.op, n.dtype) for n in graph.nodes)
@@ -137,10 +142,10 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoi
         body.append(f"if (rt->report({errors}, {with_invalid}, {ERROR_BITS['under'] if unseen else 0})) {{")
         body += [f"  char* const x{len(graph.inputs) + k} = {b.name};" for k, b in enumerate(undo.old)]
         for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
-            body += [f"  {line}" for line in print_call(kernel, graph.symbols, on_one_thread=True)]
+            body += [f"  {line}" for line in print_call(Run(kernel, {}), graph.symbols, on_one_thread=True)]
         body += ["  goto failed;", "}"]
-    for kernel in kernels[copies:]:
-        body += print_call(kernel, graph.symbols)
+    for run in runs[copies:]:
+        body += print_call(run, graph.symbols)
     for b in outputs:
         if not boxed[b.number]:
             body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
@@ -148,10 +153,28 @@ def print_entry(schedule: Schedule, kernels: Sequence[Kernel], undo: Undo, undoi
     body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
     lines += [f"  {line}" for line in body]
     lines.append("failed:;")
-    lines += [f"  rt->release({b.name});" for b in temporaries]
+    lines += [f"  rt->release({piece});" for piece in scratch]
     lines += [f"  rt->decref(object{b.number});" for b in outputs]
     lines += ["  return result;", "}"]
     return "\n".join(lines)
+
+
+def scratch_of(temporaries: Sequence[Buffer]) -> tuple[dict[str, Size], dict[str, int]]:
+    """Pieces of scratch memory to their bytes, and where small temporaries are in the piece that they share.
+
+    Hundreds of calls that may fail would take the C compiler longer than all kernels.
+    """
+    pieces: dict[str, Size] = {}
+    places: dict[str, int] = {}
+    end = 0
+    for b in temporaries:
+        size = product(b.shape) * b.dtype.itemsize
+        if isinstance(size, int) and size <= SMALL:
+            places[b.name] = end
+            end += size // LINE * LINE + LINE  # one byte more at least, as elements may have none
+        else:
+            pieces[b.name] = size
+    return pieces | ({"small": end} if end else {}), places
 
 
 def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[str]:

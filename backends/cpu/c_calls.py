@@ -10,6 +10,7 @@ from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, context_fields, produ
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
+from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size
 
@@ -26,10 +27,11 @@ def chunk_of(kernel: Kernel) -> int:
     return min(CHUNK, max(2048, int(SERIAL_NANOSECONDS / kernel.cost) // 1024 * 1024))
 
 
-def print_call(kernel: Kernel, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
-    """Statements of npc_run that run the kernel; on one thread it keeps the GIL."""
+def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
+    """Statements of npc_run that run a kernel; on one thread it keeps the GIL."""
+    kernel = run.kernel
     tasks = tasks_of(kernel)
-    values = [f".{n} = {n}" for _, n in context_fields(kernel, symbols)]
+    values = [f".{n} = {run.given.get(n, n)}" for _, n in context_fields(kernel, symbols)]
     lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
     n = size_text(product_of([s for _, s in tasks.axes]))
     elements = inner_elements(kernel, tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -55,6 +56,12 @@ class Program:
 
 
 def decode(code: CodeType) -> Program:
+    """The instructions of `code`: the same Program while it is often asked for, as by functions that call themselves."""
+    return _decode(code, id(code))
+
+
+@lru_cache(256)
+def _decode(code: CodeType, identity: int) -> Program:  # equal code may be of another file
     raw = [i for i in dis.get_instructions(code) if i.opname not in _HIDDEN]
     index_at: dict[int, int] = {}
     hidden_since = 0

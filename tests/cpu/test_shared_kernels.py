@@ -1,0 +1,92 @@
+"""Kernels that differ only in what they read and write are one C function, given other memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import npcompile
+from npcompile.backends.cpu import compile_cpu
+from npcompile.tensor_core.graph import Graph
+
+
+def halves(x, depth):
+    if depth == 0:
+        return np.cumsum(x)
+    return np.concatenate((halves(x[::2], depth - 1), halves(x[1::2], depth - 1)))
+
+
+def by_halves(x):
+    return halves(x, 3)
+
+
+def reversed_parts(x, y):
+    """The same sums from either end of two arrays."""
+    return np.cumsum(x[:8]), np.cumsum(x[8:16]), np.cumsum(y[:8]), np.cumsum(x[8:0:-1]), np.cumsum(y[8:0:-1])
+
+
+def products(x):
+    """Rows by one matrix, each result read by the next."""
+    a, b = x[:8], x[8:16]
+    for _ in range(3):
+        a, b = np.cumsum(a @ b, axis=0), np.cumsum(b @ a, axis=0)
+    return a, b
+
+
+def in_place(x, y):
+    np.cumsum(x[:8], out=x[:8])
+    np.cumsum(x[4:12], out=x[4:12])
+    np.cumsum(y[:8], out=y[:8])
+    return x.copy()
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "printed", "run"),
+    [
+        (by_halves, [(64,)], 2, 10),
+        (reversed_parts, [(16,), (16,)], 2, 5),
+        (products, [(16, 8)], None, None),
+        (in_place, [(16,), (16,)], None, None),
+    ],
+)
+def test_kernels_of_one_text_are_printed_once(
+    program: Callable, inputs: list[tuple[int, ...]], printed: int | None, run: int | None
+) -> None:
+    kernels: list[tuple[str, ...]] = []
+
+    def backend(graph: Graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        kernels.append(made.kernels)
+        assert all(made.source.count(f"static void {name}(") == 1 for name in made.kernels)
+        return made
+
+    compiled = npcompile.compile(program, backend=backend, dynamic=False)
+    for seed in (0, 1):
+        given = [np.random.default_rng(seed).integers(-9, 9, shape).astype(float) for shape in inputs]
+        theirs = [x.copy() for x in given]
+        result, expected = compiled(*given), program(*theirs)
+        np.testing.assert_equal(result, expected)
+        np.testing.assert_equal(given, theirs)
+    if run is not None:
+        assert [(len(set(names)), len(names)) for names in kernels] == [(printed, run)]
+
+
+def test_many_small_temporaries_share_one_piece_of_memory() -> None:
+    sources = []
+
+    def backend(graph: Graph, example_inputs):
+        made = compile_cpu(graph, example_inputs)
+        sources.append(made.source)
+        return made
+
+    def program(x):
+        for k in range(6):
+            x = np.cumsum(x[::-1]) % (k + 3)
+        return x
+
+    x = np.arange(20.0)
+    np.testing.assert_array_equal(npcompile.compile(program, backend=backend, dynamic=False)(x), program(x))
+    (source,) = sources
+    assert source.count("rt->scratch(") == 1
