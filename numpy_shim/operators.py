@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import FUNCTIONS, Captured
+from npcompile.numpy_shim.ufunc_operands import operand, resolve
 from npcompile.numpy_shim.ufunc_pairs import call_divmod
 from npcompile.numpy_shim.ufuncs import call_ufunc
-from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -72,7 +73,17 @@ def power(builder: Builder, left: Any, right: Any, out: Array | None = None) -> 
     ufunc = short_power(left, right)
     if ufunc is not None:
         return call_ufunc(ufunc, builder, left, out=out)
+    if out is None and not any(isinstance(v, Array) and v.meta.boxed for v in (left, right)):
+        return power_of_scalars(builder, left, right)
     return call_ufunc(np.power, builder, left, right, out=out)
+
+
+def power_of_scalars(builder: Builder, left: Any, right: Any) -> Array:
+    """Never a square root instead, which the ufunc np.power takes where it sees one exponent."""
+    dtype = resolve(np.power, (operand(builder, left).type, operand(builder, right).type, None))[-1]
+    if dtype not in (np.float32, np.float64) or type(right) in (int, float) and right != 0.5:
+        return call_ufunc(np.power, builder, left, right)
+    return fresh(builder, cast(builder, call_ufunc(np.float_power, builder, left, right).node, dtype), boxed=False)
 
 
 def short_power(base: Any, exponent: Any) -> np.ufunc | None:

@@ -27,6 +27,7 @@ from npcompile.tensor_core.array import Array, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous
+from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
 
 
@@ -142,6 +143,8 @@ def apply_loop(builder: Builder, ufunc: np.ufunc, operands: Sequence[Operand], l
         answer = compare_out_of_range(ufunc, operands, loop[0])
         if answer is not None:
             return full(builder, shape, answer, loop[-1])
+    if ufunc is np.power:
+        return power_or_root(builder, shape, loop[0], *operands)
     nodes = [o.node(builder, dtype) for o, dtype in zip(operands, loop)]
     if ufunc in EXPANSIONS:
         return EXPANSIONS[ufunc](builder, shape, *nodes)
@@ -199,6 +202,39 @@ def has_constant_bounds(shape: Shape, low: Node, high: Node) -> bool:
 
 def is_repeated(shape: Shape, axis: int) -> bool:
     return -axis > len(shape) or same(shape[axis], 1)
+
+
+def takes_roots(shape: Shape, dtype: np.dtype, base: Operand, exponent: Operand) -> bool | None:
+    """Does NumPy's loop take square roots instead of powers? None: if the exponent, of which the number is not known, is 0.5.
+
+    Loops of float32 and float64 do that where they see one exponent, by a stride of zero (loops_umath_fp.dispatch.c.src): of a
+    0-D array, and one of size 1 that repeats. The root of -inf is NaN and that of -0.0 is -0.0, unlike their power.
+    """
+    value, sizes = exponent.value, exponent.shape
+    is_one_pair = len(sizes) > 0 and all(same(n, 1) for n in shape) and len(base.shape) in (0, len(sizes))
+    is_buffered = len(base.shape) > 1 and any(o.type != dtype for o in (base, exponent))
+    if is_one_pair and not is_buffered or not all(same(n, 1) for n in sizes) or dtype not in (np.float32, np.float64):
+        return False
+    match value:
+        case Number():
+            return value.type is float and value.ask(f"{value.text} == 0.5", value.hint == 0.5)
+        case Array():
+            return value.node.params["value"] == 0.5 if value.node.op == "constant" else None
+        case _:
+            return value == 0.5
+
+
+def power_or_root(builder: Builder, shape: Shape, dtype: np.dtype, base: Operand, exponent: Operand) -> Node:
+    roots = takes_roots(shape, dtype, base, exponent)
+    x, y = base.node(builder, dtype), exponent.node(builder, dtype)
+    x, y = expand(builder, x, shape), expand(builder, y, shape)
+    if roots is not None:
+        return builder.apply("sqrt", x) if roots else builder.apply("power", x, y)
+    # A choice where the two differ only: the derivative with respect to the exponent is that of the power.
+    is_half = builder.apply("equal", y, expand(builder, builder.constant(0.5, y.dtype), shape))
+    is_root = builder.apply("logical_and", is_half, builder.apply("signbit", x))
+    number = builder.apply("where", is_root, x, expand(builder, builder.constant(1.0, x.dtype), shape))
+    return builder.apply("where", is_root, builder.apply("sqrt", number), builder.apply("power", x, y))
 
 
 # Ufuncs without a row of their own, written with those that have one; exactly the same.

@@ -28,13 +28,23 @@ def elementwise(
         return TensorMeta(xs[0].shape, out, keep_order_strides(xs[0].shape, out.itemsize, xs))
 
     def eager(*xs: np.ndarray) -> np.ndarray:
-        return np.asarray(ufunc(*xs))  # without it 0-D arrays would become scalars
+        return np.asarray(powers(*xs) if ufunc is np.power else ufunc(*xs))  # without it 0-D arrays would become scalars
 
     def samples(dtype: np.dtype, rng: np.random.Generator) -> list[tuple[np.ndarray, ...]]:
         return [tuple(sample(dtype, rng, domain) for _ in range(ufunc.nin))]
 
     name = ufunc.__name__
     return OPS.add(Op(name, "elementwise", meta, eager, scalar or name, vjp, ufunc, samples=samples))
+
+
+def powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """np.power, and no root where its loops see one exponent, 0.5, and would take that: makers of nodes ask for "sqrt"."""
+    out = np.power(x, y)
+    if y.dtype.kind == "f" and (np.ndim(y) == 0 or 0 in y.strides):
+        out, is_half = np.asarray(out), np.equal(y, 0.5)
+        out[is_half & (x == 0)] = 0.0
+        out[is_half & (x == -np.inf)] = np.inf
+    return out
 
 
 def sample(dtype: np.dtype, rng: np.random.Generator, domain: Interval, size: int = 17) -> np.ndarray:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from npcompile.numpy_shim.operators import BINARY, COMPARE, INPLACE, UNARY
+from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core import Array, Decline, Number, python_operators
 from tests.ops.table import numbers
-from tests.shim.harness import Capture, compare, compare_aliasing, copy
+from tests.shim.harness import Capture, compare, compare_aliasing, copy, same_values
 
 PYTHON: dict[str, Callable[..., Any]] = {
     **python_operators.BINARY,
@@ -151,6 +152,25 @@ def test_number_exponent_is_asked_for_the_square_root() -> None:
         assert ("sqrt" if value == 0.5 else "power") == result.storage.node.op
         (guard,) = capture.builder.env.guards
         assert eval(guard, {"t": value}) and not eval(guard, {"t": other})
+
+
+EXPONENTS = [0.5, 2.0, -1.5, np.float32(0.5), np.float64(0.5), np.float64(3), np.float16(0.5), np.array(0.5), np.array(3.0)]
+EXPONENTS += [np.full((1,) * n, 0.5) for n in (1, 2, 3)] + [np.array([0.5, 0.5, 0.5, 2])]
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS, ids=repr)
+def test_square_roots_are_where_those_of_numpy_are(exponent: Any) -> None:
+    """-inf ** 0.5 is inf, and NaN where NumPy takes the root; -0.0 ** 0.5 is 0.0, and -0.0 there."""
+    for dtype in "efd":
+        x = np.array([-np.inf, -0.0, 4.0, 0.0], dtype)
+        for base in (x, x[1:2], x[1], x[0], np.array(x[1]), x[1:2, None]):
+            for function, numpys in ((BINARY["**"], operator.pow), (FUNCTIONS[np.power], np.power)):
+                capture = Capture()
+                ours = function(capture.builder, *capture.wrap((base, exponent)))
+                with np.errstate(all="ignore"):
+                    expected = numpys(base, exponent)
+                    same_values(capture.run(ours), expected, ulp=4)
+                assert ours.dtype == expected.dtype and ours.meta.boxed == isinstance(expected, np.ndarray)
 
 
 def test_in_place_writes_the_array_and_every_view() -> None:

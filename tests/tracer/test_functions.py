@@ -316,3 +316,12 @@ def test_attribute_that_numbers_do_not_have(a, n):
     except Exception:
         pass
     return found, hasattr(a, "shape")
+
+
+@check(lambda round: np.array([-np.inf, -0.0, 4.0, 0.0]), lambda round: np.float64([0.5, 3.0][round]), 0.5, graphs=1, breaks=0)
+def test_powers_that_are_square_roots(x, exponent, number):
+    """NumPy takes roots where its loops see one exponent, 0.5; scalars do not. The root of -inf is NaN, that of -0.0 is -0.0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        roots = np.power(x, 0.5), np.power(x, exponent), x**exponent, x**number, np.power(x[1], exponent)
+        powers = np.power(x, np.full(4, 0.5)), np.float_power(x, 0.5), x[1] ** 0.5, x[0] ** exponent, x[1] ** number
+        return roots, powers
