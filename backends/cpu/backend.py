@@ -10,8 +10,8 @@ import numpy as np
 
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
-from npcompile.backends.cpu.c_kernels import LINE, print_columns_combine, print_combine, print_kernel, sliced_columns
-from npcompile.backends.cpu.c_printer import INTERNAL, size_text, symbol_text
+from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
+from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.loader import load, loader
@@ -22,6 +22,7 @@ from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_red
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run, shared
+from npcompile.backends.cpu.squares import LINE, turns_text
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
@@ -90,7 +91,7 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
             parts.append(print_columns_combine(kernel, sliced, graph.symbols))
     parts.append(print_entry(schedule, runs, undo, undoing))
     text = "\n".join(parts)
-    parts[:0] = [folds_text(text), simd_reductions_text(text)]
+    parts[:0] = [folds_text(text), simd_reductions_text(text), turns_text(text)]
     made = "\n".join(parts) + "\n"
     return f"{functions_text(made, loader().compiler.has_vector_math)}{made}"
 

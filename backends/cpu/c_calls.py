@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.blas import is_openblas
-from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, is_across, outermost, sliced_columns, tasks_of, whole_reduce
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, context_fields, product_of, size_text
+from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, sliced_columns, tasks_of, whole_reduce
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
+from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
@@ -16,7 +17,7 @@ from npcompile.tensor_core.dim import Size
 
 MOST_SLICES = 64
 BLOCK = 4096  # elements of the innermost loop in one task
-ACROSS = 64  # elements of it where each is in a cache line of its own
+ACROSS = 64  # elements of it, and of the other loop, of which a task takes a square
 FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
 CHUNK = 32768  # elements of a whole reduction in one task, at most
 SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
@@ -56,10 +57,15 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
     else:
         if tasks.block:
             inner = size_text(tasks.block[1])
-            block = ACROSS if is_across(tasks) else BLOCK
+            block = ACROSS if tasks.square else BLOCK
             lines.append(f"  c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};")
             lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
             n, elements = f"{n} * c.blocks", "c.block_size"
+        if tasks.square:
+            outer = size_text(tasks.square.size)
+            lines.append(f"  c.slice_size = {outer} <= {2 * ACROSS} ? npc_max(1, {outer}) : {ACROSS};")
+            lines.append(f"  c.slices = ({outer} + c.slice_size - 1) / c.slice_size;")
+            n, elements = f"{n} * c.slices", "c.block_size * c.slice_size"
         if tasks.columns is not None:
             lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
             n = f"{n} * c.blocks"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, is_unrolled, product_of, size_text
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, is_unrolled
+from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import context_text, print_slices, slices_struct, tiles_of
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
@@ -17,27 +18,23 @@ from npcompile.backends.cpu.reducers import (
     store_partial,
 )
 from npcompile.backends.cpu.scatters import print_sliced_scatter, sliced_scatter
-from npcompile.backends.kernels.index import split_linear
+from npcompile.backends.cpu.squares import Square, print_square, square_of
 from npcompile.backends.kernels.kernel import (
-    CheckIndex,
     Columns,
     Kernel,
-    Load,
     Loop,
     Product,
     Reduce,
     Scan,
     ScratchRow,
     Statement,
-    Store,
     children,
     walk,
 )
-from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import Size, hint_of
 
 FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
-LINE = 64  # bytes of the caches'
+MOST_BEFORE = 8  # statements outside of the innermost loop, which squares compute again
 LEAST_SLICE = 32768  # elements of such a part
 
 
@@ -49,6 +46,7 @@ class Tasks:
     body: list[Statement]  # of a task: statements between the loops come first
     block: tuple[str, Size] | None = None  # the innermost loop, when it is cut in blocks too
     columns: Size | None = None  # the column axis of a Columns
+    square: Square | None = None
 
 
 def tasks_of(kernel: Kernel) -> Tasks:
@@ -62,27 +60,14 @@ def tasks_of(kernel: Kernel) -> Tasks:
         inner = loop.body
         before += body[:-1]
         if loop.is_parallel and not any(isinstance(s, Loop) for s in inner):
-            return Tasks(axes, [*before, loop], (loop.axis, loop.size))
+            square = None if len(before) > MOST_BEFORE else square_of(axes, loop.axis, [*before, loop])
+            if square:
+                axes.remove((square.axis, square.size))
+            return Tasks(axes, [*before, loop], (loop.axis, loop.size), square=square)
         axes.append((loop.axis, loop.size))
         body = inner
     columns = next((s.size for s in body if isinstance(s, Columns)), None)
     return Tasks(axes, [*before, *body], None, columns)
-
-
-def is_across(tasks: Tasks) -> bool:
-    """Is something read along the outer loop that lies beside each other, and not along the inner one?
-
-    Then short pieces of the inner loop go along the outer one, so that cache lines are read once.
-    """
-    if not tasks.block or not tasks.axes or any(isinstance(s, CheckIndex) for s in walk(tasks.body)):  # the first error counts
-        return False
-    inner, outer = tasks.block[0], tasks.axes[-1][0]
-    for s in walk(tasks.body):
-        if isinstance(s, (Load, Store)):
-            along, across = split_linear(s.offset, inner), split_linear(s.offset, outer)
-            if along and across and abs(estimate(along[0])) > LINE and 0 < abs(estimate(across[0])) < LINE:
-                return True
-    return False
 
 
 def is_map(kernel: Kernel) -> bool:
@@ -141,7 +126,9 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
 def print_tasks(p: Printer, tasks: Tasks) -> None:
     counters = [(axis, size_text(size)) for axis, size in tasks.axes]
     if tasks.block:
-        counters.insert(len(counters) - is_across(tasks), ("inner_block", "c->blocks"))
+        counters.append(("inner_block", "c->blocks"))
+    if tasks.square:
+        counters.append(("outer_block", "c->slices"))
     if p.partial:
         counters.append(("slice", "c->slices"))
     if tasks.columns is not None:
@@ -159,7 +146,11 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
             f"const int64_t first_{axis} = inner_block * c->block_size, end_{axis} = npc_min(first_{axis} + c->block_size, {n});"
         )
         p.limits[axis] = (f"first_{axis}", f"end_{axis}")
-    p.statements(tasks.body)
+    if tasks.square:
+        assert tasks.block
+        print_square(p, tasks.square, tasks.block[0], tasks.body)
+    else:
+        p.statements(tasks.body)
     for k, (axis, count) in enumerate(reversed(counters)):
         if k == len(counters) - 1:
             p.line(f"{axis}++;")

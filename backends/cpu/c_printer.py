@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from npcompile.backends.cpu.c_sizes import product_of, size_text
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -38,7 +38,6 @@ from npcompile.backends.cpu.reducers import (
     zero_text,
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
-from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.intervals import interval_of_size
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -56,34 +55,19 @@ from npcompile.backends.kernels.kernel import (
     ScratchRow,
     Statement,
     Store,
-    Tiles,
+    children,
     walk,
 )
-from npcompile.backends.kernels.operations import short
-from npcompile.tensor_core.dim import Size, c_call, text_of
+from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.tensor_core.dim import Size
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
 MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 FEW_LANES = 64  # so few columns are a loop of known length
+ROWS = 4  # of a reduction over leading axes that are read for each time that the running results are
+MOST_LIGHT = 12  # statements
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
-
-
-INTERNAL = re.compile(r"[vtk]\d+")  # names that lowering gives to axes and values
-NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-
-
-def size_text(size: Size) -> str:
-    """A size or index in C. The graph's symbols get a prefix: they may have any name."""
-    return NAME.sub(lambda m: m[0] if is_internal(m[0]) else symbol_text(m[0]), text_of(size, c_call))
-
-
-def is_internal(name: str) -> bool:
-    return bool(INTERNAL.fullmatch(name)) or name.startswith("npc_")
-
-
-def symbol_text(name: str) -> str:
-    return f"size_{name}"
 
 
 @dataclass(slots=True)
@@ -109,6 +93,8 @@ class Printer:
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     reducing: Reduce | None = None
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
+    replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
+    is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
 
     def line(self, text: str) -> None:
@@ -144,6 +130,8 @@ class Printer:
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
                 read = loaded_text(self.memory(buffer, offset, target.dtype, "const "), target.dtype)
+                if place := self.replaced.get(target.name):
+                    read = f"*(const npc_{short(target.dtype)}_in_memory*)({place})"
                 zero = "{0}" if target.dtype.kind == "c" else "0"
                 if mask and target.dtype.kind == "c":
                     read = f"{mask.name} ? {read} : ({c_type(target.dtype)}){zero}"
@@ -206,8 +194,8 @@ class Printer:
         is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
         if s.is_parallel and is_innermost and can_note(s.body):
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
-        if s.is_parallel and is_innermost:
-            self.line("#pragma GCC ivdep")
+        if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
+            self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
         self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
         self.statements(s.body)
         self.close()
@@ -462,7 +450,7 @@ class Printer:
         if self.partial:
             axis, n = s.loops[0]
             self.limits[axis] = ("slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {size_text(n)})")
-        self.column_block(s)
+        self.column_block(s, ROWS if is_light(s) else 1)
         if self.partial:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
             for a in s.accumulators:
@@ -606,42 +594,8 @@ def is_unrolled(s: Columns) -> bool:
     return is_few and not s.is_running and not any(map(is_position, s.accumulators))
 
 
-def product_of(sizes: Sequence[Size]) -> Size:
-    total: Size = 1
-    for n in sizes:
-        total = total * n
-    return total
-
-
-def context_fields(kernel: Kernel, symbols: Sequence[str]) -> list[tuple[str, str]]:
-    used = {name for s in walk(kernel.body) for size in sizes_in(s) for name in symbols_in(size)}
-    fields = [("char*", b) for b in kernel.buffers]
-    fields += [(c_type(d), n) for n, d in kernel.scalars.items()]
-    return fields + [("int64_t", symbol_text(s)) for s in symbols if s in used]
-
-
-def sizes_in(s: Statement) -> Iterator[Size]:
-    match s:
-        case Load() | Store():
-            yield s.offset
-        case Product():
-            yield from s.sizes
-            for x in s.matrices:
-                yield from (x.offset, x.row, x.column)
-        case Position():
-            yield s.index
-        case CheckIndex():
-            yield s.size
-        case Accumulate():
-            yield s.position
-        case Loop():
-            yield s.size
-        case Reduce():
-            yield s.count
-        case ScratchRow():
-            yield s.bytes
-        case Columns():
-            yield s.size
-            yield from (n for _, n in s.loops)
-        case Tiles():
-            yield from (s.size, s.elements, s.bytes)
+def is_light(s: Columns) -> bool:
+    """Is what is accumulated so quick to compute that reading and storing the running results counts?"""
+    if s.is_running or any(is_position(a) for a in s.accumulators) or len(s.body) > MOST_LIGHT:
+        return False
+    return not any(children(x) or isinstance(x, CheckIndex) or (isinstance(x, Let) and x.op in EXPENSIVE) for x in s.body)

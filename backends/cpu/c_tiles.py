@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, context_fields, size_text
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer
+from npcompile.backends.cpu.c_sizes import context_fields, size_text
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
     combine_partial,

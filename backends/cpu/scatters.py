@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cpu.c_printer import Printer, can_note, context_fields, product_of, size_text
+from npcompile.backends.cpu.c_printer import Printer, can_note
+from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.primitives import c_type, loaded_text, stored_text
 from npcompile.backends.cpu.reducers import combine_text, identity_of
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, Scattered, Statement, Store, children, walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from npcompile.backends.cpu.c_printer import size_text
+from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.kernels.kernel import (
     Columns,
     Kernel,

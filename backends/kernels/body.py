@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.kernels.index import Index, axis_variable, rejoin, source_index, symbols_in
+from npcompile.backends.kernels.index import Index, axis_variable, computed_index, rejoin, source_index, symbols_in
 from npcompile.backends.kernels.intervals import is_inside
 from npcompile.backends.kernels.kernel import (
     CheckIndex,
@@ -202,8 +202,13 @@ class Lowering:
         x, *indices = node.inputs
         n = indices[0].meta.ndim
         mask = self.both(mask, self.has_elements(indices[0]))
-        checked = [self.checked(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
-        return self.value(x, (*(axis_variable(c.name) for c in checked), *index[n:]), mask)
+        places = [self.place(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
+        return self.value(x, (*places, *index[n:]), mask)
+
+    def place(self, indices: Node, index: Index, axis: int, size: Size, mask: Value | None) -> Size:
+        """Where an element of an index is in an axis of `size`."""
+        known = computed_index(indices, index, size, self.ranges)
+        return axis_variable(self.checked(indices, index, axis, size, mask).name) if known is None else known
 
     def has_elements(self, indices: Node) -> Value | None:
         """A mask for what no loop moves, and so stands before loops that may be empty. None where none can be."""

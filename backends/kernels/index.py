@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from npcompile.tensor_core.dim import Call, Dim, ShapeEnv, Size, call, divide_by_monomial, hint_of, same, terms_of
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
@@ -210,3 +212,36 @@ def source_index(node: Node, index: Index, ranges: Mapping[str, Size]) -> Index:
         case "reshape":
             return reshape_index(x.shape, node.shape, index, ranges)
     raise AssertionError(node.op)
+
+
+def computed_index(indices: Node, index: Index, size: Size, ranges: Mapping[str, Size]) -> Size | None:
+    """Element `index` of an array of indices where that is a polynomial over the axes, from 0 to size - 1: no data."""
+    found = polynomial_of(indices, index, ranges)
+    if found is None:
+        return None
+    bound = largest(found, ranges)
+    if bound is None or not is_at_least_zero(bound, None) or not is_at_least_zero(size - 1 - bound, None):
+        return None
+    return found
+
+
+def polynomial_of(node: Node, index: Index, ranges: Mapping[str, Size]) -> Size | None:
+    """An element of an array of int64 that is computed of positions and sizes alone, else None."""
+    if node.dtype != np.int64:
+        return None
+    match node.op:
+        case "index":
+            return index[node.params["axis"]]
+        case "size":
+            value: Size = node.params["value"]
+            return value
+        case "constant":
+            return int(node.params["value"])
+        case "permute" | "slice" | "broadcast_to" | "reshape":
+            return polynomial_of(node.inputs[0], source_index(node, index, ranges), ranges)
+        case "add" | "subtract" | "multiply":
+            a, b = (polynomial_of(x, index, ranges) for x in node.inputs)
+            if a is None or b is None:
+                return None
+            return a + b if node.op == "add" else a - b if node.op == "subtract" else a * b
+    return None

@@ -17,6 +17,7 @@ from npcompile.backends.kernels.index import (
     AXES,
     Index,
     axis_variable,
+    computed_index,
     is_one,
     rejoin,
     source_index,
@@ -165,7 +166,10 @@ class Reads:
         if op == "gather":
             x, *indices = node.inputs
             n = indices[0].meta.ndim
-            return [*((i, index[:n]) for i in indices), (x, (*map(self.opaque, indices), *index[n:]))]
+            known = [computed_index(i, index[:n], size, self.ranges) for i, size in zip(indices, x.shape)]
+            places = [self.opaque(i) if at is None else at for i, at in zip(indices, known)]
+            read = [(i, index[:n]) for i, at in zip(indices, known) if at is None]
+            return [*read, (x, (*places, *index[n:]))]
         return [(i, index) for i in node.inputs]
 
     def opaque(self, _: Node) -> Size:

@@ -45,3 +45,41 @@ def test_parts_that_repeat_are_joined(function) -> None:  # type: ignore[no-unty
     for n in (6, 9, 4, 12):
         y = np.arange(1.0, n + 1)
         np.testing.assert_array_equal(compiled(y), function(y))
+
+
+def windows(x, kernel):
+    seen = np.lib.stride_tricks.sliding_window_view(x, kernel.shape)
+    return np.einsum("ijkl,kl->ij", seen, kernel), seen.max(axis=(2, 3)), seen[::2, 1:].sum(axis=(-1, -2))
+
+
+def diagonals(x, kernel):
+    i = np.arange(20)
+    return (
+        x[i, i],
+        x[i + 1, 19 - i],
+        x[np.arange(5)[:, None] + np.arange(4)],
+        x[2 * i[:9], i[:9] - 1],
+        x[3 * np.arange(3) + 1].sum(0),
+    )
+
+
+@pytest.mark.parametrize("function", [windows, diagonals])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_indices_that_are_computed(function, dynamic) -> None:
+    compiled = npc.compile(function, dynamic=dynamic)
+    for n, k in ((24, 3), (31, 4), (40, 2)):
+        x, kernel = np.arange(n * (n + 1.0)).reshape(n, n + 1) % 7, np.arange(k * 2.0).reshape(k, 2)
+        for e, g in zip(function(x, kernel), compiled(x, kernel)):
+            assert e.dtype == g.dtype
+            np.testing.assert_array_equal(g, e)
+
+
+def test_indices_that_are_computed_are_not_checked() -> None:
+    (source,) = npc.explain(windows)(np.ones((24, 25)), np.ones((3, 2))).sources
+    assert "check_index" not in source
+
+    def beyond(x):
+        return x[np.arange(4) + 1]
+
+    with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 with size 4"):
+        npc.compile(beyond)(np.ones(4))
