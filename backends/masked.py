@@ -28,7 +28,10 @@ MOST_WORK, MOST_WORK_OF_ALL = 24, 24 * 1024
 
 
 def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> Graph:
-    """The same graph, or one with such programs. `needed` are the sizes that its caller asks for, by default all."""
+    """The same graph, or one with such programs. `needed` are the sizes that its caller asks for, by default all.
+
+    Sizes that decided something are found out in any case, as it was decided for those of at least 2.
+    """
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
     readers: dict[Node, list[Node]] = {}
@@ -36,7 +39,7 @@ def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> G
         for x in dict.fromkeys(node.inputs):
             readers.setdefault(x, []).append(node)
     new: dict[Node, Node] = {}
-    counted = {name for name, _ in graph.measured} if needed is None else {*needed}
+    counted = {name for name, _ in graph.measured} if needed is None else {*needed, *env.shown}
     for name, places in graph.measured:
         if places.op == "argwhere" and places.inputs[0].dtype == np.bool_:
             selection = Selection(Builder(env=env), places, readers, set(graph.results))

@@ -60,6 +60,7 @@ class ShapeEnv:
     names: dict[str, str] = field(default_factory=dict)  # of long expressions of Python numbers
     unknown: set[str] = field(default_factory=set)  # names of random values: they are not there when guards are checked
     measured: set[str] = field(default_factory=set)  # symbols of sizes that data decides: known when the graph runs
+    shown: set[str] = field(default_factory=set)  # those of them that the program's own code has seen, and may have decided by
 
     def symbol(self, name: str, hint: int, at_least: int | None = None) -> Dim:
         self.hints[name] = hint
@@ -91,6 +92,11 @@ class ShapeEnv:
         yield
         self.guards, self.lower, self.measured = guards, lower, measured
         self.bounds.clear()
+
+    def show(self, size: Dim) -> None:
+        """The program's own code sees this size."""
+        if self.measured:
+            self.shown |= self.measured.intersection(size.symbols())
 
     def is_measured(self, text: str) -> bool:
         """Is this Python text written with a size that data decides?"""

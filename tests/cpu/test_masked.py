@@ -134,7 +134,28 @@ def collected_too(x, y):
     return large
 
 
-WRITES = (reflected, of_both, only_where_it_may_be, where_all_may_fail, from_a_row, counted_too, collected_too)
+def decided_by_the_number(x, y):
+    found, others = x[x > 1], y[y > 1]
+    if len(found) > 0:
+        x[x > 1] = found * 2
+    else:
+        x += 1
+    if others.size:
+        y[y > 1] = others + (2 if np.shape(others)[0] > 1 else 1)
+        return others.sum() if others.shape != (1,) else 7.0
+    return -1.0
+
+
+WRITES = (
+    decided_by_the_number,
+    reflected,
+    of_both,
+    only_where_it_may_be,
+    where_all_may_fail,
+    from_a_row,
+    counted_too,
+    collected_too,
+)
 
 
 @pytest.mark.parametrize("values", ["many", "one", "none", "special"])

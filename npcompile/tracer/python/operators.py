@@ -101,6 +101,8 @@ def lower(capture: Capture, value: Any) -> Any:
 def lift(result: Any) -> Any:
     """What the shim returned, as a value."""
     if isinstance(result, (Array, Dim, Number)):
+        if isinstance(result, Dim):
+            result.env.show(result)
         return result
     if type(result) in (tuple, list) or is_named_tuple(type(result)):
         return Sequence(type(result), [lift(v) for v in result])
