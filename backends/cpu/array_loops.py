@@ -25,6 +25,8 @@ from npcompile.backends.cpu.primitives import (
     primitive_text,
 )
 from npcompile.backends.cpu.scalar_loops import Fail, ScalarLoops
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.kernels.kernel import Let, Value
 
 HELPERS = r"""
 #if defined(__x86_64__)
@@ -236,6 +238,7 @@ class Nest:
     rows: list[str] = field(default_factory=list)  # statements before the innermost loop
     begins: list[str] = field(default_factory=list)  # and before all loops
     body: list[str] = field(default_factory=list)  # statements of the innermost loop, before the value is used
+    known: KnownNumbers = field(default_factory=KnownNumbers)
     made: int = 0
 
     def element(self, part: Part) -> str:
@@ -259,7 +262,10 @@ class Nest:
     def value(self, tree: Tree) -> str:
         match tree:
             case Number(text, dtype):
-                return self.function.take(text, c_type(dtype))
+                name = self.function.take(text, c_type(dtype))
+                if (number := literal(text)) is not None:
+                    self.known.hidden(Let(Value(name, dtype), "constant", (), (("value", number),)))
+                return name
             case Read(part):
                 text = self.element(part)
                 return f"({text} != 0)" if part.dtype.kind == "b" else text
@@ -267,8 +273,15 @@ class Nest:
                 return self.gathered(part, places)
             case Apply(op, args, dtype):
                 values = [self.named(self.value(a), a) for a in args]
+                self.made += 1
+                name = f"v{self.made}"
+                params = (("dtype", dtype),) if op == "cast" else ()
+                let = Let(Value(name, dtype), op, tuple(Value(v, a.dtype) for v, a in zip(values, args)), params)
+                if (hidden := self.known.hidden(let)) is not None:
+                    values[hidden] = hidden_text(values[hidden], c_type(args[hidden].dtype))
                 text = primitive_text(op, values, [a.dtype for a in args], dtype)
-                return f"(({c_type(dtype)})({text}))"
+                self.body.append(f"const {c_type(dtype)} {name} = {text};")
+                return name
         raise AssertionError(tree)
 
     def named(self, text: str, tree: Tree) -> str:
@@ -312,6 +325,14 @@ class Nest:
             lines.append(f"for (int64_t i{last} = {start}; i{last} < {stop}; i{last}++) {{")
             closing.append("}")
         return [*lines, *self.body, *inner, *closing]
+
+
+def literal(text: str) -> float | None:
+    """The number that a C literal is."""
+    try:
+        return float.fromhex(text) if "x" in text else float(text)
+    except ValueError:
+        return None
 
 
 def known_product(factors: Sequence[str]) -> str:
@@ -426,6 +447,7 @@ class ArrayLoops:
     functions: list[str] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
+    instructions: set[int] = field(default_factory=set)  # that are loops over arrays
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
     made: int = 0
 
@@ -435,6 +457,7 @@ class ArrayLoops:
 
     def call(self, function: Function, extra: str, fail: Fail, can_leave: bool) -> None:
         """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set."""
+        self.instructions.add(self.code.instruction)
         arguments = ", ".join(filter(None, [function.texts, extra]))
         leave = f"goto {fail()};" if can_leave else ""
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")

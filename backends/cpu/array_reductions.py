@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import (
+    GRAIN,
+    PARALLEL_FROM,
     ArrayLoops,
     Function,
     Nest,
@@ -73,32 +75,75 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
         sizes = (code.new("int", known_product(sizes)),)
         tree = flat_tree(tree, sizes)
     f = Function(loops.name())
-    lines = folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
     result = code.room(dtype.str[1:])
-    notes = may_note(tree) or (name in ("sum", "prod") and dtype.kind == "f")
+    notes = notes_errors(name, tree)
     can_leave = notes or may_fail(tree) or name in NEEDS_SOME
-    begin = ["npc_forget();"] if notes else []
-    empty = known_product([f.take(n) for n in sizes])
-    if name in NEEDS_SOME:
-        begin.append(f"if (!({empty})) return 1;")
-    end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] if notes else []
-    c = c_type(dtype)
-    loops.functions += [
-        f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c}* out']))}) {{",
-        "int bad = 0;",
-        *begin,
-        *lines,
-        "*out = total;",
-        *end,
-        "return bad;",
-        "}",
-    ]
+    count = known_product([f.take(n) for n in sizes])
+    begin = ["npc_forget();"] * notes + [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
+    helpers, lines = one_row(loops, f, name, tree, sizes[0]) if len(sizes) == 1 else ([], [])
+    lines = lines or folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
+    end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
+    head = f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c_type(dtype)}* out']))}) {{"
+    loops.functions += [*helpers, head, "int bad = 0;", *begin, *lines, "*out = total;", *end, "return bad;", "}"]
     loops.call(f, f"&{result}", fail, can_leave)
     return result
 
 
-def folding(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[str, ...], around: Sequence[int]) -> list[str]:
-    """Statements that leave the elements of the last axis, and of those `around` it, combined in `total`."""
+def notes_errors(name: str, tree: Tree) -> bool:
+    return may_note(tree) or (name in ("sum", "prod") and tree.dtype.kind == "f")
+
+
+def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) -> tuple[list[str], list[str]]:
+    """(functions, statements) that leave the elements of one axis combined in `total`: long ones in parts, on all threads."""
+    c, n = c_type(tree.dtype), f.take(size)
+    lines = folding(loops, f, name, tree, (size,), (), ("first", "stop"))
+    given = [text for _, text in f.parameters.values()]
+    fields = " ".join(f"{ct} {text};" for ct, text in f.parameters.values())
+    part = f"{f.name}_part({', '.join([*given, '0', n, '&bad'])})"
+    passed = ", ".join(f"a->{text}" for text in given)
+    head = ", ".join([*filter(None, [f.signature]), "int64_t first", "int64_t stop", "int* failed"])
+    helpers = [
+        f"static {c} {f.name}_part({head}) {{",
+        "int bad = 0;",
+        *(line.replace("return 1;", "{ *failed = 1; return 0; }") for line in lines),
+        "*failed |= bad;",
+        "return total;",
+        "}",
+        f"struct {f.name}_task {{ {fields} {c}* parts; int64_t count; int bad; }};",
+        f"static void {f.name}_run(void* context, int64_t begin, int64_t end, int thread) {{",
+        f"struct {f.name}_task* const a = context;",
+        "int bad = 0;",
+        "for (int64_t k = begin; k < end; k++)",
+        f"a->parts[k] = {f.name}_part({passed}, k * {GRAIN}, npc_min(a->count, (k + 1) * {GRAIN}), &bad);",
+        "if (bad) a->bad = 1;",
+        "}",
+    ]
+    many = [
+        f"{c} total;",
+        f"if ({n} >= {PARALLEL_FROM}) {{",
+        f"const int64_t parts = ({n} + {GRAIN - 1}) / {GRAIN};",
+        f"struct {f.name}_task task = {{{', '.join([*given, f'rt->scratch(parts * (int64_t)sizeof({c}))', n, '0'])}}};",
+        "if (!task.parts) return -1;",
+        f"const int stopped = rt->parallel({f.name}_run, &task, parts, 1);",
+        f"total = stopped ? 0 : {fold(loops, name, tree.dtype)}(task.parts, parts);",
+        "rt->release(task.parts);",
+        "if (stopped) return -1;",
+        "bad |= task.bad;",
+        f"}} else total = {part};",
+    ]
+    return helpers, many
+
+
+def folding(
+    loops: ArrayLoops,
+    f: Function,
+    name: str,
+    tree: Tree,
+    sizes: tuple[str, ...],
+    around: Sequence[int],
+    span: tuple[str, str] | None = None,
+) -> list[str]:
+    """Statements that leave the elements of the last axis, or a span of it, and of those `around` it, combined in `total`."""
     dtype, combined = tree.dtype, fold(loops, name, tree.dtype)
     c = c_type(dtype)
     identity, pair = FOLD_OPS[name]
@@ -107,7 +152,7 @@ def folding(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
     nest = Nest(f, sizes)
     value = nest.value(tree)
     last = len(sizes) - 1
-    n = f.take(sizes[last])
+    begin, n = span or ("0", f.take(sizes[last]))
     outer, closing = [], []
     for k in around:
         outer.append(f.loop(k, sizes[k]))
@@ -124,7 +169,7 @@ def folding(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
         "int64_t filled = 0, blocks = 0;",
         *outer,
         *nest.rows,
-        f"for (int64_t at = 0; at < {n};) {{",
+        f"for (int64_t at = {begin}; at < {n};) {{",
         f"const int64_t end = npc_min({n}, at + NPC_FOLDED);",
         f"if (filled + (end - at) > NPC_FOLDED) {{ {' '.join(flush)} }}",
         f"{c}* const to = room + filled - at;",
@@ -149,7 +194,7 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     order = [k for k in range(len(sizes)) if k != axis]
     dtype = tree.dtype
     c = c_type(dtype)
-    notes = may_note(tree) or (name in ("sum", "prod") and dtype.kind == "f")
+    notes = notes_errors(name, tree)
     can_leave = notes or may_fail(tree) or name in NEEDS_SOME
     to = f.take(target.data, "char*")
     count = f.take(sizes[axis])
@@ -161,12 +206,26 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     end = ["bad |= npc_noted() != 0;"] if notes else []
     if axis == len(sizes) - 1:
         lines = [f.loop(k, sizes[k]) for k in order]
-        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", *("}" for _ in order)]
+        lines += [f"if ({count} < 8) {{", *short_row(f, name, tree, sizes), f"{element} = total;", "} else {"]
+        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", "}", *("}" for _ in order)]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
     loops.functions += [f"static int {f.name}({f.signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
     loops.call(f, "", fail, can_leave)
     return target
+
+
+def short_row(f: Function, name: str, tree: Tree, sizes: tuple[str, ...]) -> list[str]:
+    """The same for a few numbers, one after the other."""
+    nest, last, c = Nest(f, sizes), len(sizes) - 1, c_type(tree.dtype)
+    value = nest.value(tree)
+    identity, pair = FOLD_OPS[name]
+    start = identity if isinstance(identity, str) else identity(tree.dtype)
+    if name == "sum" and tree.dtype.kind == "f":
+        start = f"{f.take(sizes[last])} ? -0.0 : 0.0"
+    step = pair(tree.dtype).format(a="total", x="x")
+    body = [*nest.body, f"const {c} x = {value};", f"total = {step};"]
+    return [*nest.begins, f"{c} total = {start};", *nest.rows, f.loop(last, sizes[last]), *body, "}"]
 
 
 def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[str, ...], axis: int, element: str) -> list[str]:

@@ -107,6 +107,7 @@ class ScalarLoops:
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
     is_indexed: bool = False  # is some index a variable?
+    instruction: int = -1  # the bytecode that is being written
     made: int = 0
     sites: int = 0  # where arrays are made
     integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once

@@ -351,6 +351,7 @@ class Blocks:
         meaning = MEANINGS.get(i.opname)
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
+        self.code.instruction = i.index
         return meaning(self, i, self.fail())
 
     def fail(self) -> Fail:

@@ -215,9 +215,10 @@ class NativeLoop:
         return [*lines, go(exit.index, frame.stack)]
 
     def require_small_arrays(self) -> None:
-        """A loop whose statements are about the same large arrays in each iteration is a graph that is run repeatedly."""
+        """A loop of several statements about the same large arrays in each iteration is a graph that is run repeatedly."""
         blocks = self.blocks
-        if blocks.code.statements is None or blocks.code.is_indexed:
+        made = blocks.code.statements
+        if made is None or blocks.code.is_indexed or len(made.instructions) == 1:
             return
         if any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray):
             raise TooLarge("whole arrays that are large")
