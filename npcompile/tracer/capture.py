@@ -108,6 +108,7 @@ class Capture:
     disjoint: tuple[str, tuple[int, list[str]]] = ("", (0, []))  # a guard that written arrays overlap no other; which these are
     array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
+    may_break: bool = True  # not where the user asks for one graph
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
     tensors_by_identity: dict[int, TensorValue] = field(default_factory=dict)  # id of one of these -> its value

@@ -277,7 +277,7 @@ class CompiledFunction:
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
-            capture.place = point.place
+            capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.eager import compile_eager
+from npcompile.tensor_core.graph import Graph
 
 X = np.arange(3.0)
 
@@ -148,3 +150,33 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert results == [700.0] * 4
+
+
+def merged(x: np.ndarray) -> np.ndarray:
+    """As often inside itself as the size says."""
+    if x.size <= 4:
+        return np.cumsum(x)
+    low, high = merged(x[::2]), merged(x[1::2])
+    return np.concatenate((low + high, low - high))
+
+
+def test_a_size_that_says_how_often_needs_few_programs() -> None:
+    graphs = []
+
+    def backend(graph: Graph, example_inputs: Any) -> Any:
+        graphs.append(graph)
+        return compile_eager(graph, example_inputs)
+
+    compiled = npc.compile(merged, backend=backend)
+    counts = []
+    for size in (64, 256, 1024, 2048, 4096, 8192):
+        x = np.arange(float(size))
+        np.testing.assert_array_equal(compiled(x), merged(x))
+        counts.append(len(graphs))
+    assert counts[-2] == counts[-1] <= 16, counts
+
+
+def test_one_graph_where_it_is_asked_for() -> None:
+    compiled = npc.compile(merged, fullgraph=True, dynamic=True, backend="eager")
+    x = np.arange(64.0)
+    np.testing.assert_array_equal(compiled(x), merged(x))

@@ -15,6 +15,7 @@ from npcompile.tracer.decisions import Break
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
 from npcompile.tracer.python import generators, iteration, operators, raising
 from npcompile.tracer.values import (
+    Comparison,
     Constant,
     Iterator,
     Opaque,
@@ -41,6 +42,7 @@ def is_loop_jump(frame: Frame, i: Instruction) -> bool:
 
 def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> int | Outcome | None:
     """Jump when the top value's truth is `jump_if`; `keep` leaves it on the stack when jumping."""
+    frame.is_by_size |= isinstance(frame.stack[-1], (Comparison, Dim))
     value = frame.pop()
     decision = operators.truth(frame.capture, value)
     if isinstance(decision, Truth):

@@ -26,7 +26,7 @@ from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
+from npcompile.tracer.frame import INLINE_DEPTH, MOST_BY_SIZE, Frame, Return
 from npcompile.tracer.python import arithmetic, generators, groups, operators, raising, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.values import (
@@ -428,18 +428,30 @@ def run_inlined(
     arguments: tuple[Arguments, Keywords],
 ) -> Any:
     """`function` and `arguments` are what is called, and with what, for a generator that native code has to make."""
+    capture = frame.capture
     if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
         raise Decline(f"{code.co_qualname} is a coroutine")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
-    inner = Frame(frame.capture, decode(code), namespace, globals_source, variables, parent=frame)
+    if capture.may_break and not capture.transforming and not capture.bodies and levels_by_size(frame, code) >= MOST_BY_SIZE:
+        raise Decline(f"{code.co_qualname} calls itself as often as a size says", "It is called, and compiled for all sizes.")
+    inner = Frame(capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
     if code.co_flags & CO_GENERATOR:
         return generators.generator(frame, inner, function, *arguments)
     outcome = inner.run()
     assert isinstance(outcome, Return), outcome
-    frame.capture.frame = frame
+    capture.frame = frame
     return outcome.value
+
+
+def levels_by_size(frame: Frame | None, code: types.CodeType) -> int:
+    """How often a function is inside itself in this graph, each time by what a size decided."""
+    levels = 0
+    while frame is not None and frame.parent is not None:
+        levels += frame.is_by_size and frame.program.code is code
+        frame = frame.parent
+    return levels
 
 
 CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
