@@ -25,6 +25,7 @@ QUICK |= {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"
 SLOW = {"divide": 4, "sqrt": 4, "reciprocal": 4} | dict.fromkeys(EXPENSIVE, 16)  # beside 1 of the others
 # More than this takes longer for all elements than to collect those that are selected, which may be few.
 MOST_WORK, MOST_WORK_OF_ALL = 24, 24 * 1024
+MOST_OF_ROW = 16  # elements
 
 
 def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> Graph:
@@ -123,7 +124,7 @@ class Selection:
     def step(self, node: Node, made: dict[Node, Node]) -> bool:
         """Take in one node, if what it is made of has been."""
         x = node.inputs[0]
-        size = self.places.params["size"]
+        size, ndim = self.places.params["size"], self.mask.meta.ndim
         match node.op:
             case "slice" if x is self.places and same_shape(node.shape, (size, 1)) and all(s == 1 for s in node.params["step"]):
                 self.columns[node] = node.params["start"][1]
@@ -131,23 +132,25 @@ class Selection:
                 self.columns[node] = self.columns[x]
             case "reshape" if x is self.places and self.mask.meta.ndim == 1 and same_shape(node.shape, (size,)):
                 self.columns[node] = 0
-            case "gather" if self.are_places(node.inputs[1:]) and same_shape(x.shape, self.mask.shape):
+            case "gather" if self.are_places(node.inputs[1:]) and same_shape(x.shape[:ndim], self.mask.shape):
+                if not is_short(x.shape[ndim:]):
+                    return False
                 self.everywhere[node] = x
-            case "reduce" if x in self.everywhere and node.params["axes"] == (0,):
+            case "reduce" if x in self.everywhere and 0 in node.params["axes"]:
                 neutral = neutral_of(node.params["reducer"], x.dtype)
                 if neutral is None:
                     return False
                 self.must_be_some |= node.params["reducer"] in ("maximum", "minimum")
-                chosen = self.builder.apply("where", self.mask, self.everywhere[x], self.spread(neutral, x.dtype))
-                made[node] = self.builder.apply(
-                    "reduce", chosen, reducer=node.params["reducer"], axes=(*range(chosen.meta.ndim),)
-                )
+                chosen = self.chosen(self.everywhere[x], neutral)
+                axes = (*range(ndim), *(ndim + axis - 1 for axis in sorted(node.params["axes"]) if axis))
+                made[node] = self.builder.apply("reduce", chosen, reducer=node.params["reducer"], axes=axes)
+                self.work += hint_of(product(x.shape[1:])) - 1
             case "scatter" if node.params["mode"] == "set" and self.are_places(node.inputs[2:]):
                 value = self.operand(node.inputs[1])
                 if value is None or not same_shape(x.shape, self.mask.shape):
                     return False
                 made[node] = self.builder.apply("where", self.mask, value, x)
-            case op if OPS[op].kind == "elementwise" and not OPS[op].raises and same_shape(node.shape, (size,)):
+            case op if OPS[op].kind == "elementwise" and not OPS[op].raises and node.shape and same(node.shape[0], size):
                 operands = [found for i in node.inputs if (found := self.operand(i)) is not None]
                 if len(operands) < len(node.inputs):
                     return False
@@ -156,7 +159,7 @@ class Selection:
                 self.everywhere[node] = self.builder.apply(op, *operands, **node.params)
                 if op in QUICK and self.tame.issuperset(operands):
                     self.tame.add(self.everywhere[node])
-                self.work += SLOW.get(op, 1)
+                self.work += SLOW.get(op, 1) * hint_of(product(node.shape[1:]))
             case _:
                 return False
         return True
@@ -169,7 +172,7 @@ class Selection:
             return self.everywhere[x]
         if x.op == "broadcast_to" and all(isinstance(n, int) and n == 1 for n in x.inputs[0].shape):
             number = self.builder.apply("reshape", x.inputs[0], shape=()) if x.inputs[0].meta.ndim else x.inputs[0]
-            made = self.builder.apply("broadcast_to", number, shape=self.mask.shape)
+            made = self.builder.apply("broadcast_to", number, shape=(*self.mask.shape, *x.shape[1:]))
             self.tame.add(made)
             return made
         return None
@@ -178,13 +181,23 @@ class Selection:
         """The value with 1 for the elements that are not selected: whatever they are, they shall report no error."""
         if x.dtype == np.bool_ or x.op == "broadcast_to" or (is_quick and (x in self.tame or x.dtype.kind in "iu")):
             return x
-        made = self.builder.apply("where", self.mask, x, self.spread(1, x.dtype))
+        made = self.chosen(x, 1)
         self.tame.add(made)
         return made
 
-    def spread(self, value: Any, dtype: np.dtype) -> Node:
-        constant = self.builder.apply("constant", value=dtype.type(value), dtype=dtype)
-        return self.builder.apply("broadcast_to", constant, shape=self.mask.shape)
+    def chosen(self, x: Node, other: Any) -> Node:
+        """Its elements that are selected, or the rows, and a number for all others."""
+        mask = self.mask
+        if x.meta.ndim > mask.meta.ndim:
+            mask = self.builder.apply("reshape", mask, shape=(*mask.shape, *(1 for _ in x.shape[mask.meta.ndim :])))
+            mask = self.builder.apply("broadcast_to", mask, shape=x.shape)
+        constant = self.builder.apply("constant", value=x.dtype.type(other), dtype=x.dtype)
+        return self.builder.apply("where", mask, x, self.builder.apply("broadcast_to", constant, shape=x.shape))
+
+
+def is_short(row: Sequence[Size]) -> bool:
+    """Is such a row read as quickly as it is known whether it is selected?"""
+    return hint_of(product(row)) <= MOST_OF_ROW
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:

@@ -311,7 +311,7 @@ class Printer:
         a = self.accumulators[s.accumulator]
         value = s.value.name
         if is_position(a):
-            best, at = f"{a.name}[{self.lane}]", f"{a.name}_at[{self.lane}]"
+            best, at = self.place(a), f"{a.name}_at_held" if self.is_held else f"{a.name}_at[{self.lane}]"
             self.line(f"const int {a.name}_better = {better_text(a, value, best)};")
             self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
             self.line(f"{best} = {a.name}_better ? {value} : {best};")
@@ -467,6 +467,8 @@ class Printer:
         for a in s.accumulators:
             names = [f"{a.name}_held", *(f"{a.name}_held{k}" for k in range(summands(a)) if a in sums)]
             self.line(f"{c_type(a.dtype)} {', '.join(f'{name} = {identity_text(a)}' for name in names)};")
+            if is_position(a):
+                self.line(f"int64_t {a.name}_at_held = -1;")
         for k, place in enumerate(places):
             self.held = {a.name: f"_held{k % summands(a)}" for a in sums if k < len(places) // summands(a) * summands(a)}
             self.open(f"{{ {' '.join(f'const int64_t {axis} = {i};' for (axis, _), i in zip(s.loops, place))}")
@@ -550,7 +552,9 @@ class Printer:
         for _, n in s.loops:
             count = count * n
         for a in s.accumulators:
-            total = f"npc_max(0, {a.name}_at[lane])" if is_position(a) else self.place(a)
+            total = self.place(a)
+            if is_position(a):
+                total = f"npc_max(0, {a.name}_at{'_held' if self.is_held else '[lane]'})"
             total = from_zero(a, total)
             if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
                 total = rounded_text(f"({total})", a.result.dtype)
@@ -591,7 +595,7 @@ def is_unrolled(s: Columns) -> bool:
     count = product_of([n for _, n in s.loops])
     most = SHORT_COLUMN if all(a.reducer in ("add", "multiply") for a in s.accumulators) else MOST_CHOICES
     is_few = isinstance(count, int) and 0 < count <= most and count * len(s.body) <= MOST_STATEMENTS
-    return is_few and not s.is_running and not any(map(is_position, s.accumulators))
+    return is_few and not s.is_running
 
 
 def is_light(s: Columns) -> bool:

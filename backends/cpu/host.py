@@ -16,7 +16,7 @@ from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.ops.whole import measured
+from npcompile.tensor_core.ops.whole import COUNTS, measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
 SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}[{}]"}
@@ -91,11 +91,15 @@ class Host:
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
         target = self.variable(node)
         params = {name: value for name, value in node.params.items() if name != "size"}
-        arguments = [*(self.names[i] for i in node.inputs), f"**{self.bound('params', params)}"]
+        arguments = [*(self.names[i] for i in node.inputs), *([f"**{self.bound('params', params)}"] if params else [])]
+        number = self.graph.symbols.index(symbol)
+        if node.op in COUNTS:  # nobody reads its rows
+            count = self.keep(node.op, COUNTS[node.op])
+            self.lines += [*lines, f"symbol_{number} = symbols[{symbol!r}] = {count}({', '.join(arguments)})"]
+            return
         lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
         if not isinstance(node.meta, TupleMeta):
             lines.append(f"{target} = asarray({target}, order='C')")
-        number = self.graph.symbols.index(symbol)
         lines.append(f"symbol_{number} = symbols[{symbol!r}] = {self.keep('measured', measured)}({target})")
         self.lines += self.reporting(lines)
 

@@ -67,7 +67,7 @@ class Grouping:
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        if self.innermost(node, space) not in reduced or (node.op == "reduce" and not self.abreast and is_short(space, reduced)):
+        if self.innermost(node, space) not in reduced or (node.op != "einsum" and not self.abreast and is_short(space, reduced)):
             return "columns"
         return "rows"
 

@@ -97,6 +97,17 @@ def bins(least: TensorMeta, greatest: TensorMeta, *, minlength, size):
 def measured(value: Any) -> int:
     """How many results there are, of which what follows takes any number from LEAST."""
     first = value[0] if isinstance(value, tuple) else value
-    if first.shape[0] < LEAST:
+    return enough(first.shape[0])
+
+
+def enough(count: int) -> int:
+    if count < LEAST:
         raise Unexpected
-    return int(first.shape[0])
+    return int(count)
+
+
+# Of ops whose results hold nothing: the number of their rows.
+COUNTS: dict[str, Callable[..., int]] = {
+    "selected": lambda x: enough(np.count_nonzero(x)),
+    "bins": lambda least, greatest, *, minlength: enough(len(eager_bins(least, greatest, minlength=minlength))),
+}

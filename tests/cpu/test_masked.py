@@ -43,11 +43,26 @@ def rows(x, y):
     return x[y[:, 0] > 0].sum(axis=0), x[y[:, 0] > 0].sum()
 
 
+def rows_of_a_few(x, y):
+    x, mask = x[:, :4], y[:, 0] > 0
+    centred = (x[mask] - 1) ** 2
+    return x[mask].mean(axis=0), x[mask].max(), centred.sum(axis=1).sum(), centred.sum(axis=(0, 1)), x[mask].any(axis=0)
+
+
+def means_of_clusters(x, y):
+    labels = np.abs(x[:, :1] - np.arange(3)).argmin(axis=1)
+    means = np.empty((3, 5))
+    for k in range(3):
+        means[k] = np.abs(y[:, :5])[labels == k].mean(axis=0)
+    return means, labels
+
+
 def where_the_others_would_fail(x, y):
     return np.sqrt(x[x > 0]).sum(), np.log(y[y > 0]).mean()
 
 
-PROGRAMS = (of_one_axis, of_two_axes, several_masks, one_after_another, counted, kept_as_well, rows, where_the_others_would_fail)
+PROGRAMS = (of_one_axis, of_two_axes, several_masks, one_after_another, counted, kept_as_well, rows, rows_of_a_few)
+PROGRAMS += (means_of_clusters, where_the_others_would_fail)
 
 
 @pytest.mark.parametrize("function", PROGRAMS)

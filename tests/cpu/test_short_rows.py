@@ -39,3 +39,23 @@ def test_functions_of_the_results_are_in_the_same_kernel(function, shapes) -> No
     expected, got = function(*data), npc.compile(function)(*data)
     for e, g in zip(expected, got) if isinstance(expected, tuple) else [(expected, got)]:
         np.testing.assert_allclose(g, e, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("count", [2, 8, 9, 17])
+def test_places_of_extremes(count, dtype) -> None:
+    """The first of equal ones, and of those that are not a number."""
+
+    def places(x):
+        return x.argmin(axis=1), x.argmax(axis=1) * 2, np.where(x.argmax(axis=1) == 1, 1.5, x[:, 0])
+
+    rng = np.random.default_rng(count)
+    x = rng.integers(0, 4, (200, count)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[rng.random(x.shape) < 0.2] = np.inf
+        x[:4] = [[np.inf], [-np.inf], [np.nan], [-0.0]]
+        x[3, 1] = 0.0
+    for expected, got in zip(places(x), npc.compile(places)(x)):
+        assert expected.dtype == got.dtype
+        np.testing.assert_array_equal(got, expected)
