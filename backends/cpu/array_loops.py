@@ -47,8 +47,6 @@ static inline int npc_noted(void) { return 0; }
 #endif
 static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 #define NPC_FOLDED 256 /* numbers that are combined without a tree, on 16 lanes */
-#define NPC_LOW(n, s) ((s) < 0 ? ((n) - 1) * (s) : 0)
-#define NPC_HIGH(n, s) ((s) > 0 ? ((n) - 1) * (s) : 0)
 /* Where a slice with a step begins and how many items it has, as Python's slice.indices has it. */
 static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high) {
   if (at < 0) at += n;
@@ -57,20 +55,6 @@ static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high
 static inline int64_t npc_count(int64_t start, int64_t stop, int64_t step) {
   if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
   return stop < start ? (start - stop - 1) / -step + 1 : 0;
-}
-static int npc_are_far(PyObject* one, PyObject* other) {
-  char *low[2], *high[2];
-  npc_array* arrays[] = {(npc_array*)one, (npc_array*)other};
-  for (int i = 0; i < 2; i++) {
-    npc_array* a = arrays[i];
-    low[i] = high[i] = a->data;
-    for (int k = 0; k < a->nd; k++) {
-      if (!a->dimensions[k]) return 1;
-      low[i] += NPC_LOW(a->dimensions[k], a->strides[k]);
-      high[i] += NPC_HIGH(a->dimensions[k], a->strides[k]);
-    }
-  }
-  return high[0] + 16 <= low[1] || high[1] + 16 <= low[0]; /* of the first bytes of elements */
 }
 static int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
   const npc_array* a = (npc_array*)object;

@@ -20,6 +20,7 @@ C_OF_KIND = {
 LIMITS = {f"i{n}": (-(2 ** (8 * n - 1)), 2 ** (8 * n - 1) - 1) for n in (1, 2, 4, 8)} | {
     f"u{n}": (0, 2 ** (8 * n) - 1) for n in (1, 2, 4, 8)
 }
+INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul"}  # C compilers' names of operations that may overflow
 
 
 @dataclass(slots=True)

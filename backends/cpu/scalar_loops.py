@@ -9,18 +9,19 @@ before it has changed anything: Python goes on from there, and reports.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.elements import C_OF_KIND, LIMITS, ArrayInput
+from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
 from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
+MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 
 HELPERS = r"""
@@ -60,10 +61,25 @@ static inline int npc_power(int64_t a, int64_t b, int64_t* out) {
   }
 FLOOR_DIVISION(double, )
 FLOOR_DIVISION(float, f)
+#define NPC_LOW(n, s) ((s) < 0 ? ((n) - 1) * (s) : 0)
+#define NPC_HIGH(n, s) ((s) > 0 ? ((n) - 1) * (s) : 0)
+static int npc_are_far(PyObject* one, PyObject* other) {
+  char *low[2], *high[2];
+  npc_array* arrays[] = {(npc_array*)one, (npc_array*)other};
+  for (int i = 0; i < 2; i++) {
+    npc_array* a = arrays[i];
+    low[i] = high[i] = a->data;
+    for (int k = 0; k < a->nd; k++) {
+      if (!a->dimensions[k]) return 1;
+      low[i] += NPC_LOW(a->dimensions[k], a->strides[k]);
+      high[i] += NPC_HIGH(a->dimensions[k], a->strides[k]);
+    }
+  }
+  return high[0] + 16 <= low[1] || high[1] + 16 <= low[0]; /* of the first bytes of elements */
+}
 """
 
 FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "fabs", "floor", "ceil", "pow", "atan2")
-INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul"}
 BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 COMPARISONS = {"less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">="}
@@ -113,6 +129,8 @@ class ScalarLoops:
     integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once
     strip: Strip | None = None  # that is being written
     declarations: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)  # of strips
+    apart: set[tuple[str, str]] = field(default_factory=set)  # arrays that must not overlap where strips run
 
     # --- inputs
 
@@ -198,6 +216,21 @@ class ScalarLoops:
         """What follows reads or writes memory by other means than `load` and `store`."""
         if self.strip is not None:
             raise NoForm("a strip with other statements than those on single elements")
+
+    def outer(self) -> dict[str, str]:
+        """What functions of strips may be given -> C type."""
+        given = {name: C_OF_KIND[kind] for kind, name in self.numbers}
+        for a in self.arrays:
+            given[a.name] = "char* restrict"
+            given |= {f"{a.name}_{part}{axis}": "int64_t" for part in "ns" for axis in range(a.ndim)}
+        return {**self.variables, **given}
+
+    def keep_apart(self, written: set[str], named: Iterable[str]) -> bool:
+        """Must arrays that a strip writes not overlap others that it names?"""
+        arrays = {a.name for a in self.arrays}.intersection(named)
+        pairs = {(min(a, b), max(a, b)) for a in written for b in arrays if a != b}
+        self.apart |= pairs
+        return bool(pairs)
 
     def settle(self) -> None:
         """Before a branch."""
@@ -348,16 +381,17 @@ class ScalarLoops:
 
     def arithmetic(self, op: str, kind: str, a: str, b: str, known: Integer, fail: Fail) -> str:
         """A sum, difference or product of integers. The program leaves where it overflows."""
-        c, builtin = C_OF_KIND[kind], f"__builtin_{INTEGER[op]}_overflow"
+        c = C_OF_KIND[kind]
         plain = f"({c})({a} {SIGNS[op]} {b})"
         if known.fits(*BOUNDS[kind]):
             return self.known(kind, plain, known)
         if self.strip is None:
             made = self.room(kind)
-            self.leave_if(f"{builtin}({a}, {b}, &{made})", fail)
+            self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
             return made
         made = self.new(kind, plain)
-        line = self.strip.note(f"{builtin}_p({a}, {b}, ({c})0)")
+        x, y = self.integer(a, kind), self.integer(b, kind)
+        line = self.strip.note_overflow(op, c, a, b, made, x.least >= 0, y.least >= 0)
         if kind in ("int", "i8") and known.terms is not None:
             least, most = BOUNDS[kind]
             checks = known.checks | {line}
@@ -462,9 +496,13 @@ class ScalarLoops:
         lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, STRIP_HELPERS]
         if self.statements is not None:
             lines.append(self.statements.text())
-        lines.append("PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
+        lines += self.functions
+        is_brief = self.functions and len(self.exits) > MANY_EXITS
+        lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
+        far = [f"npc_are_far(args[{a[1:]}], args[{b[1:]}])" for a, b in sorted(self.apart)]
+        lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
         lines += [f"  {line}" for line in self.declarations]
         lines.append("  PyObject* result = 0;")
         lines.append("  int64_t fuel = POLL;")

@@ -11,29 +11,44 @@ finite makes each sum, difference and product of it not finite, so only results 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
+from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
 from npcompile.backends.cpu.integers import SMALL, Integer
 
 LENGTH = 256  # iterations of a strip that stores
 LONGEST = 4096  # of one that stores nothing
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
+WORD = re.compile(r"[A-Za-z_]\w*")
+
 STRIP_HELPERS = r"""
-/* The sign is set if a number is not finite. */
+/* A function of its own, for its registers. Of straight code vectors make chains longer. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
+#define BRIEF __attribute__((optimize("O1")))
+#else
+#define STRIP static __attribute__((noinline))
+#define BRIEF
+#endif
+enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
+/* Twice the bits of a number's size: the larger, the larger, and LIMIT or more if it is not finite. */
 static inline uint64_t npc_bits_double(double x) {
   uint64_t u;
   __builtin_memcpy(&u, &x, 8);
-  return (u & 0x7fffffffffffffffu) + 0x0010000000000000u;
+  return u << 1;
 }
 static inline uint32_t npc_bits_float(float x) {
   uint32_t u;
   __builtin_memcpy(&u, &x, 4);
-  return (u & 0x7fffffffu) + 0x00800000u;
+  return u << 1;
 }
+#define NPC_LIMIT_double 0xffe0000000000000u
+#define NPC_LIMIT_float 0xff000000u
+#define NPC_LARGER(a, b) ((a) > (b) ? (a) : (b))
 """
 
 
@@ -46,6 +61,7 @@ class Code(Protocol):
     def line(self, text: str) -> None: ...
     def new(self, kind: str, text: str) -> str: ...
     def integer(self, text: str) -> Integer: ...
+    def outer(self) -> dict[str, str]: ...
 
 
 @dataclass(slots=True)
@@ -61,7 +77,7 @@ class Group:
 
     @property
     def may_count_from_the_end(self) -> bool:
-        return self.moves <= 0 and bool(self.terms) or self.high < 0
+        return self.moves <= 0 if self.terms else self.low < 0
 
 
 @dataclass(slots=True)
@@ -74,6 +90,20 @@ class Store:
     value: str
     array: ArrayInput
     places: list[str] | None
+
+    def iteration(self, k: str) -> list[str]:
+        """The position in an iteration of the strip."""
+        assert self.places is not None
+        return [place.format(k=k) for place in self.places]
+
+    @property
+    def first(self) -> str:
+        return self.array.at(self.iteration("0"))
+
+    @property
+    def stays(self) -> bool:
+        """Is it the same element in all iterations? It is kept once."""
+        return self.places is not None and not any("{k}" in place for place in self.places)
 
 
 @dataclass(slots=True)
@@ -95,13 +125,24 @@ class Strip:
     unsettled: dict[str, str] = field(default_factory=dict)  # results that may not be finite -> kind
     is_straight: bool = True  # nothing was written yet that some iterations do not come to
     gives_up_early: bool = False
+    ways_out: int = 0  # where the body leaves the loop
     has_bits: set[str] = field(default_factory=set)
 
     # --- what the body notes
 
     def note(self, condition: str) -> int:
         """Undo the strip if the condition holds. The number of the line that says so."""
-        self.code.line(f"{self.name}_bad |= {condition};")
+        self.code.line(f"bad |= {condition};")
+        return len(self.code.lines) - 1
+
+    def note_overflow(self, op: str, c: str, a: str, b: str, made: str, a_is_positive: bool, b_is_positive: bool) -> int:
+        """Undo the strip if a sum, difference or product of integers overflows. Signs tell it where one of them is known."""
+        if op == "add" and c[0] != "u" and (a_is_positive or b_is_positive):
+            self.code.line(f"signs |= ~{a if b_is_positive else b} & {made};")
+        elif op == "subtract" and c[0] != "u" and b_is_positive:
+            self.code.line(f"signs |= {a} & ~{made};")
+        else:
+            return self.note(f"__builtin_{INTEGER[op]}_overflow_p({a}, {b}, ({c})0)")
         return len(self.code.lines) - 1
 
     def not_finite(self, value: str, kind: str, carried: Sequence[str] = ()) -> None:
@@ -112,16 +153,24 @@ class Strip:
 
     def settle(self) -> None:
         """Before the program branches."""
-        for value, kind in self.unsettled.items():
-            c = "float" if kind == "f4" else "double"
+        for kinds in (("f8", "float"), ("f4",)):
+            values = [v for v, kind in self.unsettled.items() if kind in kinds]
+            if not values:
+                continue
+            c = "float" if "f4" in kinds else "double"
             self.has_bits.add(c)
-            self.code.line(f"{self.name}_{c} |= npc_bits_{c}({value});")
+            together = " + ".join(values)  # not finite if one of them is not
+            self.code.line(f"{{ const {self.largest(c)} bits = npc_bits_{c}({together}); ")
+            self.code.line(f"bits_{c} = NPC_LARGER(bits_{c}, bits); }}")
         self.unsettled.clear()
+
+    def largest(self, c: str) -> str:
+        return f"uint{64 if c == 'double' else 32}_t"
 
     def give_up(self) -> str:
         """The label to go to from an instruction that has no form, or none for these numbers."""
         self.gives_up_early |= self.is_straight
-        return f"{self.name}_undo"
+        return "undo"
 
     # --- elements
 
@@ -153,7 +202,7 @@ class Strip:
         found = self.groups.get(key)
         if found is None:
             moves = dict(terms).get(self.place or "", 0) * self.step
-            found = self.groups[key] = Group(f"{self.name}_g{len(self.groups)}", size, terms, moves, constant, constant)
+            found = self.groups[key] = Group(f"g{len(self.groups)}", size, terms, moves, constant, constant)
         found.low, found.high = min(found.low, constant), max(found.high, constant)
         return found
 
@@ -164,36 +213,61 @@ class Strip:
 
     # --- what stands around the body
 
-    def around(self, body: list[str], ways_out: Sequence[str], advance: str | None, header: str) -> list[str]:
-        """The strip, between the label of the loop's header and {name}_slow, where the loop without strips begins.
+    def function(self, body: list[str]) -> tuple[str, dict[str, str]]:
+        """(the C function of the strip, its parameters and their types)
 
-        `body` ends each iteration at {name}_next. `ways_out` are the lines where the program leaves the loop.
-        `advance` sets the loop's iterator, for {count} items that were taken.
+        It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the label `next`. The result holds the variables that were set, and how many iterations
+        were begun.
         """
-        n, is_counted = self.name, self.place is not None
+        noted = self.noted
+        kept = [f"out->{v} = {v};" for v in self.assigned]
+        lines = [*self.locals(), f"count = {self.count()};"]
+        if self.place is not None:
+            lines.append(f"if (count > {self.longest}) count = {self.longest};")
+        lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
+        lines += [f"old{j} = {s.first};" for j, s in enumerate(self.stores) if self.is_regular and s.stays]
+        lines += ["body:;", *body, "next:;", "if (++k < count) goto body;"]
+        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *kept, "out->count = count;", "return 0;"]
+        for j in range(self.ways_out):
+            lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
+            lines.append(f"return FIRST_WAY_OUT + {j};")
+        lines += ["undo:;", "out->count = count;", *self.undo(), "return UNDONE;"]
+        fields = "".join(f" {self.code.variables[v]} {v};" for v in self.assigned)
+        given = self.parameters(lines)
+        parameters = ", ".join(f"{c} {name}" for name, c in given.items())
+        head = f"STRIP int {self.name}({self.name}_result* restrict out, {parameters}) {{"
+        return "\n".join([f"typedef struct {{ int64_t count;{fields} }} {self.name}_result;", head, *lines, "}"]), given
+
+    def parameters(self, lines: list[str]) -> dict[str, str]:
+        """What the function is given: the variables, numbers, arrays and sizes that it names -> their types."""
+        named = {word for line in lines for word in WORD.findall(line)}
+        return {name: c for name, c in self.code.outer().items() if name in named}
+
+    def call(self, parameters: dict[str, str], iterator: str | None, header: str, is_apart: bool) -> list[str]:
+        """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
+        n = self.name
         lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-        lines.append(f"{n}_count = {self.count() if is_counted else self.longest};")
-        if is_counted:
-            lines.append(f"if ({n}_count <= 0) goto {n}_slow;")
-            lines.append(f"if ({n}_count > {self.longest}) {n}_count = {self.longest};")
-        lines += [f"if ({test}) goto {n}_vain;" for test in self.tests()]
-        lines += self.bounds()
-        lines += [f"{n}_was_{v} = {v};" for v in self.assigned]
-        lines += [f"{n}_bad = 0;", *(f"{n}_{c} = 0;" for c in sorted(self.has_bits)), f"{n}_k = 0;"]
-        if not self.is_regular:
-            lines.append(f"{n}_stored = 0;")
-        noted = " || ".join([f"{n}_bad", *(f"{n}_{c} >> {63 if c == 'double' else 31}" for c in sorted(self.has_bits))])
-        lines += [f"{n}_body:;", *body, f"{n}_next:;"]
-        lines += [f"if (++{n}_k < {n}_count) goto {n}_body;", f"if (SELDOM({noted})) {{ --{n}_k; goto {n}_undo; }}"]
-        if advance:
-            lines.append(advance.format(count=f"{n}_count"))
-        lines += [f"fuel -= {n}_count;", f"{n}_waits = 0;", f"goto {header};"]
-        for line in ways_out:
-            lines.append(line.replace("{noted}", noted))
-        lines += [f"{n}_undo:;", *self.undo(), *(f"{v} = {n}_was_{v};" for v in self.assigned)]
-        lines += [f"{n}_pause = {n}_count;", f"{n}_vain:;", f"{n}_pause += {n}_waits;"]
-        lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;"]
-        return lines
+        if iterator is not None:
+            lines.append(f"if (!({self.first} {'<' if self.step > 0 else '>'} {self.stop})) goto {n}_slow;")
+        if is_apart:
+            lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
+        lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *parameters])});")
+        lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
+        lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
+        lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
+        lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in self.assigned)]
+        if iterator is not None:
+            lines.append(f"{iterator} += {n}_found.count * {self.step};")
+        lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(self.ways_out)]
+        return [*lines, f"goto {header};"]
+
+    def declarations(self) -> list[str]:
+        n = self.name
+        return [f"int64_t {n}_pause = 0, {n}_waits = 0;", f"int {n}_status = 0;", f"{n}_result {n}_found;"]
+
+    @property
+    def noted(self) -> str:
+        return " || ".join(["bad", "signs < 0", *(f"bits_{c} >= NPC_LIMIT_{c}" for c in sorted(self.has_bits))])
 
     @property
     def longest(self) -> int:
@@ -205,7 +279,9 @@ class Strip:
         return not self.gives_up_early and all(s.places is not None for s in self.stores)
 
     def count(self) -> str:
-        """Items left, if there are any."""
+        """Items left; the function is called if there are any."""
+        if self.place is None:
+            return str(self.longest)
         distance = f"{self.stop} - {self.first}" if self.step > 0 else f"{self.first} - {self.stop}"
         by = abs(self.step)
         return distance if by == 1 else f"({distance} + {by - 1}) / {by}"
@@ -219,7 +295,7 @@ class Strip:
 
     def bounds(self) -> list[str]:
         """Lines that shorten the strip to the iterations whose indices are known to be within bounds."""
-        lines, n = [], self.name
+        lines = []
         for g in self.groups.values():
             at = " + ".join([f"{f} * {self.first if t == self.place else t}" for t, f in g.terms if f] or ["0"])
             lines.append(f"{g.name}_at = {at};")
@@ -227,54 +303,44 @@ class Strip:
             if g.may_count_from_the_end:
                 lines.append(f"{g.name}_from = {high} < 0 ? {g.size} : 0;")
                 low, high = f"{low} + {g.name}_from", f"{high} + {g.name}_from"
-            lines.append(f"if ({low} < 0 || {high} >= {g.size}) goto {n}_vain;")
+            lines.append(f"if ({low} < 0 || {high} >= {g.size}) return VAIN;")
             if g.moves:
                 rest = f"{g.size} - 1 - ({high})" if g.moves > 0 else low
                 by = "" if abs(g.moves) == 1 else f" / {abs(g.moves)}"
-                lines.append(f"if (({rest}){by} < {n}_count) {n}_count = ({rest}){by} + 1;")
+                lines.append(f"if (({rest}){by} < count) count = ({rest}){by} + 1;")
         return lines
 
     def undo(self) -> list[str]:
         """Lines that put back what was stored, the last first."""
-        n = self.name
-        if not self.stores:
-            return []
         if not self.is_regular:
-            at = f"{n}_at[{n}_stored], &{n}_old[{n}_stored]"
             sizes = {size_of(s.kind) for s in self.stores}
-            copies = [f"if ({n}_size[{n}_stored] == {size}) __builtin_memcpy({at}, {size});" for size in sorted(sizes)]
-            if len(sizes) == 1:
-                copies = [f"__builtin_memcpy({at}, {sizes.pop()});"]
-            return [f"while ({n}_stored) {{", f"--{n}_stored;", *copies, "}"]
-        lines = [f"for (; {n}_k >= 0; --{n}_k) {{"]
-        for j, s in reversed(list(enumerate(self.stores))):
-            assert s.places is not None
-            lines.append(f"{s.array.at([p.format(k=f'{n}_k') for p in s.places])} = {n}_old{j}[{n}_k];")
-        return [*lines, "}"]
+            copy = "if (size[stored] == {0}) __builtin_memcpy(at[stored], &old[stored], {0});"
+            return ["while (stored) {", "--stored;", *(copy.format(size) for size in sorted(sizes)), "}"]
+        moving = [(j, s) for j, s in reversed(list(enumerate(self.stores))) if not s.stays]
+        lines = [f"{s.array.at(s.iteration('k'))} = old{j}[k];" for j, s in moving]
+        lines = ["for (; k >= 0; --k) {", *lines, "}"] if lines else []
+        return lines + [f"{s.first} = old{j};" for j, s in enumerate(self.stores) if s.stays]
 
     def write_stores(self, lines: list[str]) -> None:
         """Write the statements that store, in `lines`: each keeps what was there."""
-        n, sizes = self.name, {size_of(s.kind) for s in self.stores}
         for j, s in enumerate(self.stores):
+            size = size_of(s.kind)
+            kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy(&old[stored], &{s.element}, {size});"]
+            kept.append(f"size[stored++] = {size};")
             if self.is_regular:
-                kept = f"{n}_old{j}[{n}_k] = {s.element};"
-            else:
-                size = f" {n}_size[{n}_stored] = {size_of(s.kind)};" if len(sizes) > 1 else ""
-                kept = f"{n}_at[{n}_stored] = (char*)&{s.element}; __builtin_memcpy(&{n}_old[{n}_stored], &{s.element},"
-                kept += f" {size_of(s.kind)});{size} ++{n}_stored;"
-            lines[s.line] = f"{kept} {s.element} = {s.value};"
+                kept = [] if s.stays else [f"old{j}[k] = {s.element};"]
+            lines[s.line] = " ".join([*kept, f"{s.element} = {s.value};"])
 
-    def declarations(self) -> list[str]:
-        n = self.name
-        counts = [f"{n}_{what}" for what in ("count", "pause", "waits", "k", "bad", "stored")]
+    def locals(self) -> list[str]:
+        counts = ["count", "k", "bad", "signs", *["stored"] * (not self.is_regular)]
         counts += [f"{g.name}_{what}" for g in self.groups.values() for what in ("at", "from")]
         lines = [f"int64_t {', '.join(f'{c} = 0' for c in counts)};"]
-        lines += [f"uint{64 if c == 'double' else 32}_t {n}_{c} = 0;" for c in sorted(self.has_bits)]
-        lines += [f"{self.code.variables[v]} {n}_was_{v} = 0;" for v in self.assigned]
+        lines += [f"{self.largest(c)} bits_{c} = 0;" for c in sorted(self.has_bits)]
         if self.is_regular:
-            return lines + [f"{C_OF_KIND[s.kind]} {n}_old{j}[{LENGTH}];" for j, s in enumerate(self.stores)]
+            stores = enumerate(self.stores)
+            return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{LENGTH}]'};" for j, s in stores]
         length = LENGTH * len(self.stores)
-        return [*lines, f"char* {n}_at[{length}];", f"uint64_t {n}_old[{length}];", f"uint8_t {n}_size[{length}];"]
+        return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
 
 
 def size_of(kind: str) -> int:

@@ -150,6 +150,26 @@ def extremes(x):
     return low, high
 
 
+def at_the_ends(x, y):
+    n = 0
+    for i in range(x.size):
+        y[i] = x[i] + 1
+        y[i] = (x[i] > 0) + x[i] + (y[i] - 2)
+        n = n - (x[i] & 7) + i
+        y[i] -= 3
+    return y, n
+
+
+def swapped(x, y):
+    for i in range(2, x.size):
+        y[i] = x[i - 1] + x[i - 2] / y[0]
+        y[0] = y[0] + x[i]
+        if y[i] > 10:
+            return y, i
+        x, y = (y, x) if i == 30 else (x, y)
+    return x, y
+
+
 def with_last(values: Any, last: Any, dtype: str = "f8") -> np.ndarray:
     made = np.array(values).astype(dtype)
     made[-3] = last
@@ -193,6 +213,11 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     (nested, (rng.random((N, N)), rng.random(N))),
     (nested, (np.asfortranarray(rng.random((N, N))), with_last(rng.random(N), 1e308))),
     (truths, (MIXED, np.arange(N, dtype=np.uint8).view(np.bool_))),
+    (at_the_ends, (MIXED.astype(np.int64), np.zeros(N, np.int64))),
+    *((at_the_ends, (with_last(np.zeros(N), np.iinfo(d).max - 1, d), np.zeros(N, d))) for d in ("i8", "i4", "i2", "u1")),
+    *((at_the_ends, (with_last(np.zeros(N), np.iinfo(d).min + 1, d), np.zeros(N, d))) for d in ("i8", "i4", "i2", "u1")),
+    (swapped, (MIXED, ONES)),
+    (swapped, (MIXED, with_last(ONES, 1e308))),
     (extremes, (MIXED,)),
     (extremes, (with_last(MIXED, np.nan),)),
     (extremes, (np.where(MIXED < 0, -1.0, 0.0),)),

@@ -8,6 +8,7 @@ it: stack and variables are handed over as they are before that instruction, and
 from __future__ import annotations
 
 import builtins
+import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
 
 MOST_BLOCKS = 200
+TEMPORARY = re.compile(r"t\d+")  # C variables of a block
 
 
 Meaning = Callable[["Blocks", Instruction, Callable[[], str]], "int | None"]
@@ -89,12 +91,7 @@ class Inside:
     region: frozenset[int]
     key: tuple[Any, ...]  # of the block at its header
     comes_back: bool = False
-    left: list[tuple[str, int, State]] = field(default_factory=list)  # where it is left: label, and for which instruction
-
-    def leave(self, index: int, state: State) -> str:
-        """The label of the way out to an instruction behind the loop."""
-        self.left.append((f"{self.strip.name}_out{len(self.left)}", index, state.copy()))
-        return self.left[-1][0]
+    left: list[tuple[int, State]] = field(default_factory=list)  # where it is left, and for which instruction
 
 
 @dataclass(slots=True)
@@ -175,7 +172,7 @@ class Blocks:
         self.code.settle()
         inside = self.inside
         if inside is not None and index not in inside.region:
-            self.code.jump(inside.leave(index, self.state))
+            self.leave_strip(inside, index)
             return
         if index not in self.region:
             self.settle(self.fail())
@@ -193,7 +190,7 @@ class Blocks:
         key = key_of(index, state)
         is_back = inside is not None and index == inside.header
         if inside is not None and is_back and key != inside.key:  # as another block, which has a strip of its own
-            self.code.jump(inside.leave(index, self.state))
+            self.leave_strip(inside, index)
             return
         copies = [c for c in copies if c[0] != c[1]]
         # All are read before one is set.
@@ -212,9 +209,26 @@ class Blocks:
             raise NoProgram("arrays that change their names in a strip")
         elif is_back:
             inside.comes_back = True
-            self.code.jump(f"{inside.strip.name}_next")
+            self.code.jump("next")
             return
         self.code.jump(self.label_of(key, state))
+
+    def leave_strip(self, inside: Inside, index: int) -> None:
+        """To an instruction behind the loop: numbers are handed out in variables."""
+
+        def out(value: Any) -> Any:
+            if isinstance(value, Items):
+                return Items(tuple(map(out, value.items)))
+            if not isinstance(value, Scalar) or not TEMPORARY.fullmatch(value.text):
+                return value
+            name = self.code.variable(f"{inside.strip.name}_v{len(inside.strip.assigned)}", value.kind)
+            self.code.set(name, value.text)
+            return Scalar(value.kind, name)
+
+        live = self.facts.live[index]
+        variables = {n: out(v) for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
+        inside.left.append((index, State([*map(out, self.state.stack)], variables)))
+        self.code.jump(f"out{len(inside.left) - 1}")
 
     def release_others(self, owners: set[str]) -> None:
         """Arrays that the program made and nobody names any more."""

@@ -7,7 +7,7 @@ from typing import Any
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import Blocks, Inside, State, key_of, loop_region
+from npcompile.tracer.native.blocks import Blocks, Inside, key_of, loop_region
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Walk
 
 
@@ -32,16 +32,17 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     finally:
         b.state = state
-    step = iterator.step if isinstance(iterator, Steps) else 1
-    advance = f"{iterator.next} += {{count}} * {step};" if iterator is not None else None
-    ways_out = []
-    for name, target, left in inside.left:
-        ways_out += [f"{name}:;", f"if (SELDOM({{noted}})) goto {strip.name}_undo;"]
-        ways_out += [advance.format(count=f"({strip.name}_k + 1)")] * bool(advance) if advance else []
-        ways_out += [f"{strip.name}_waits = 0;", *way_out(b, target, left)]
-    b.state = state
+    strip.ways_out = len(inside.left)
+    function, parameters = strip.function(body)
+    b.code.functions.append(function)
     b.code.declarations += strip.declarations()
-    b.code.lines += strip.around(body, ways_out, advance, label)
+    is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
+    b.code.lines += strip.call(parameters, iterator.next if iterator is not None else None, label, is_apart)
+    for k, (target, left) in enumerate(inside.left):
+        b.code.label(f"{strip.name}_out{k}")
+        b.state = left
+        b.go(target)
+    b.state = state
     b.code.label(f"{strip.name}_slow")
 
 
@@ -65,15 +66,6 @@ def written(b: Blocks, inside: Inside) -> list[str]:
     finally:
         b.code.lines, b.labels, b.pending, b.refused = outer
         b.inside = b.code.strip = None
-
-
-def way_out(b: Blocks, index: int, state: State) -> list[str]:
-    """Lines that go on behind the loop."""
-    outer, b.code.lines = b.code.lines, []
-    b.state = state
-    b.go(index)
-    made, b.code.lines = b.code.lines, outer
-    return made
 
 
 def staying(b: Blocks, header: int, region: frozenset[int]) -> list[str]:

@@ -317,7 +317,7 @@ def next_in_strip(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
     """The item of a loop of which a strip is written: its test is made before the strip, and its iterator set behind it."""
     assert b.inside is not None
     strip = b.inside.strip
-    place = strip.place = b.code.new("int", f"{iterator.next} + {strip.name}_k * {strip.step}")
+    place = strip.place = b.code.new("int", f"{iterator.next} + k * {strip.step}")
     b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
     if isinstance(iterator, Walk):
         return meanings.element(b.code, iterator.elements, Scalar("int", place), fail)
