@@ -16,7 +16,7 @@ from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Statement, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.schedule import estimate
-from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dim import Size, same
 
 LINE = 64  # bytes of the caches'
 TURNED = 8  # elements along each side of a square in registers
@@ -106,7 +106,7 @@ def turned_loads(square: Square, inner: str, body: Sequence[Statement]) -> list[
     for s in walk(list(body)):
         if isinstance(s, Load) and s.mask is None and s.target.dtype.itemsize in (4, 8) and square.width % TURNED == 0:
             along, across = split_linear(s.offset, inner), split_linear(s.offset, square.axis)
-            if along and across and across[0] == s.target.dtype.itemsize and abs(estimate(along[0])) > LINE:
+            if along and across and same(across[0], s.target.dtype.itemsize) and abs(estimate(along[0])) > LINE:
                 found.append((s, along[0]))
     return found
 
