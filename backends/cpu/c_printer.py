@@ -37,7 +37,7 @@ from npcompile.backends.cpu.reducers import (
     tree_text,
     zero_text,
 )
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
 from npcompile.backends.kernels.intervals import interval_of_size
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -125,6 +125,8 @@ class Printer:
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
                     text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
+                for arm in self.known.kept(s):
+                    text = kept_text(text, arm.name, c_type(arm.dtype))
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")

@@ -2,6 +2,7 @@
 
 GCC computes `2.5 / (double)(x < y)` while it compiles, one result for each of the two divisors. At the call there are then no
 flags by which NumPy would report a division by zero (-ftrapping-math keeps them, and makes no vectors of comparisons).
+Of `y == 0 ? 0 : x / y` it makes, where a processor has masks, a division of only those elements that are chosen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from npcompile.backends.kernels.kernel import Let, Value
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import SILENT
 
 MOST_KNOWN = 16  # numbers of one value, and results of an operation on such
 BOOLEANS = np.array([False, True])
@@ -25,12 +27,15 @@ class KnownNumbers:
     """The numbers that values of a kernel are on some way through it, as the compiler knows."""
 
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # the value's name -> these
+    made: set[str] = field(default_factory=set)  # by operations that may note errors
 
     def of(self, value: Value) -> np.ndarray | None:
         return BOOLEANS if value.dtype.kind == "b" else self.numbers.get(value.name)
 
     def hidden(self, let: Let) -> int | None:
         """The operand that the compiler must not know, for the errors of this operation to happen. Learns what `let` makes."""
+        if let.target.dtype.kind in "fc" and let.op not in ("constant", "where", *SILENT):
+            self.made.add(let.target.name)
         if let.op == "constant":
             self._learn(let.target, [np.atleast_1d(np.asarray(dict(let.params)["value"], let.target.dtype))])
             return None
@@ -50,6 +55,10 @@ class KnownNumbers:
             self._learn(let.target, [results])
             return None
         return next((k for k, x in enumerate(operands) if is_chosen(x)), 0)
+
+    def kept(self, let: Let) -> list[Value]:
+        """What this choice drops in some elements, although it must be computed in all of them."""
+        return [arm for arm in let.args[1:] if arm.name in self.made] if let.op == "where" else []
 
     def _learn(self, value: Value, known: Iterable[np.ndarray]) -> None:
         found = [x.astype(value.dtype) for x in known]
@@ -75,3 +84,18 @@ def computed(let: Let, operands: list[np.ndarray]) -> tuple[np.ndarray, bool]:
 def hidden_text(x: str, c_type: str) -> str:
     """The same number, which the compiler cannot know."""
     return f'({{ {c_type} npc_hidden = {x}; __asm__("" : "+m"(npc_hidden)); npc_hidden; }})'
+
+
+BITS = {"double": "uint64_t", "float": "uint32_t"}
+PARTS = {"npc_c16": "double", "npc_c8": "float"}
+
+
+def kept_text(chosen: str, arm: str, c_type: str) -> str:
+    """`chosen`, and a use of the arm that changes nothing, which the compiler cannot know: no address of a context is odd."""
+    if c_type in PARTS:
+        real, imag = (kept_text(f"npc_z.{p}", f"npc_w.{p}", PARTS[c_type]) for p in ("re", "im"))
+        return f"({{ const {c_type} npc_z = {chosen}, npc_w = {arm}; ({c_type}){{{real}, {imag}}}; }})"
+    if c_type not in BITS:
+        return chosen
+    union = f"union {{ {c_type} x; {BITS[c_type]} n; }}"
+    return f"({{ {union} npc_a = {{{chosen}}}, npc_b = {{{arm}}}; npc_a.n |= npc_b.n & ((uint64_t)c & 1); npc_a.x; }})"

@@ -48,3 +48,25 @@ def test_warnings_of_products(dtype, backend):
     large = np.full((3, 4), np.finfo(dtype).max, dtype)
     with pytest.warns(RuntimeWarning, match="overflow encountered in matmul"):
         npc.compile(lambda x, y: x @ y.T, backend=backend)(large, large)
+
+
+# Divisions of the elements alone that are chosen would note nothing: processors with masks have these.
+CHOICES = {
+    "numbers": lambda x, y: np.where(y == 0, 0, x / y),
+    "either": lambda x, y: np.where(y == 0, x / y, x * y),
+    "in another": lambda x, y: np.where(y == 0, 0, np.where(y == 1, 1, x / y)),
+    "float32": lambda x, y: np.where(y > 0, x.astype("f") / y.astype("f"), 0),
+    "complex": lambda x, y: np.where(y == 0, 0, (x + 0j) / y),
+    "sum": lambda x, y: np.where(y == 0, 0, x / y).sum(),
+    "columns": lambda x, y: np.where((y == 0)[:, None], 0, x / y[:, None]).sum(axis=0),
+    "copied": lambda x, y: np.copyto(x, x / y, where=y != 0),
+}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("size", [3, 4, 100])
+@pytest.mark.parametrize("name", CHOICES)
+def test_warnings_of_what_is_not_chosen(name, size, backend):
+    x, y = np.ones(size), np.arange(size) % 3.0
+    with pytest.warns(RuntimeWarning, match="divide by zero encountered in divide"):
+        npc.compile(CHOICES[name], backend=backend)(x, y)
