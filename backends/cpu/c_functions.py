@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from npcompile.backends.cpu.complex_power import LOOP_TEXT, power_text
+from npcompile.backends.cpu import complex_power, complex_tangent
+from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
+from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 
 # Short name of a dtype -> its C type in a register.
@@ -115,6 +117,7 @@ def libm_declarations() -> dict[str, str]:
             found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});\n" for f in functions.split()}
     for functions, arguments in ((UNARY_LIBM, "float"), (BINARY_LIBM, "float, float")):  # without a vector form
         found |= {f"npc_single_{f}f": f"float npc_single_{f}f({arguments}) NPC_NAMED({f}f);\n" for f in functions.split()}
+    found |= {f"npc_plain_{f}": f"double npc_plain_{f}(double) NPC_NAMED({f});\n" for f in ("sin", "cos", "exp", "expm1")}
     for c, suffix in (("float", "f"), ("double", "")):
         found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
         found[f"cpow{suffix}"] = f"{c} _Complex cpow{suffix}({c} _Complex, {c} _Complex);\n"
@@ -311,6 +314,7 @@ static inline int64_t npc_fmod_i(int64_t a, int64_t b) {
 """
 
 LOG2_E = "1.442695040888963407359924681001892137"
+LOG10_E = "0.434294481903251827651128918916605082"
 FLOAT_FUNCTIONS = """
 /* C's fmod, by the processor's division where the quotient is small: a - q b is then exact, also
    for a q rounded up by one; q is never too small. */
@@ -369,55 +373,6 @@ static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
 }}
 """
 
-COMPLEX_FUNCTIONS = """
-static inline {T} npc_pair_{K}({P} re, {P} im) {{ {T} z = {{re, im}}; return z; }}
-static inline {T} npc_add_{K}({T} a, {T} b) {{ {T} z = {{a.re + b.re, a.im + b.im}}; return z; }}
-static inline {T} npc_subtract_{K}({T} a, {T} b) {{ {T} z = {{a.re - b.re, a.im - b.im}}; return z; }}
-/* As the vector loops of numpy/_core/src/umath/loops_arithm_fp.dispatch.c.src: fused where the processor can. */
-static inline {T} npc_multiply_{K}({T} a, {T} b) {{
-  {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
-  return z;
-}}
-/* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
-   both arms, that which is not taken must not divide by zero. */
-static inline {T} npc_divide_{K}({T} a, {T} b) {{
-  {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
-  const int is_zero = x == 0 && y == 0, is_real = x >= y;
-  {P} larger = is_zero ? 1 : is_real ? b.re : b.im, smaller = is_real ? b.im : b.re;
-  {P} u = is_real ? a.re : a.im, v = is_real ? a.im : a.re;
-  {P} ratio = smaller / larger, scale = ({P})1 / (larger + smaller * ratio), part = NPC_ROUNDED(u * ratio);
-  {P} re = (u + NPC_ROUNDED(v * ratio)) * scale, im = (is_real ? v - part : part - v) * scale, zero = is_zero ? x : 1;
-  {T} z = {{is_zero ? a.re / zero : re, is_zero ? a.im / zero : im}};
-  return z;
-}}
-static inline {T} npc_inverse_{K}({T} a) {{
-  const int is_real = fabs{s}(a.im) <= fabs{s}(a.re);
-  const {P} larger = is_real ? a.re : a.im, smaller = is_real ? a.im : a.re, ratio = smaller / larger;
-  const {P} scale = larger + NPC_ROUNDED(smaller * ratio), near = 1 / scale, far = ratio / scale;
-  {T} z = {{is_real ? near : far, is_real ? -far : -near}};
-  return z;
-}}
-/* NumPy's, with its errors. A part that is finite and not zero is that of wider or scaled numbers, where nothing overflows. */
-static inline {T} npc_reciprocal_{K}({T} a) {{
-  const {T} numpys = npc_inverse_{K}(a);
-  const double factor = sizeof({P}) == 8 ? npc_unit_of(fabs(a.re) > fabs(a.im) ? a.re : a.im) : 1;
-  const npc_c16 exact = npc_inverse_c16(npc_pair_c16(a.re * factor, a.im * factor));
-  const {P} re = ({P})(exact.re * factor), im = ({P})(exact.im * factor);
-  const int takes_re = re - re == 0 && re != 0, takes_im = im - im == 0 && im != 0;
-  return npc_pair_{K}(npc_select_{R}(takes_re, re, numpys.re), npc_select_{R}(takes_im, im, numpys.im));
-}}
-/* NumPy's log(hypot(1 + re, im)), which has no digits where |1 + z| is near 1: there by what its square has beyond 1. */
-static inline {T} npc_log1p_{K}({T} z) {{
-  const double x = z.re, y = z.im, size = hypot(1 + x, y);
-  const int is_near = size > 0.5 && size < 1024;
-  const double re = npc_log1p_near(npc_select_f8(is_near, x, 0), npc_select_f8(is_near, y, 0)), far = log(({P})size);
-  return npc_pair_{K}(({P})npc_select_f8(is_near, re, far), ({P})atan2(y, 1 + x));
-}}
-static inline int npc_ordered_{K}({T} a, {T} b) {{ return a.im == a.im && b.im == b.im; }}
-static inline {T} npc_of_c_{K}({P} _Complex z) {{ return npc_pair_{K}(__real__ z, __imag__ z); }}
-static inline {P} _Complex npc_to_c_{K}({T} z) {{ {P} _Complex w; __real__ w = z.re; __imag__ w = z.im; return w; }}
-"""
-
 
 CALLED = re.compile(r"\w+(?=\()")
 
@@ -429,8 +384,12 @@ def definitions() -> dict[str, str]:
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
+    text += complex_tangent.TANGENT_TEXT
     for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):
-        text += (COMPLEX_FUNCTIONS + LOOP_TEXT).format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, LARGE=large)
+        constants = {"LARGE": large, "LOG2_E": LOG2_E, "LOG10_E": LOG10_E}
+        plain = "npc_plain_" if name == "c16" else ""  # the vectorised ones are near enough for float32
+        loops = COMPLEX_FUNCTIONS + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
+        text += loops.format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, **constants, PLAIN=plain)
     text += EXP2_TEXT
     found: dict[str, str] = {}
     lines: list[str] = []
@@ -454,7 +413,7 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
         if name in called:
             called |= set(CALLED.findall(text))
             ours.insert(0, text)
-    shared = power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
+    shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
     if "NPC_NAMED" in libm:
@@ -462,5 +421,6 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
     if has_vector_math:
         libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
     text = f"{libm}{shared}{''.join(ours)}"
+    pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
-    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{reduction}{text}"
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"

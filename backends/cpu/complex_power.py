@@ -65,45 +65,9 @@ def tables_text() -> str:
     return text + f"static const uint64_t npc_log_2_words[] = {{{listed}}};\n"
 
 
-PAIRS_TEXT = r"""
+SCALING_TEXT = r"""
 #define NPC_APART __attribute__((noinline))
 #define NPC_RARE __attribute__((noinline, cold))
-typedef struct { double high, low; } npc_two; /* their sum; low is at most half a unit of high */
-"""
-
-ARITHMETIC_TEXT = r"""
-static inline npc_two npc_exact_sum(double a, double b) {
-  const double sum = a + b, part = sum - a;
-  const npc_two r = {sum, (a - (sum - part)) + (b - part)};
-  return r;
-}
-static inline npc_two npc_joined(double a, double b) { /* where a is the larger */
-  const double sum = a + b;
-  const npc_two r = {sum, b - (sum - a)};
-  return r;
-}
-static inline npc_two npc_exact_product(double a, double b) {
-  const double product = a * b;
-  const npc_two r = {product, __builtin_fma(a, b, -product)};
-  return r;
-}
-static inline npc_two npc_sum(npc_two a, npc_two b) { /* to 2^-105 of the larger */
-  const npc_two high = npc_exact_sum(a.high, b.high);
-  return npc_joined(high.high, high.low + (a.low + b.low));
-}
-static inline npc_two npc_negated(npc_two a) { const npc_two r = {-a.high, -a.low}; return r; }
-static inline npc_two npc_product(npc_two a, npc_two b) {
-  const npc_two high = npc_exact_product(a.high, b.high);
-  return npc_joined(high.high, high.low + (a.high * b.low + a.low * b.high));
-}
-static inline npc_two npc_scaled_pair(npc_two a, double b) {
-  const npc_two high = npc_exact_product(a.high, b);
-  return npc_joined(high.high, high.low + a.low * b);
-}
-static inline npc_two npc_quotient(npc_two a, npc_two b) {
-  const double inverse = 1 / b.high, first = a.high * inverse;
-  return npc_joined(first, (__builtin_fma(-first, b.high, a.high) + (a.low - first * b.low)) * inverse);
-}
 static inline double npc_power_of_two(int n) {
   const int64_t bits = (int64_t)(1023 + n) << 52;
   double power;
@@ -175,7 +139,6 @@ static inline void npc_log_pair(double x, double y, npc_two* size, npc_two* angl
 
 # The result from its logarithm: r, and an angle that is `quarter` quarter turns and a rest.
 RESULT_TEXT = r"""
-double npc_plain_exp(double) __asm__("exp");
 static inline npc_c16 npc_exp_turned(npc_two r, int quarter, npc_two angle) {
   const npc_two most = {1400, 0}, least = {-1400, 0};
   r = r.high > 1400 ? most : r.high < -1400 ? least : r;
@@ -479,5 +442,5 @@ static inline {T} npc_power_{K}({T} a, {T} b) {{
 
 
 def power_text() -> str:
-    """What npc_power_c8 and npc_power_c16 call, beside functions of far_angles.py."""
-    return PAIRS_TEXT + tables_text() + ARITHMETIC_TEXT + LOG_TEXT + RESULT_TEXT + LONG_TEXT + POWER_TEXT
+    """What npc_power_c8 and npc_power_c16 call, beside functions of far_angles.py and double_double.py."""
+    return tables_text() + SCALING_TEXT + LOG_TEXT + RESULT_TEXT + LONG_TEXT + POWER_TEXT

@@ -192,6 +192,9 @@ for numpy_name, libm_name in COMPLEX_LIBM.items():
 
 PRIMITIVES["log1p"]["c"] = "npc_log1p_{K}({0})"
 PRIMITIVES["exp2"]["c"] = "npc_exp2_{K}({0})"
+for numpy_name in ("arctan", "arctanh", "expm1", "log2", "log10"):
+    PRIMITIVES[numpy_name]["c"] = f"npc_{numpy_name}_{{K}}({{0}})"
+PRIMITIVES["tan"]["c"], PRIMITIVES["tanh"]["c"] = "npc_tan_{K}({0})", "npc_tanh_{K}({0})"
 PRIMITIVES["power"]["c"] = PRIMITIVES["float_power"]["c"] = "npc_power_{K}({0}, {1})"
 
 # What the loops of ml_dtypes do in another way than NumPy's of float16. They call the functions of libm for single numbers: the
@@ -219,7 +222,8 @@ BFLOAT16 |= {name: f"(float)npc_{name}_f8((double){{0}})" for name in ("exp", "l
 HIDE_OTHER_ERRORS = {("power", "f4"), ("power", "f8")}
 # NumPy's vector loops underflow on the way to a result that does not, or is subnormal and exact here.
 NUMPY_UNDERFLOWS = {("sin", "f4"), ("cos", "f4"), ("exp", "f4"), ("exp2", "f4"), ("log1p", "c8"), ("exp2", "c8"), ("exp2", "c16")}
-NUMPY_UNDERFLOWS |= {("power", "c8"), ("power", "c16"), ("float_power", "c16")}
+OTHER_THAN_NUMPYS = ("power", "float_power", "tan", "tanh", "arctan", "arctanh", "expm1")  # of complex numbers
+NUMPY_UNDERFLOWS |= {(function, dtype) for function in OTHER_THAN_NUMPYS for dtype in ("c8", "c16")}
 
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
 EXACT = ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute", "conjugate")  # nothing to round
