@@ -25,7 +25,7 @@ from npcompile.backends.cpu.primitives import (
     primitive_text,
 )
 from npcompile.backends.cpu.scalar_loops import Fail, ScalarLoops
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
 from npcompile.backends.kernels.kernel import Let, Value
 
 HELPERS = r"""
@@ -264,6 +264,8 @@ class Nest:
                 if (hidden := self.known.hidden(let)) is not None:
                     values[hidden] = hidden_text(values[hidden], c_type(args[hidden].dtype))
                 text = primitive_text(op, values, [a.dtype for a in args], dtype)
+                for arm in self.known.kept(let):
+                    text = kept_text(text, arm.name, c_type(arm.dtype), self.function.take("rt", "char*"))
                 self.body.append(f"const {c_type(dtype)} {name} = {text};")
                 return name
         raise AssertionError(tree)

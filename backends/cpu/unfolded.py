@@ -90,12 +90,12 @@ BITS = {"double": "uint64_t", "float": "uint32_t"}
 PARTS = {"npc_c16": "double", "npc_c8": "float"}
 
 
-def kept_text(chosen: str, arm: str, c_type: str) -> str:
-    """`chosen`, and a use of the arm that changes nothing, which the compiler cannot know: no address of a context is odd."""
+def kept_text(chosen: str, arm: str, c_type: str, pointer: str = "c") -> str:
+    """`chosen`, and a use of the arm that changes nothing, which the compiler cannot know: the pointer is even."""
     if c_type in PARTS:
-        real, imag = (kept_text(f"npc_z.{p}", f"npc_w.{p}", PARTS[c_type]) for p in ("re", "im"))
+        real, imag = (kept_text(f"npc_z.{p}", f"npc_w.{p}", PARTS[c_type], pointer) for p in ("re", "im"))
         return f"({{ const {c_type} npc_z = {chosen}, npc_w = {arm}; ({c_type}){{{real}, {imag}}}; }})"
     if c_type not in BITS:
         return chosen
     union = f"union {{ {c_type} x; {BITS[c_type]} n; }}"
-    return f"({{ {union} npc_a = {{{chosen}}}, npc_b = {{{arm}}}; npc_a.n |= npc_b.n & ((uint64_t)c & 1); npc_a.x; }})"
+    return f"({{ {union} npc_a = {{{chosen}}}, npc_b = {{{arm}}}; npc_a.n |= npc_b.n & ((uint64_t){pointer} & 1); npc_a.x; }})"

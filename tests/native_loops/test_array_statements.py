@@ -261,6 +261,16 @@ def test_warnings_name_the_statement():
     agrees(program, A, B, np.zeros((20, 6)))
 
 
+def test_warnings_of_what_is_not_chosen():
+    def program(A, B, out):
+        for k in range(20):
+            out[k] = np.where(B[k] == 0, 0, A[k] / B[k])
+            out[k, 0] = np.sum(np.where(B[k] == 0, 0, A[k] / B[k]))
+        return out
+
+    agrees(program, np.ones((20, 24)), np.arange(480.0).reshape(20, 24) % 3, np.zeros((20, 24)))
+
+
 def test_errors_come_where_numpy_has_them():
     def out_of_bounds(A, P):
         out = np.zeros(30)
