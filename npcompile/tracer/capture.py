@@ -109,6 +109,7 @@ class Capture:
     array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
     may_break: bool = True  # not where the user asks for one graph
+    is_native: Callable[[int, dict[str, Any]], bool] = lambda header, variables: False  # is a loop, if short, none to unroll?
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
     tensors_by_identity: dict[int, TensorValue] = field(default_factory=dict)  # id of one of these -> its value

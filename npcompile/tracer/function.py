@@ -39,6 +39,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.native.candidates import is_over_elements
 from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
@@ -278,6 +279,7 @@ class CompiledFunction:
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
+            capture.is_native = self.is_over_elements
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:
@@ -300,6 +302,11 @@ class CompiledFunction:
         """Is the instruction the header of a loop that may run as one native program?"""
         is_asked = config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
         return is_asked and index in self.facts.loop_headers and self.refusals.get(index, 0) < MOST_REFUSALS
+
+    def is_over_elements(self, index: int, variables: dict[str, Any]) -> bool:
+        """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
+        space = self.user.__globals__
+        return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
     def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""

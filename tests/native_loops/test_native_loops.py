@@ -190,6 +190,14 @@ def functions(x):
     return total
 
 
+def sweeps(u, times):
+    for _ in range(times):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+    return u
+
+
 def powers(x):
     total = 0.0
     for i in range(x.size):
@@ -227,6 +235,7 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     *((integers, (rng.integers(0, 100, N).astype(d),)) for d in ("i8", "i4", "u1", "i2", "u4")),
     (functions, (rng.random(N),)),
     (powers, (rng.random(N),)),
+    *((sweeps, (rng.random((N, N)), times)) for times in (1, 3, 40)),
 ]
 
 

@@ -151,6 +151,9 @@ MOST_UNROLLED = 300  # nodes
 def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     """Are there too many iterations for one graph? More are not too many where they do a few elementwise operations."""
     left = iteration.remaining(iterator) or 0
+    is_first = iterator.position == 0 and frame.parent is None and frame.capture.place is None
+    if is_first and iterator.kind == "range" and frame.capture.is_native(header, frame.locals):
+        return not loops.has_gradients(frame)
     if left <= UNROLL_LIMIT and header not in frame.before:
         return False
     made = frame.capture.builder.made
