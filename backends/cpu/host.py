@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,15 @@ from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.ops.whole import COUNTS, measured
+from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tensor_core.ops.whole import COUNTS, LEAST, Keywords, measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
 SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}[{}]"}
+# Functions that give one new array, C-contiguous, of a dtype that follows from the arguments', and meet no floating-point error:
+# few elements take them less time than a state of errors and questions about what they gave.
+PLAIN = frozenset([np.bincount])
+SET_SYMBOL = "symbols["  # how a statement begins that keeps a size for `bind`
 
 
 class Host:
@@ -89,13 +94,20 @@ class Host:
     def measure(self, node: Node, symbol: str) -> None:
         """A node whose size data decides; from here on the symbol has that value."""
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
+        if is_plain(node):
+            self.lines += [*lines, *self.plain_call(node, self.graph.symbols.index(symbol))]
+            return
         target = self.variable(node)
         params = {name: value for name, value in node.params.items() if name != "size"}
         arguments = [*(self.names[i] for i in node.inputs), *([f"**{self.bound('params', params)}"] if params else [])]
         number = self.graph.symbols.index(symbol)
         if node.op in COUNTS:  # nobody reads its rows
             count = self.keep(node.op, COUNTS[node.op])
-            self.lines += [*lines, f"symbol_{number} = symbols[{symbol!r}] = {count}({', '.join(arguments)})"]
+            self.lines += [
+                *lines,
+                f"symbol_{number} = {count}({', '.join(arguments)})",
+                f"{SET_SYMBOL}{symbol!r}] = symbol_{number}",
+            ]
             return
         lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
         if not isinstance(node.meta, TupleMeta):
@@ -103,8 +115,22 @@ class Host:
         lines.append(f"symbol_{number} = symbols[{symbol!r}] = {self.keep('measured', measured)}({target})")
         self.lines += self.reporting(lines)
 
+    def plain_call(self, node: Node, number: int) -> list[str]:
+        """The same of a function that is one of PLAIN."""
+        target, function = self.variable(node), node.params["function"]
+        call = self.keep("bincount", partial(function.function, **dict(function.values)))
+        symbol = f"symbol_{number}"
+        lines = [f"{target} = {call}({', '.join(self.names[i] for i in node.inputs)})"]
+        lines += [f"{symbol} = {target}.size", f"{SET_SYMBOL}{self.graph.symbols[number]!r}] = {symbol}"]
+        return [*lines, f"if {symbol} < {LEAST}:", f"    raise {self.keep('unexpected', Unexpected)}"]
+
     def statements(self, node: Node) -> list[str]:
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]  # leaves
+        if node.op == "item" and is_plain(node.inputs[0]):
+            self.names[node] = self.names[node.inputs[0]]
+            self.fresh.add(node)
+            self.contiguous.add(node)
+            return lines
         arguments = [self.names[i] for i in node.inputs]
         target = self.variable(node)
         if node.op == "cond":
@@ -194,7 +220,10 @@ class Host:
         given = {k: name for k, name in enumerate(graph.symbols) if name not in found}
         arguments = [*(f"x{k}" for k in range(len(graph.inputs))), *(f"symbol_{k}" for k in given)]
         symbols = ", ".join(f"{name!r}: symbol_{k}" for k, name in given.items())
-        lines = [f"def call({', '.join(arguments)}):", f"    symbols = {{{symbols}}}", *(f"    {line}" for line in self.lines)]
+        lines = [f"symbols = {{{symbols}}}", *self.lines]
+        if not any("symbols" in line for line in self.lines if not line.startswith(SET_SYMBOL)):  # nobody reads them
+            lines = [line for line in self.lines if not line.startswith(SET_SYMBOL)]
+        lines = [f"def call({', '.join(arguments)}):", *(f"    {line}" for line in lines)]
         text = "\n".join(lines)
         exec(compile(text, f"<npcompile {graph.name}, with NumPy>", "exec"), self.namespace)
         return self.namespace["call"], text
@@ -203,6 +232,8 @@ class Host:
         name = self.names[node]
         if not meta.boxed:
             return f"{name}[()]"
+        if is_fresh and node.op == "item" and is_plain(node.inputs[0]):
+            return name
         kept = self.keep("meta", meta)
         if is_fresh:
             strides = self.bound("strides", meta.strides)
@@ -210,6 +241,12 @@ class Host:
         if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):
             return f"array({name}, order='C')"
         return f"give_out({name}, {kept}, symbols)"
+
+
+def is_plain(node: Node) -> bool:
+    """Is it a call of one of PLAIN?"""
+    function = node.params.get("function")
+    return node.op == "whole_sized" and isinstance(function, Keywords) and function.function in PLAIN
 
 
 def is_branch(node: Node) -> bool:

@@ -235,6 +235,13 @@ def test_sums_by_group(x):
     return np.bincount(of, weights=x), groups, total
 
 
+@check(integers, graphs=1, breaks=0)
+def test_counts_are_new_arrays(k):
+    counts = np.bincount(k)
+    weighed = np.bincount(k, weights=k + 0.5, minlength=7)
+    return counts, counts, counts[::-1], counts.base is None, weighed, weighed.strides, np.bincount(k) * 2
+
+
 @check(vector, graphs=2, breaks=0)
 def test_rows_of_a_table(x):
     table = np.stack([x, x * 2], 1)
