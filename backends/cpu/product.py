@@ -22,6 +22,9 @@ TILE = (64, 128)  # of a result that is made in blocks of the summed axis
 MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads for more
 DEPTH = 400  # of a tile: OpenBLAS itself takes about as many at a time, so the rounding is the same
 MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones want the blocking for caches that OpenBLAS does
+# A small result of many products for each element: the summed axis is cut in slices, which run side by side. How many there
+# are depends on sizes alone. LONG times as long as the other axes, of SLICE products at least, results of MOST_SUMMED elements.
+SLICED = {"MOST_SLICES": 16, "MOST_SUMMED": 1 << 14, "SLICE": 1 << 20, "LONG": 16}
 MOST_IN_STACK = 1 << 22  # of one of many: these run side by side, each on one thread
 
 CHOICE = """
@@ -86,6 +89,29 @@ static void npc_tiles_TAG(void* context, int64_t begin, int64_t end, int thread)
     }
   }
 }
+struct npc_slices_TAG {
+  char* partial;
+  const char *a, *b, *trans_a, *trans_b;
+  int64_t m, n, k, a_k, b_k, lead_a, lead_b, slice, part, is_symmetric;
+};
+static void npc_slices_TAG(void* context, int64_t begin, int64_t end, int thread) {
+  const struct npc_slices_TAG* p = context;
+  const TYPE one = 1;
+  const int64_t m = p->m, n = p->n, lead_c = m;
+  for (int64_t slice = begin; slice < end; slice++) {
+    char* const c = p->partial + slice * m * n * (int64_t)sizeof(TYPE);
+    const int64_t first = slice * p->slice, last = npc_min(first + p->slice, p->k);
+    for (int64_t l = first; l < last; l += p->part) {
+      const TYPE add = l > first ? 1 : 0;
+      const int64_t k = npc_min(p->part, last - l);
+      const char *a = p->a + l * p->a_k, *b = p->b + l * p->b_k;
+      if (p->is_symmetric)
+        SLICED_SYRK;
+      else
+        rt->GEMM(p->trans_a, p->trans_b, &m, &n, &k, &one, a, &p->lead_a, b, &p->lead_b, &add, c, &lead_c);
+    }
+  }
+}
 /* 0, or 2 without memory, 3 when interrupted. */
 static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                            const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
@@ -95,7 +121,7 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
     return 0;
   }
   char trans_a, trans_b, trans_c;
-  char *made_a = NULL, *made_b = NULL, *made_c = NULL;
+  char *made_a = NULL, *made_b = NULL, *made_c = NULL, *made_s = NULL;
   char* const result = c;
   const int64_t result_m = c_m, result_n = c_n;
   int failed = 2;
@@ -127,6 +153,27 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
   }
   const TYPE one = 1, zero = 0;
   int64_t rows = ROWS, columns = COLUMNS;
+  const int64_t slices = npc_min(MOST_SLICES, m * n * k / SLICE);
+  if (TILED && block >= k && slices > 1 && m * n <= MOST_SUMMED && k >= LONG * npc_max(m, n)) { /* slices of the summed axis */
+    const int64_t slice = (k + slices - 1) / slices, part = npc_max(16, MOST_ALONE / (m * n) / 16 * 16);
+    if (!(made_s = rt->scratch(slices * m * n * size + 1))) goto done;
+    struct npc_slices_TAG parts = {made_s, a, b, &trans_a, &trans_b, m, n, k, a_k, b_k, lead_a, lead_b, slice, part};
+    parts.is_symmetric = is_symmetric;
+    const int64_t count = (k + slice - 1) / slice;
+    if (rt->parallel(npc_slices_TAG, &parts, count, 1)) {
+      failed = 3;
+      goto done;
+    }
+    const TYPE* const sums = (TYPE*)made_s;
+    for (int64_t j = 0; j < n; j++)
+      for (int64_t i = is_symmetric ? j : 0; i < m; i++) {
+        TYPE total = sums[j * m + i];
+        for (int64_t k = 1; k < count; k++) total += sums[(k * n + j) * m + i];
+        ((TYPE*)c)[j * lead_c + i] = total;
+        if (is_symmetric) ((TYPE*)c)[i * lead_c + j] = total;
+      }
+    goto made;
+  }
   const int is_tiled = TILED && !is_symmetric && m * n * k > MOST_ALONE && (m * n + m * k + k * n) * size <= MOST_TILED;
   if (is_tiled && block >= k) npc_tile(k, &rows, &columns, &block);
   if (is_tiled || block < k) { /* small products, each on one thread */
@@ -147,6 +194,7 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
         for (int64_t u = i; u < npc_min(i + 32, m); u++)
           for (int64_t v = j; v < npc_min(j + 32, u); v++) whole[v + u * lead_c] = whole[u + v * lead_c];
   }
+made:
   if (made_c) { /* its rows are side by side; m and n have changed places */
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j < m; j++) *(TYPE*)(result + i * result_m + j * result_n) = ((TYPE*)c)[i * m + j];
@@ -156,10 +204,12 @@ done:
   rt->release(made_a);
   rt->release(made_b);
   rt->release(made_c);
+  rt->release(made_s);
   return failed;
 }
 """
 SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &k, &one, a, &lead_a, &zero, c, &lead_c)"
+SLICED_SYRK = "rt->ROUTINE(&(char){'L'}, p->trans_a, &m, &k, &one, a, &p->lead_a, &add, c, &lead_c)"
 ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "double _Complex"}
 
 
@@ -169,9 +219,10 @@ def product_text(tags: Sequence[str]) -> str:
     parts = [filled(CHOICE, limits)] if tags else []
     for tag in tags:
         symmetric = SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
-        names = {"SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
+        sliced = SLICED_SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
+        names = {"SLICED_SYRK": sliced, "SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
         names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "FEW": str(FEW if tag in SYMMETRIC else 0)}
-        names |= {"ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
+        names |= {"ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])} | {k: str(v) for k, v in SLICED.items()}
         parts.append(filled(PRODUCT, names | limits))
     return "\n".join(parts)
 

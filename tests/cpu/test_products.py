@@ -94,3 +94,24 @@ def test_updates_by_gradients_that_are_products() -> None:
     for given in (w.copy(), np.asfortranarray(w)):
         agree(step(given, x), np.sum(np.tanh(x @ w)))
         agree(given, w - 0.1 * (x.T @ (1 - np.tanh(x @ w) ** 2)))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("sizes", [(20, 20, 9001), (7, 31, 20_000), (60, 3, 20_011)])
+def test_long_sums_are_made_in_slices(sizes: tuple[int, int, int], dtype: str) -> None:
+    """They err no more than NumPy's do, however the operands lie; a product with its own transpose is symmetric."""
+    m, n, k = sizes
+    a, b = numbers((k, m), dtype, 3), numbers((k, n), dtype, 4)
+    wide = "c32" if dtype[0] == "c" else "f16"
+
+    def products(a, b):
+        return a.T @ b, b.T @ a, (a.T @ b).T, a.T @ a
+
+    for x, y in ((a, b), (np.asfortranarray(a), b), (a[::-1], np.asfortranarray(b)[::-1])):
+        made, plain = npc.compile(products)(x, y), products(x, y)
+        exact = products(x[:, :4].astype(wide), y[:, :4].astype(wide))
+        for found, numpy, value in zip(made, plain, exact):
+            agree(found, numpy)
+            errors = [np.sqrt((np.abs(part[:4, :4] - value) ** 2).mean()) for part in (found, numpy)]
+            assert errors[0] <= 1.5 * errors[1] + np.finfo(dtype).eps * np.abs(value).max()
+        assert dtype[0] == "c" or (made[3] == made[3].T).all()
