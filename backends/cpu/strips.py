@@ -19,8 +19,9 @@ from typing import Protocol
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
 from npcompile.backends.cpu.integers import SMALL, Integer
 
-LENGTH = 256  # iterations of a strip that stores
+LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing
+FEWEST = 4  # that are worth a call
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -248,7 +249,8 @@ class Strip:
         n = self.name
         lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
         if iterator is not None:
-            lines.append(f"if (!({self.first} {'<' if self.step > 0 else '>'} {self.stop})) goto {n}_slow;")
+            sign = ">=" if self.step > 0 else "<="
+            lines.append(f"if ({self.first} + {(FEWEST - 1) * self.step} {sign} {self.stop}) goto {n}_slow;")
         if is_apart:
             lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
         lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *parameters])});")
@@ -271,7 +273,7 @@ class Strip:
 
     @property
     def longest(self) -> int:
-        return LENGTH if self.stores else LONGEST
+        return max(LENGTH // len(self.stores), 1) if self.stores else LONGEST
 
     @property
     def is_regular(self) -> bool:
@@ -338,8 +340,8 @@ class Strip:
         lines += [f"{self.largest(c)} bits_{c} = 0;" for c in sorted(self.has_bits)]
         if self.is_regular:
             stores = enumerate(self.stores)
-            return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{LENGTH}]'};" for j, s in stores]
-        length = LENGTH * len(self.stores)
+            return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{self.longest}]'};" for j, s in stores]
+        length = self.longest * len(self.stores)
         return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
 
 
