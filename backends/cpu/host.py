@@ -17,6 +17,7 @@ from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, sym
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tensor_core.ops.movement import region
 from npcompile.tensor_core.ops.whole import COUNTS, LEAST, Keywords, measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
@@ -141,6 +142,14 @@ class Host:
         elif short := SHORT.get(node.op):
             (param,) = node.params.values()
             lines.append(f"{target} = {short.format(arguments[0], self.bound('param', param))}")
+        elif (
+            node.op == "slice"
+            and node.inputs[0] in self.contiguous
+            and not any(True for _ in symbols_of(tuple(node.params.values())))
+        ):
+            index = (*region(**bind(node.params, {})), ...)
+            lines.append(f"{target} = {arguments[0]}[{self.keep('index', index)}]")
+            return lines if node not in self.for_pieces else [*lines, f"{target} = asarray({target}, order='C')"]
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")
