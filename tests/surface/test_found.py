@@ -70,3 +70,18 @@ def test_warnings_of_what_is_not_chosen(name, size, backend):
     x, y = np.ones(size), np.arange(size) % 3.0
     with pytest.warns(RuntimeWarning, match="divide by zero encountered in divide"):
         npc.compile(CHOICES[name], backend=backend)(x, y)
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+def test_warnings_that_are_ignored_outside(backend):
+    def program(x, y):
+        with np.errstate(all="warn"):
+            return x / y
+
+    compiled = npc.compile(program, backend=backend)
+    for outside in ({}, {"all": "ignore"}, {"divide": "ignore"}):
+        with np.errstate(**outside):
+            with pytest.warns(RuntimeWarning, match="divide by zero encountered in divide"):
+                compiled(np.ones(3), np.zeros(3))
+            with pytest.warns(RuntimeWarning, match="underflow encountered in divide"):  # ignored unless asked for
+                compiled(np.full(3, 1e-300), np.full(3, 1e300))

@@ -17,6 +17,7 @@ import numpy as np
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
@@ -541,7 +542,17 @@ def call_errstate(frame: Frame, positional: Arguments, keywords: Keywords) -> An
     settings = {k: plain(frame.capture, v) for k, v in keywords.items()}
     if positional or any(v not in ("ignore", "warn") for k, v in settings.items()):
         raise Decline("np.errstate that raises, calls, prints or logs")
+    warned = tuple(c for c in sorted(FLOAT_ERRORS) if settings.get(c, settings.get("all")) == "warn")
+    if warned:  # a program reports what np.errstate does not ignore where it is called
+        if not are_reported(warned):
+            raise Decline("np.errstate that warns of what is ignored outside")
+        frame.capture.guard(f"{frame.capture.name_constant(are_reported)}({warned!r})")
     return ErrorState(settings)
+
+
+def are_reported(categories: tuple[str, ...]) -> bool:
+    settings = np.geterr()
+    return all(settings[category] != "ignore" for category in categories)
 
 
 def call_pure(function: Callable[..., Any], frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
