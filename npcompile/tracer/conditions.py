@@ -8,6 +8,8 @@ from typing import Any
 
 from npcompile.backends.likeness import LIKENESS, Facts, as_array
 
+CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayGuards:

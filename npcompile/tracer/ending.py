@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
@@ -13,6 +14,7 @@ from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
@@ -45,6 +47,7 @@ class Later:
 
 
 DICT_ITERATOR: type = type(iter({}))
+RANGE_ITERATOR: type = type(iter(range(0)))
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +59,8 @@ class Ending:
     capture: Capture
     frame: Frame
     emitter: Emitter
+    changed: set[str] = field(default_factory=set)  # parameters that are others when the variant goes on at its own Point
+    is_repeated: bool = False  # does it go on there?
 
     def live_values(self, outcome: Outcome) -> list[Any]:
         """Every value that must be a real object when the variant ends."""
@@ -82,7 +87,10 @@ class Ending:
         return [self.frame.locals.get(n) for n in self.function.facts.live_locals(index) if n in self.frame.locals]
 
     def state_text(self, index: int, stack: list[Any], top: str | None = None) -> str:
-        """The arguments of the Point at `index`."""
+        """The arguments of the Point at `index`, as a tuple."""
+        return f"({''.join(f'{p}, ' for p in self.state_parts(index, stack, top))})"
+
+    def state_parts(self, index: int, stack: list[Any], top: str | None) -> list[str]:
         text = self.emitter.text
         parts = [self.cells_text()] if self.function.has_cells else []
         parts += [text(v) for v in stack if v is not NULL]
@@ -93,7 +101,7 @@ class Ending:
         names = self.function.facts.kept_locals(index)
         if names:
             parts.append(self.kept_text(names))
-        return f"({''.join(f'{p}, ' for p in parts)})"
+        return parts
 
     def kept_text(self, names: tuple[str, ...]) -> str:
         """A list of the locals that nothing reads any more, where they are still what the Point was entered with.
@@ -125,9 +133,32 @@ class Ending:
         entry = function.program.entry_of(index)
         if not function.is_point(entry, function.facts.nulls(entry, nulls)):
             return self.run_natively(entry, stack, top)
-        target = function.name_constant(function.point_at(entry, nulls, self.capture.place), "point_")
+        point = function.point_at(entry, nulls, self.capture.place)
+        if point is self.point and self.may_repeat():
+            return self.go_again(self.state_parts(entry, stack, top))
+        target = function.name_constant(point, "point_")
         hop = f"({target}, {self.state_text(entry, stack, top)})"
         return f"return drive({hop})" if self.point.is_start else f"return {hop}"
+
+    def may_repeat(self) -> bool:
+        """May the variant go on at its own Point without leaving its program?
+
+        Not where a handler of the user's would see variables as they were when the program was entered, nor where what it does
+        beside the graph may have changed what guards look at.
+        """
+        value = self.frame.stack[-1] if self.frame.stack else None
+        is_plain = value is None or (isinstance(value, Lazy | Opaque) and type(value.example) is RANGE_ITERATOR)
+        is_alone = not (self.capture.effects or self.capture.draws.lines or self.capture.tensors or self.escaped_cells())
+        return is_plain and is_alone and not self.point.is_start and not self.point.is_protected and self.capture.place is None
+
+    def go_again(self, parts: list[str]) -> str:
+        """Statements that give the parameters their next values; see `repeated`."""
+        parameters = self.point.parameters
+        assert len(parameters) == len(parts), (parameters, parts)
+        others = {name: text for name, text in zip(parameters, parts) if name != text}
+        self.is_repeated = True
+        self.changed |= others.keys()
+        return f"{', '.join(others)} = {', '.join(others.values())}; continue" if others else "continue"
 
     def run_natively(self, index: int, stack: list[Any], top: str | None = None) -> str:
         """A return statement that runs the user's code from `index` to the next Points."""
@@ -249,6 +280,34 @@ class Ending:
             if made is not None:  # a function that calls itself, or its caller, is compiled once
                 made.callees = function.callees
         return function.callees[key]
+
+
+ITERATIONS = 64  # of a loop that one program runs, before all guards are asked again
+
+
+def repeated(
+    lines: Sequence[str], conditions: Sequence[str], changed: set[str], parameters: Sequence[str], point: str
+) -> list[str]:
+    """The lines as the body of a loop: while the guards hold that are about what changes, the program goes on by itself."""
+    asked: list[str] = []
+    names = set(changed)
+    for condition in conditions:
+        if not names.isdisjoint(re.findall(r"\w+", condition)):
+            asked.append(condition)
+            names |= set(re.findall(r"(\w+) :=", condition))
+    check = []
+    if asked:
+        check = [
+            "if iteration:",
+            "    try:",
+            f"        holds = ({' and '.join(asked)})",
+            f"    except {CANNOT_HOLD}:",
+            "        holds = False",
+            "    if not holds:",
+            "        break",
+        ]
+    again = f"return {point}, ({''.join(f'{p}, ' for p in parameters)})"
+    return [f"for iteration in range({ITERATIONS}):", *(f"    {line}" for line in (*check, *lines)), again]
 
 
 def refilled(kept: list[Any], values: list[Any]) -> list[Any]:

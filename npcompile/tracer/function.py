@@ -37,7 +37,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
-from npcompile.tracer.ending import Ending, why_split
+from npcompile.tracer.ending import Ending, repeated, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.native.candidates import is_over_elements
 from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
@@ -395,7 +395,8 @@ class CompiledFunction:
             compiled = self.compile_graph(graph, timings, capture.place)
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             emitter.lines += following
-        return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings)
+        repeating = ending if ending.is_repeated else None
+        return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings, repeating)
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
@@ -410,6 +411,7 @@ class CompiledFunction:
         compiled: CompiledGraph | None,
         reason: Break | None,
         timings: dict[str, float],
+        repeating: Ending | None = None,
     ) -> Variant:
         if reason is not None:
             self.breaks.append(reason)
@@ -418,6 +420,8 @@ class CompiledFunction:
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
         asked = tuple(conditions(guards, capture.array_guards, self.name_constant))
+        if repeating is not None:
+            lines = repeated(lines, asked, repeating.changed, point.parameters, self.name_constant(point, "point_"))
         return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)
 
     def attach_backward(self, backward: Backward, graph: Graph, capture: Capture, emitter: Emitter) -> None:

@@ -13,12 +13,11 @@ from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted, warn_user
 from npcompile.tracer.capture import MixedDevices
+from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.recompiles import why_not
-
-CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
 
 
 @dataclass(frozen=True, slots=True)
