@@ -23,8 +23,9 @@ MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads 
 DEPTH = 400  # of a tile: OpenBLAS itself takes about as many at a time, so the rounding is the same
 MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones want the blocking for caches that OpenBLAS does
 # A small result of many products for each element: the summed axis is cut in slices, which run side by side. How many there
-# are depends on sizes alone. LONG times as long as the other axes, of SLICE products at least, results of MOST_SUMMED elements.
-SLICED = {"MOST_SLICES": 16, "MOST_SUMMED": 1 << 14, "SLICE": 1 << 20, "LONG": 16}
+# are depends on sizes alone. It is LONG times as long as the other axes, of SLICE products at least, for MOST_SUMMED elements;
+# BLAS adds PART products at most one after another.
+SLICED = {"MOST_SLICES": 16, "MOST_SUMMED": 1 << 14, "SLICE": 1 << 20, "LONG": 16, "PART": 192}
 MOST_IN_STACK = 1 << 22  # of one of many: these run side by side, each on one thread
 
 CHOICE = """
@@ -155,7 +156,7 @@ static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int
   int64_t rows = ROWS, columns = COLUMNS;
   const int64_t slices = npc_min(MOST_SLICES, m * n * k / SLICE);
   if (TILED && block >= k && slices > 1 && m * n <= MOST_SUMMED && k >= LONG * npc_max(m, n)) { /* slices of the summed axis */
-    const int64_t slice = (k + slices - 1) / slices, part = npc_max(16, MOST_ALONE / (m * n) / 16 * 16);
+    const int64_t slice = (k + slices - 1) / slices, part = npc_max(16, npc_min(PART, MOST_ALONE / (m * n) / 16 * 16));
     if (!(made_s = rt->scratch(slices * m * n * size + 1))) goto done;
     struct npc_slices_TAG parts = {made_s, a, b, &trans_a, &trans_b, m, n, k, a_k, b_k, lead_a, lead_b, slice, part};
     parts.is_symmetric = is_symmetric;
