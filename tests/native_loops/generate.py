@@ -18,8 +18,20 @@ BY_SMALL = ("<< 3", "<< 40", ">> 1", ">> k", "<< -1")  # others make integers of
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A")
 CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
-FUNCTIONS = ("abs", "int", "float", "bool", "min", "max", "math.sqrt", "len", "np.sqrt", "np.maximum")
+FUNCTIONS = ("abs", "int", "float", "bool", "min", "max", "math.sqrt", "len", "np.sqrt", "np.maximum", "limited", "shifted")
 SERIAL = count()
+
+
+def limited(x: Any, most: Any) -> Any:
+    """A function with several ways through it, for programs to call."""
+    if x > most:
+        return most
+    return x if x > 0 else shifted(x)
+
+
+def shifted(x: Any, amount: Any = 2) -> Any:
+    y = x * amount
+    return y - 1
 
 
 @dataclass
@@ -39,7 +51,7 @@ class LoopProgram:
     def function(self) -> types.FunctionType:
         filename = f"<loops {next(SERIAL)}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
-        space: dict[str, Any] = {"np": np, "math": __import__("math")}
+        space: dict[str, Any] = {"np": np, "math": __import__("math"), "limited": limited, "shifted": shifted}
         exec(compile(self.source, filename, "exec"), space)
         made: types.FunctionType = space["program"]
         return made
@@ -93,7 +105,7 @@ class Writer:
         name = self.pick(FUNCTIONS)
         if name == "len":
             return "len(A)"
-        number = 2 if name in ("min", "max", "np.maximum") else 1
+        number = 2 if name in ("min", "max", "np.maximum", "limited") else 1
         return f"{name}({', '.join(self.expression(depth - 1) for _ in range(number))})"
 
     def condition(self, depth: int) -> str:

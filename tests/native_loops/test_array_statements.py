@@ -214,6 +214,77 @@ def test_rows_of_a_matrix():
     agrees(program, rng.standard_normal((N, N)))
 
 
+# --- functions that are called
+
+
+def limited(x, low=0.0, high=1.0):
+    if x < low:
+        return low
+    return high if x > high else x
+
+
+def shifted(v, factor):
+    return v * factor - 1
+
+
+def length_and_difference(a, b):
+    return np.sqrt(a * a + b * b), a - b
+
+
+def divided(a, b):
+    return a / b
+
+
+def counted(x):
+    k = 0
+    while k < x:
+        k += 1
+    return k
+
+
+def set_to(A, k):
+    A[k] = k
+    return 2
+
+
+def test_functions_are_written_where_they_are_called():
+    def program(A, M):
+        total = 0.0
+        for k in range(A.size):
+            length, difference = length_and_difference(A[k], total)
+            total += limited(difference, high=5) * 0.5 + length
+            A[k] = limited(A[k]) + limited(shifted(A[k], 2), -1.0)
+            M[k, 1:] = shifted(M[k, 1:], factor=0.5)
+            total += shifted(M[k, :3], k + 1).max()
+        return total, A, M
+
+    agrees(program, VECTOR, SQUARE)
+
+
+def test_errors_in_functions_that_are_called():
+    def program(A, B):
+        total = 0.0
+        for k in range(A.size):
+            total += divided(A[k], B[k])
+            A[k] = divided(k, total - total * (k == 15))
+        return total
+
+    B = np.ones(N)
+    agrees(program, VECTOR, B)
+    B[7] = 0
+    agrees(program, VECTOR, B)
+
+
+def test_functions_with_effects_or_loops_are_called():
+    def program(A):
+        total = 0
+        for k in range(A.size):
+            total += counted(A[k]) + set_to(A, k)
+        return total, A
+
+    agrees(program, VECTOR, loops=0)
+
+
 # --- overlaps
 
 

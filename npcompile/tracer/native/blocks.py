@@ -34,6 +34,7 @@ from npcompile.tracer.native.kinds import (
     Span,
     Steps,
     Walk,
+    can_inline,
     kind_of_number,
 )
 from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
@@ -118,10 +119,14 @@ class Blocks:
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
     comes_back: bool = False  # does some path lead to the header again?
     refused: list[str] = field(default_factory=list)  # why paths leave
+    globals_source: str = "G"
+    calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
+    home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
     inside: Inside | None = None  # the loop whose strip is being written
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
 
     def __post_init__(self) -> None:
+        self.home = self.program, self.facts
         self.region = loop_region(self.facts, self.header)
         targets = {i.target for i in self.program.instructions if i.index in self.region and i.target >= 0}
         self.leaders = frozenset({self.header, *targets, *self.facts.jump_targets})
@@ -170,6 +175,9 @@ class Blocks:
     def go(self, index: int) -> None:
         """To the block at `index`, with what is on the stack and in the variables where that block has it."""
         self.code.settle()
+        if self.calls:
+            self.follow(index)
+            return
         inside = self.inside
         if inside is not None and index not in inside.region:
             self.leave_strip(inside, index)
@@ -230,6 +238,20 @@ class Blocks:
         inside.left.append((index, State([*map(out, self.state.stack)], variables)))
         self.code.jump(f"out{len(inside.left) - 1}")
 
+    def follow(self, index: int) -> None:
+        """Write a called function from an instruction on, up to its return."""
+        while index not in self.facts.loop_headers:
+            try:
+                following = self.step(self.program.instructions[index])
+            except Left:
+                return
+            index = index + 1 if following is None else following
+        raise NoForm("a loop in a function that is called")
+
+    def write_to_arrays(self) -> None:
+        if self.calls:
+            raise NoForm("a function that writes to arrays")
+
     def release_others(self, owners: set[str]) -> None:
         """Arrays that the program made and nobody names any more."""
         for name, c in self.code.variables.items():
@@ -281,8 +303,10 @@ class Blocks:
 
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
-        entry = self.program.entry_of(index)
-        if not self.facts.enterable[entry]:
+        assert self.home is not None
+        program, facts = self.home
+        entry = program.entry_of(index)
+        if not facts.enterable[entry]:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
         made = Exit(entry, state.copy(), is_end)
         for value in [*state.stack, *state.locals.values()]:
@@ -341,20 +365,29 @@ class Blocks:
             self.arrays.append(source)
             return Elements(made, source)
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
-        if is_function or is_known(x, OF_ARRAYS) or x is None:
+        if is_function or is_known(x, OF_ARRAYS) or x is None or can_inline(x):
             constant = self.name_constant(x)
             self.guard(f"{source} is {constant}")
             return Known(x, constant)
         raise NoForm(f"an object of type {type(x).__name__}")
 
+    def constant(self, value: Any) -> Any:
+        kind = kind_of_number(value)
+        if kind in ("int", "float", "bool"):
+            return Scalar(kind, self.code.constant(kind, value))
+        if type(value) is tuple:
+            return Items(tuple(map(self.constant, value)))
+        return Known(value, self.name_constant(value))
+
     def global_value(self, name: str) -> Any:
+        space = self.globals_source
         if name in self.globals:
-            return self.realize(Outside(f"G[{name!r}]", self.globals[name]))
+            return self.realize(Outside(f"{space}[{name!r}]", self.globals[name]))
         if not hasattr(builtins, name):
             raise NoForm(f"name {name!r} is not defined")
         value = getattr(builtins, name)
         constant = self.name_constant(value)
-        self.guard(f"{name!r} not in G")
+        self.guard(f"{name!r} not in {space}")
         self.guard(f"{self.name_constant(vars(builtins))}[{name!r}] is {constant}")
         return Known(value, constant)
 
@@ -406,6 +439,8 @@ class Blocks:
         self.code.settle()
         if self.inside is not None:
             self.inside.strip.is_straight = False
+        if self.calls:
+            self.calls[-1].branches = True
         self.code.line(f"if ({condition}) {{")
         self.go(index)
         self.code.line("}")

@@ -14,6 +14,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
 from npcompile.tracer.native import arrays, meanings
 from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
     Elements,
     Items,
@@ -25,7 +26,7 @@ from npcompile.tracer.native.kinds import (
     Span,
     Steps,
     Walk,
-    kind_of_number,
+    can_inline,
 )
 
 # --- the stack, constants and variables
@@ -59,16 +60,7 @@ def push_null(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("LOAD_CONST")
 def load_const(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(constant(b, i.argval))
-
-
-def constant(b: Blocks, value: Any) -> Any:
-    kind = kind_of_number(value)
-    if kind in ("int", "float", "bool"):
-        return Scalar(kind, b.code.constant(kind, value))
-    if type(value) is tuple:
-        return Items(tuple(constant(b, v) for v in value))
-    return Known(value, b.name_constant(value))
+    b.push(b.constant(i.argval))
 
 
 def local(b: Blocks, name: str) -> Any:
@@ -128,6 +120,7 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     if sign not in (*meanings.OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
     if i.argrepr.endswith("=") and arrays.is_array(left):
+        b.write_to_arrays()
         b.push(left)  # they stay on the stack of what has to be computed before
         b.push(right)
         b.settle(fail, below=2)
@@ -209,6 +202,7 @@ def binary_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("STORE_SLICE")
 def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.write_to_arrays()
     b.settle(fail, below=4)
     stop, start, container, value = b.pop(), b.pop(), b.pop(), b.pop()
     meanings.set_element(b.code, container, slice_of([start, stop]), value, fail)
@@ -216,6 +210,7 @@ def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("STORE_SUBSCR")
 def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.write_to_arrays()
     b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
     meanings.set_element(b.code, container, key, value, fail)
@@ -238,7 +233,10 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         raise NoForm("a call of a method")
     positional = arguments[: len(arguments) - len(names)]
     keywords = dict(zip(names, arguments[len(positional) :]))
-    b.push(meanings.call(b.code, function, positional, keywords, fail))
+    if isinstance(function, Known) and can_inline(function.value):
+        b.push(inline(b, function, positional, keywords, i.index + 1))
+    else:
+        b.push(meanings.call(b.code, function, positional, keywords, fail))
 
 
 # --- jumps and loops

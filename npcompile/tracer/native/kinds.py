@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from npcompile.backends.cpu.array_loops import Part, Tree
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 
+OTHER_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generators, coroutines, asynchronous generators
 PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
 
 
@@ -143,6 +145,15 @@ class Outside:
 @dataclass(frozen=True, slots=True)
 class Null:
     """A NULL of the stack."""
+
+
+def can_inline(function: Any) -> bool:
+    """Is it a Python function whose instructions can be written where it is called?"""
+    if type(function) is not types.FunctionType or function.__closure__ is not None:
+        return False
+    code = function.__code__
+    is_plain = not code.co_flags & OTHER_KINDS and not code.co_kwonlyargcount and not code.co_cellvars
+    return is_plain and not any(name.startswith("__npcompile") for name in vars(function))
 
 
 def kind_of_number(value: Any) -> str | None:

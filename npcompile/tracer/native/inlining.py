@@ -1,0 +1,122 @@
+"""Calls of the user's functions in a native loop: their instructions are written where they are called.
+
+Each way through the function is written by itself, up to its return, so a function may branch but not loop. Nothing in it may
+have effects: what leaves the program in the middle of it does so before the call, and Python calls the function again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.tracer.bytecode.analysis import analyse
+from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, State, means
+from npcompile.tracer.native.kinds import Known
+
+MOST_RETURNS = 16
+MOST_DEPTH = 8
+
+
+@dataclass(slots=True)
+class Call:
+    """A function that is being written."""
+
+    caller: tuple[Any, ...]  # its code, and its state without what was called
+    following: int  # the caller's next instruction
+    branches: bool = False  # is there another way than the one that is being written?
+    returns: int = 0
+    result: Any = None
+
+
+def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any], following: int) -> Any:
+    """The function's result; Left when it branches, and every way through it goes on behind the call.
+
+    NoForm where it has effects, or loops, or does what has no form.
+    """
+    if len(b.calls) >= MOST_DEPTH:
+        raise NoForm("functions that call one another too deep")
+    function = known.value
+    values = bound(b, known, arguments, keywords)
+    b.settle(b.fail())
+    caller = context(b)
+    written = len(b.code.lines)
+    call = Call(caller, following)
+    b.calls.append(call)
+    enter(b, (decode(function.__code__), analyse(function.__code__), function.__globals__, f"{known.source}.__globals__"))
+    b.state = State([], values)
+    try:
+        b.follow(b.facts.start)
+    except NoForm as reason:
+        del b.code.lines[written:]
+        if b.inside is not None:
+            raise NoProgram(str(reason)) from None
+        raise
+    finally:
+        b.calls.remove(call)
+        enter(b, caller)
+    if call.branches:
+        raise Left
+    return call.result
+
+
+def context(b: Blocks) -> tuple[Any, ...]:
+    return b.program, b.facts, b.globals, b.globals_source, b.state
+
+
+def enter(b: Blocks, other: tuple[Any, ...]) -> None:
+    b.program, b.facts, b.globals, b.globals_source = other[:4]
+    if len(other) > 4:
+        b.state = other[4]
+
+
+def bound(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The function's local variables at its beginning."""
+    function, code = known.value, known.value.__code__
+    names = code.co_varnames[: code.co_argcount]
+    if len(arguments) > len(names) or any(n not in names[code.co_posonlyargcount :] for n in keywords):
+        raise NoForm(f"a call of {function.__name__} with other arguments")
+    values = dict(zip(names, arguments))
+    if values.keys() & keywords.keys():
+        raise NoForm(f"a call of {function.__name__} with other arguments")
+    values |= keywords
+    for part in ("__code__", "__defaults__"):
+        b.guard(f"{known.source}.{part} is {b.name_constant(getattr(function, part))}")
+    defaults = function.__defaults__ or ()
+    for name, value in zip(names[len(names) - len(defaults) :], defaults):
+        if name not in values:
+            values[name] = b.constant(value)
+    if len(values) != len(names):
+        raise NoForm(f"a call of {function.__name__} with other arguments")
+    return values
+
+
+@means("RETURN_VALUE")
+def return_value(b: Blocks, i: Any, fail: Any) -> None:
+    returned(b, b.pop())
+
+
+@means("RETURN_CONST")
+def return_const(b: Blocks, i: Any, fail: Any) -> None:
+    returned(b, b.constant(i.argval))
+
+
+def returned(b: Blocks, value: Any) -> None:
+    call = b.calls[-1]
+    call.returns += 1
+    if call.returns > MOST_RETURNS:
+        raise NoForm("a function with many ways through it")
+    b.code.settle()
+    if call.branches:
+        here = context(b)
+        b.calls.pop()
+        enter(b, call.caller)
+        b.state = State([*b.state.stack, value], b.state.locals.copy())
+        try:
+            b.go(call.following)
+        finally:
+            b.calls.append(call)
+            enter(b, here)
+    call.result = value
+    raise Left
