@@ -186,7 +186,9 @@ class Ending:
                 lines.append(f"return {result}" if self.point.is_start else f"return None, {result}")
             case Stop(index):
                 self.compile_callee(index)
-                lines.append(self.run_natively(index, self.frame.stack))
+                # A loop that no graph can begin may still be a native program.
+                is_entered = index != self.point.layout.index and self.function.may_be_native(index)
+                lines.append((self.go if is_entered else self.run_natively)(index, self.frame.stack))
             case Jump(index):
                 iterator = None if self.function.may_be_native(index) else self.loop_iterator(index)
                 if iterator is None:

@@ -285,6 +285,60 @@ def test_functions_with_effects_or_loops_are_called():
     agrees(program, VECTOR, loops=0)
 
 
+# --- enumerate and zip
+
+
+def test_loops_over_several_things():
+    def program(A, B):
+        total = 0.0
+        for i, x in enumerate(A):
+            total += i * x
+            for j, (y, z) in enumerate(zip(B, A[i:]), 5):
+                total += y * z * j
+                if total > 1e6:
+                    break
+            for y, k in zip(B[::-1], range(3, 30, 2)):
+                total -= y / k
+                A[i] += k
+        return total, A
+
+    agrees(program, VECTOR, np.arange(1.0, N - 2))
+    agrees(program, VECTOR, np.arange(0.0))
+
+
+def test_loops_over_rows_and_numbers():
+    def program(A, M):
+        total = 0.0
+        for row, x in zip(M, A):
+            row[1:] *= x
+            total += row.max() / x
+        return total, M
+
+    agrees(program, VECTOR, SQUARE)
+    agrees(program, np.where(np.arange(N) == 7, 0, VECTOR), SQUARE)
+
+
+def test_iterators_that_others_have_are_left_where_python_leaves_them():
+    def program(A, n):
+        total = 0.0
+        pairs = enumerate(A)
+        for i, x in pairs:
+            total += i * x
+            if i == n:
+                break
+        return total, next(pairs)
+
+    agrees(program, VECTOR, 20, loops=0)
+
+    def taken(A, B):
+        total, rest = 0.0, iter(B)
+        for x, y in zip(A, rest):
+            total += x / y
+        return total, len(list(rest))
+
+    agrees(taken, VECTOR[:20], np.arange(1.0, N))
+
+
 # --- overlaps
 
 

@@ -33,6 +33,8 @@ from npcompile.tracer.native.kinds import (
     Slice,
     Span,
     Steps,
+    Tied,
+    Together,
     Walk,
     can_inline,
     kind_of_number,
@@ -280,9 +282,11 @@ class Blocks:
             return self.placed_part(value, name, copies)
         if isinstance(value, Walk):
             return Walk(value.name, self.placed(value.elements, f"{value.name}_of", copies), value.given)
+        if isinstance(value, Together):
+            return Together(value.function, tuple(self.placed(part, name, copies) for part in value.parts))
         if isinstance(value, Method | Slice):
             raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
-        if isinstance(value, Span):
+        if isinstance(value, Span | Tied):
             raise NoProgram("a range that is made in one block and used in another")
         return value
 
@@ -333,6 +337,9 @@ class Blocks:
             case Walk():
                 values.append(("int", value.next))
                 self.hand_over(value.elements, exit)
+            case Together(_, parts) | Tied(_, parts):
+                for part in parts:
+                    self.hand_over(part, exit)
 
     # --- what comes from outside
 
@@ -470,6 +477,8 @@ def signature(value: Any) -> Any:
             return "iterator", value.name
         case Walk():
             return "iterator", value.name, signature(value.elements)
+        case Together(_, parts):
+            return "iterators", tuple(map(signature, parts))
         case Part():
             known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
             return "part", value.dtype.str, value.ndim, "" if value.is_own else value.root, value.is_whole, value.is_dense, known

@@ -25,6 +25,8 @@ from npcompile.tracer.native.kinds import (
     Slice,
     Span,
     Steps,
+    Tied,
+    Together,
     Walk,
     can_inline,
 )
@@ -268,19 +270,23 @@ def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("GET_ITER")
 def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
-    name = f"it{len(b.state.stack)}_{i.index}"
+    b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}"))
+
+
+def iterator_of(b: Blocks, value: Any, name: str) -> Any:
     if isinstance(value, Span):
         made = Steps(name, value.step)
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
         b.code.set(starts, value.start.text)
         b.code.set(ends, value.stop.text)
-        b.push(made)
-    elif isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
+        return made
+    if isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
         walk = Walk(name, value)
         b.code.set(b.code.variable(walk.next, "int"), "0")
-        b.push(walk)
-    else:
-        raise NoForm(f"a loop over {type(value).__name__}")
+        return walk
+    if isinstance(value, Tied):
+        return Together(value.function, tuple(iterator_of(b, x, f"{name}_{k}") for k, x in enumerate(value.items)))
+    raise NoForm(f"a loop over {type(value).__name__}")
 
 
 @means("FOR_ITER")
@@ -290,25 +296,42 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(next_in_strip(b, iterator, fail))
         return
     after = b.program.after_loop(i.index)
-    if isinstance(iterator, Steps):
-        going = f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
-        step = iterator.step
-    elif isinstance(iterator, Walk):
-        going, step = f"{iterator.next} < {arrays.part_of(iterator.elements).sizes[0]}", 1
-    else:
-        raise NoForm("a loop over something else")
+    going = has_next(iterator)
     inside = b.state.copy()
     b.state.stack.pop()
     b.code.line(f"if (!({going})) {{")
     b.go(after)
     b.code.line("}")
     b.state = inside
+    b.push(next_item(b, iterator, fail))
+    advance(b, iterator)
+
+
+def has_next(iterator: Any) -> str:
+    if isinstance(iterator, Steps):
+        return f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
+    if isinstance(iterator, Walk):
+        return f"{iterator.next} < {arrays.part_of(iterator.elements).sizes[0]}"
+    if isinstance(iterator, Together):
+        return " && ".join(f"({has_next(part)})" for part in iterator.parts)
+    raise NoForm("a loop over something else")
+
+
+def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
+    if isinstance(iterator, Together):
+        return Items(tuple(next_item(b, part, fail) for part in iterator.parts))
     place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
     if isinstance(iterator, Walk):
-        b.push(meanings.element(b.code, iterator.elements, Scalar("int", place), fail))
+        return meanings.element(b.code, iterator.elements, Scalar("int", place), fail)
+    return Scalar("int", place)
+
+
+def advance(b: Blocks, iterator: Any) -> None:
+    if isinstance(iterator, Together):
+        for part in iterator.parts:
+            advance(b, part)
     else:
-        b.push(Scalar("int", place))
-    b.code.line(f"{iterator.next} += {step};")
+        b.code.line(f"{iterator.next} += {iterator.step if isinstance(iterator, Steps) else 1};")
 
 
 def next_in_strip(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:

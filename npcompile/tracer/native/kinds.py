@@ -129,6 +129,22 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
+class Tied:
+    """What enumerate() or zip() of ranges and arrays gives, of which nothing has been asked. enumerate's first is a range."""
+
+    function: Known
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """An iterator of enumerate's or zip's: it takes an item of each of these."""
+
+    function: Known
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Outside:
     """A Python object that nothing was asked of yet."""
 

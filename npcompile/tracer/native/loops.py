@@ -23,7 +23,8 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import instructions
 from npcompile.tracer.native.blocks import Blocks, Exit, State
 from npcompile.tracer.native.innermost import write_strip
-from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Walk
+from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
+from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.values import NULL, Lazy
 
 assert instructions  # it registers what instructions do
@@ -147,7 +148,7 @@ class NativeLoop:
                 raise NotNative("a range with such a step")
             self.guards.append(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
             self.guards.append(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
-            steps = Steps("given", rest.step, source)
+            steps = Steps(f"given_{source}", rest.step, source)
             for variable, part in ((steps.next, "start"), (steps.stop, "stop")):
                 self.blocks.inputs.append(f"{source}_rest.{part}")
                 code.set(code.variable(variable, "int"), code.number("int"))
@@ -158,11 +159,47 @@ class NativeLoop:
                 raise NotNative("a loop over something else")
             self.guards.append(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
             elements = self.blocks.wrap(f"{source}_rest[0]", array)
-            walk = Walk("given", elements, source)
+            walk = Walk(f"given_{source}", elements, source)
             self.blocks.inputs.append(f"{source}_rest[1]")
             code.set(code.variable(walk.next, "int"), code.number("int"))
             return walk
+        if type(example) in (enumerate, zip) and self.is_made_here(type(example)):
+            return self.together(source, example)
         raise NotNative("a loop over something else")
+
+    def is_made_here(self, function: type) -> bool:
+        """Is the iterator what a call of the function in front of the loop gives, so that nobody else has it?"""
+        facts, instructions = self.function.facts, self.function.program.instructions
+        header = self.point.layout.index
+        depth = self.point.layout.depth - 1
+        begins = [k for k in range(header) if facts.depth[k] == depth]
+        first = instructions[begins[-1]] if begins else None
+        if first is None or first.opname != "LOAD_GLOBAL" or first.argval != function.__name__:
+            return False
+        made: Any = self.blocks.global_value(function.__name__)
+        return isinstance(made, Known) and made.value is function
+
+    def together(self, source: str, example: Any) -> Together:
+        """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
+        _, parts = example.__reduce__()[:2]
+        self.guards.append(f"({source}_of := {source}.__reduce__()[1]) is not None")
+        if isinstance(example, enumerate):
+            inner, count = parts
+            if not 0 <= count < 2**61:
+                raise NotNative("enumerate() from such a number")
+            self.guards.append(f"0 <= {source}_of[1] < {2**61}")
+            counter = Steps(f"{source}_count", 1)
+            for variable, text in ((counter.next, f"{source}_of[1]"), (counter.stop, str(MOST_COUNTED))):
+                self.blocks.inputs.append(text)
+                self.blocks.code.set(self.blocks.code.variable(variable, "int"), self.blocks.code.number("int"))
+            self.guards.append(f"({source}_0 := {source}_of[0]) is not None")
+            return Together(Known(enumerate, "enumerate"), (counter, self.iterator(f"{source}_0", inner)))
+        self.guards.append(f"len({source}_of) == {len(parts)}")
+        made = []
+        for k, part in enumerate(parts):
+            self.guards.append(f"({source}_{k} := {source}_of[{k}]) is not None")
+            made.append(self.iterator(f"{source}_{k}", part))
+        return Together(Known(zip, "zip"), tuple(made))
 
     # --- the end
 
@@ -185,6 +222,11 @@ class NativeLoop:
                 return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
             case Span(start, stop, step):
                 return f"{name(range)}({self.text(start, numbers)}, {self.text(stop, numbers)}, {step})"
+            case Together(Known(function), parts) | Tied(Known(function), parts) if function is enumerate:
+                count = value.parts[0].next if isinstance(value, Together) else value.items[0].start.text
+                return f"{name(enumerate)}({self.text(parts[1], numbers)}, {numbers[count]})"
+            case Together(_, parts) | Tied(_, parts):
+                return f"{name(zip)}({', '.join(self.text(part, numbers) for part in parts)})"
             case Steps(given=None):
                 return f"{name(iter)}({name(range)}({numbers[value.next]}, {numbers[value.stop]}, {value.step}))"
             case Steps(given=source):

@@ -20,6 +20,7 @@ from npcompile.tracer.native.kinds import (
     Scalar,
     Slice,
     Span,
+    Tied,
     promoted,
 )
 
@@ -45,6 +46,9 @@ COMPARISONS: dict[str, np.ufunc] = {
     ">": np.greater,
     ">=": np.greater_equal,
 }
+
+
+MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
 
 
 def number(value: Any) -> Scalar:
@@ -233,6 +237,8 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
                 return arrays.product(code, arguments[0], arguments[1], fail)
             return arrays.elementwise(code, function.value, arguments, fail)
         table = OF_ARRAYS
+    if function.value in (enumerate, zip):
+        return tied(function.value)(code, arguments, dict(keywords), fail)
     if is_known(function.value, table):
         return table[function.value](code, arguments, keywords, fail)
     if keywords or not is_known(function.value, FUNCTIONS):
@@ -304,6 +310,23 @@ def range_of(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Span:
         if not x.text.startswith("INT64_C"):
             code.leave_if(f"{x.text} > {limit} || {x.text} < -{limit}", fail)
     return Span(start, stop, step)
+
+
+def tied(function: type) -> Callable[..., Tied]:
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Tied:
+        """enumerate(x), or zip(x, y ...)."""
+        given = [*arguments]
+        if function is enumerate:
+            start = given.pop() if len(given) == 2 else keywords.pop("start", Scalar("int", code.constant("int", 0)))
+            if len(given) != 1:
+                raise NoForm("enumerate() of other arguments")
+            counted = range_of(code, [start, Scalar("int", code.constant("int", MOST_COUNTED))], fail)
+            given.insert(0, counted)
+        if keywords or not given or not all(isinstance(x, (Span, Tied, *arrays.Array)) for x in given):
+            raise NoForm(f"{function.__name__}() of these")
+        return Tied(Known(function, function.__name__), tuple(arrays.settled(code, x, fail) for x in given))
+
+    return meaning
 
 
 def as_integer(code: ScalarLoops, value: Any) -> Scalar:
