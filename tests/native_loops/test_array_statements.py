@@ -330,6 +330,16 @@ def test_iterators_that_others_have_are_left_where_python_leaves_them():
 
     agrees(program, VECTOR, 20, loops=0)
 
+    def exhausted(A, n):
+        total, steps, rest = 0.0, iter(range(n)), iter(A)
+        for i in steps:
+            total += A[i]
+        for x in rest:
+            total += x * x
+        return total, list(steps), list(rest)
+
+    agrees(exhausted, VECTOR, 20)
+
     def taken(A, B):
         total, rest = 0.0, iter(B)
         for x, y in zip(A, rest):

@@ -79,6 +79,7 @@ class Exit:
     is_end: bool  # the loop has ended; else the instruction has no native form, or not for these numbers
     values: list[tuple[str, str]] = field(default_factory=list)  # (kind, C variable)
     parts: list[Part] = field(default_factory=list)  # arrays that the program made, and views
+    given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
 
 
 class Left(Exception):
@@ -122,6 +123,7 @@ class Blocks:
     comes_back: bool = False  # does some path lead to the header again?
     refused: list[str] = field(default_factory=list)  # why paths leave
     globals_source: str = "G"
+    given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
     inside: Inside | None = None  # the loop whose strip is being written
@@ -315,6 +317,10 @@ class Blocks:
         made = Exit(entry, state.copy(), is_end)
         for value in [*state.stack, *state.locals.values()]:
             self.hand_over(value, made)
+        for iterator in self.given:
+            if not any(iterator.name in names_of(v) for v in state.stack):
+                made.given.append(iterator)
+                made.values.append(("int", iterator.next))
         self.exits.append(made)
         return self.code.exit(made.values, [arrays.statements(self.code).object_text(p) for p in made.parts])
 
@@ -485,6 +491,13 @@ def signature(value: Any) -> Any:
         case Items(items):
             return "tuple", tuple(map(signature, items))
     return (type(value).__name__,)
+
+
+def names_of(iterator: Any) -> list[str]:
+    """Of the ranges and arrays that an iterator goes over."""
+    if isinstance(iterator, Together):
+        return [name for part in iterator.parts for name in names_of(part)]
+    return [iterator.name] if isinstance(iterator, Steps | Walk) else []
 
 
 def is_object(value: Any) -> bool:

@@ -300,11 +300,22 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     inside = b.state.copy()
     b.state.stack.pop()
     b.code.line(f"if (!({going})) {{")
+    if isinstance(iterator, Together):
+        take_from_the_first(b, iterator)
     b.go(after)
     b.code.line("}")
     b.state = inside
     b.push(next_item(b, iterator, fail))
     advance(b, iterator)
+
+
+def take_from_the_first(b: Blocks, iterator: Together) -> None:
+    """zip() has taken an item of each iterator in front of the one that has no more."""
+    if iterator.function.value is zip:
+        for part in iterator.parts[:-1]:
+            b.code.line(f"if ({has_next(part)}) {{")
+            advance(b, part)
+        b.code.line("}" * (len(iterator.parts) - 1))
 
 
 def has_next(iterator: Any) -> str:

@@ -149,6 +149,8 @@ class NativeLoop:
             self.guards.append(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
             self.guards.append(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
             steps = Steps(f"given_{source}", rest.step, source)
+            if not self.is_made_here(range):
+                self.blocks.given.append(steps)
             for variable, part in ((steps.next, "start"), (steps.stop, "stop")):
                 self.blocks.inputs.append(f"{source}_rest.{part}")
                 code.set(code.variable(variable, "int"), code.number("int"))
@@ -160,6 +162,7 @@ class NativeLoop:
             self.guards.append(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
             elements = self.blocks.wrap(f"{source}_rest[0]", array)
             walk = Walk(f"given_{source}", elements, source)
+            self.blocks.given.append(walk)
             self.blocks.inputs.append(f"{source}_rest[1]")
             code.set(code.variable(walk.next, "int"), code.number("int"))
             return walk
@@ -249,6 +252,7 @@ class NativeLoop:
         if targets:
             unpack = self.function.name_constant(struct.Struct(format).unpack_from, "unpack_")
             lines.append(f"{', '.join(targets)}, = {unpack}({buffer}, 8)")
+        lines += [self.text(iterator, numbers) for iterator in exit.given]
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
         frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items()}
