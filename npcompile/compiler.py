@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
 from npcompile.tracer.bytecode.callees import calling_compiled
+from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.function import CompiledFunction
 from npcompile.tracer.point import Options
@@ -231,6 +232,7 @@ def reset() -> None:
     """Forget everything compiled in this process; the disk cache stays. Functions compile again when called."""
     for compiled in all_compiled():
         compiled.forget()
+    forget_decoded()
 
 
 before_first_use.append(reset)

@@ -60,6 +60,11 @@ def decode(code: CodeType) -> Program:
     return _decode(code, id(code))
 
 
+def forget_decoded() -> None:
+    """Let go of the code that was decoded."""
+    _decode.cache_clear()
+
+
 @lru_cache(256)
 def _decode(code: CodeType, identity: int) -> Program:  # equal code may be of another file
     raw = [i for i in dis.get_instructions(code) if i.opname not in _HIDDEN]
