@@ -95,7 +95,7 @@ def measure() -> dict[str, tuple[int, int]]:
             taken,
             sum(np.asarray(r).nbytes for r in (results if isinstance(results, tuple) else [results])),
         )
-        del results
+        del results, given
     return found
 
 
