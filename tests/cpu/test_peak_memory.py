@@ -91,10 +91,8 @@ def measure() -> dict[str, tuple[int, int]]:
         before = resident("VmRSS")
         results = compiled(x, y)
         taken = resident("VmHWM") - before
-        found[function.__name__] = (
-            taken,
-            sum(np.asarray(r).nbytes for r in (results if isinstance(results, tuple) else [results])),
-        )
+        given = results if isinstance(results, tuple) else (results,)
+        found[function.__name__] = taken, sum(np.asarray(r).nbytes for r in given)
         del results, given
     return found
 
