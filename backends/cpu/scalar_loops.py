@@ -160,6 +160,8 @@ class ScalarLoops:
         name = f"t{self.made}"
         if kind in BOUNDS and (known := self.integer(text, kind)).fits(*BOUNDS[kind]):
             self.integers[name] = known
+        if self.strip is not None and text in self.variables:
+            self.strip.copies[name] = text
         return name
 
     def known(self, kind: str, text: str, known: Integer | None) -> str:
@@ -473,10 +475,15 @@ class ScalarLoops:
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:
         if self.strip is not None:
-            element = array.at([self.strip.index(array, axis, index)[0] for axis, index in enumerate(indices)])
+            found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]
+            places = [place for place, _ in found]
         else:
-            element = array.at([self.place(array, axis, index, fail) for axis, index in enumerate(indices)])
-        return self.new(array.kind, f"{element} != 0" if array.kind == "b1" else element)  # any byte may stand for True
+            places = [self.place(array, axis, index, fail) for axis, index in enumerate(indices)]
+        element = array.at(places)
+        made = self.new(array.kind, f"{element} != 0" if array.kind == "b1" else element)  # any byte may stand for True
+        if self.strip is not None:
+            self.strip.loaded[made] = array.name, [known for _, known in found]
+        return made
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
         array.is_written = True

@@ -126,6 +126,10 @@ class Strip:
     unsettled: dict[str, str] = field(default_factory=dict)  # results that may not be finite -> kind
     is_straight: bool = True  # nothing was written yet that some iterations do not come to
     gives_up_early: bool = False
+    copies: dict[str, str] = field(default_factory=dict)  # C variables of the body -> of the program, as they were read
+    loaded: dict[str, tuple[str, list[str | None]]] = field(default_factory=dict)  # and elements: array, positions
+    carried: dict[str, frozenset[str]] = field(default_factory=dict)  # result -> what it is not finite with
+    last: dict[str, str] = field(default_factory=dict)  # what is looked at behind the strip: texts -> kind
     ways_out: int = 0  # where the body leaves the loop
     has_bits: set[str] = field(default_factory=set)
 
@@ -151,14 +155,30 @@ class Strip:
         for each in carried:
             self.unsettled.pop(each, None)
         self.unsettled[value] = kind
+        self.carried[value] = frozenset(carried).union(*(self.carried.get(each, ()) for each in carried))
+
+    def settle_sums(self, values: Sequence[tuple[str, str, str]]) -> None:
+        """At the end of each iteration, which sets variables to values: (variable, value, kind).
+
+        A variable or element that each iteration adds to what it was is looked at once, behind the last.
+        """
+        if not self.is_straight or self.gives_up_early:
+            return
+        for variable, value, _ in values:
+            if value in self.unsettled and any(self.copies.get(x) == variable for x in self.carried[value]):
+                self.last[variable] = self.unsettled.pop(value)
+        for s in self.stores:
+            is_only = sum(s.array.name == other.array.name for other in self.stores) == 1
+            if s.stays and is_only and s.value in self.unsettled:
+                if any(self.loaded.get(x) == (s.array.name, s.places) for x in self.carried[s.value]):
+                    self.last[s.first] = self.unsettled.pop(s.value)
 
     def settle(self) -> None:
         """Before the program branches."""
-        for kinds in (("f8", "float"), ("f4",)):
-            values = [v for v, kind in self.unsettled.items() if kind in kinds]
+        for c in ("double", "float"):
+            values = [v for v, kind in self.unsettled.items() if c_of(kind) == c]
             if not values:
                 continue
-            c = "float" if "f4" in kinds else "double"
             self.has_bits.add(c)
             together = " + ".join(values)  # not finite if one of them is not
             self.code.line(f"{{ const {self.largest(c)} bits = npc_bits_{c}({together}); ")
@@ -185,8 +205,9 @@ class Strip:
             assert not group.moves
             return text, None
         self.some[size] = None
-        self.note(f"(uint64_t){text} >= (uint64_t){size}")
-        return self.code.new("int", f"(uint64_t){text} < (uint64_t){size} ? {text} : 0"), None
+        fits = self.code.new("int", f"-(int64_t)((uint64_t){text} < (uint64_t){size})")
+        self.code.line(f"fit &= {fits};")
+        return self.code.new("int", f"{text} & {fits}"), None
 
     def known_index(self, array: str, size: str, known: Integer, text: str) -> tuple[str, str]:
         assert known.terms is not None
@@ -269,7 +290,8 @@ class Strip:
 
     @property
     def noted(self) -> str:
-        return " || ".join(["bad", "signs < 0", *(f"bits_{c} >= NPC_LIMIT_{c}" for c in sorted(self.has_bits))])
+        last = [f"npc_bits_{c}({text}) >= NPC_LIMIT_{c}" for text, kind in self.last.items() for c in [c_of(kind)]]
+        return " || ".join(["bad", "!fit", "signs < 0", *(f"bits_{c} >= NPC_LIMIT_{c}" for c in sorted(self.has_bits)), *last])
 
     @property
     def longest(self) -> int:
@@ -336,13 +358,17 @@ class Strip:
     def locals(self) -> list[str]:
         counts = ["count", "k", "bad", "signs", *["stored"] * (not self.is_regular)]
         counts += [f"{g.name}_{what}" for g in self.groups.values() for what in ("at", "from")]
-        lines = [f"int64_t {', '.join(f'{c} = 0' for c in counts)};"]
+        lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
         lines += [f"{self.largest(c)} bits_{c} = 0;" for c in sorted(self.has_bits)]
         if self.is_regular:
             stores = enumerate(self.stores)
             return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{self.longest}]'};" for j, s in stores]
         length = self.longest * len(self.stores)
         return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
+
+
+def c_of(kind: str) -> str:
+    return "float" if kind == "f4" else "double"
 
 
 def size_of(kind: str) -> int:

@@ -170,6 +170,17 @@ def swapped(x, y):
     return x, y
 
 
+def sums(x, y, A):
+    t = s = x[0]
+    for i in range(x.size):
+        s = x[i] * y[i] + s
+        t = t - s
+        A[3] += s * y[i]
+        A[i % 3] = t
+        x[i] = s
+    return s, t
+
+
 def with_last(values: Any, last: Any, dtype: str = "f8") -> np.ndarray:
     made = np.array(values).astype(dtype)
     made[-3] = last
@@ -216,6 +227,13 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     (at_the_ends, (MIXED.astype(np.int64), np.zeros(N, np.int64))),
     *((at_the_ends, (with_last(np.zeros(N), np.iinfo(d).max - 1, d), np.zeros(N, d))) for d in ("i8", "i4", "i2", "u1")),
     *((at_the_ends, (with_last(np.zeros(N), np.iinfo(d).min + 1, d), np.zeros(N, d))) for d in ("i8", "i4", "i2", "u1")),
+    *((sums, (MIXED.astype(d), ONES.astype(d), np.zeros(4, d))) for d in ("f8", "f4")),
+    *(
+        (sums, (with_last(MIXED, v, d), ONES * 2, np.zeros(4, d)))
+        for d, m in (("f8", 1e308), ("f4", 3e38))
+        for v in (np.inf, np.nan, m)
+    ),
+    (sums, (MIXED, with_last(ONES * 3, 1e308), np.zeros(5))),
     (swapped, (MIXED, ONES)),
     (swapped, (MIXED, with_last(ONES, 1e308))),
     (extremes, (MIXED,)),

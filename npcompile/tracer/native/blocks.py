@@ -178,12 +178,13 @@ class Blocks:
 
     def go(self, index: int) -> None:
         """To the block at `index`, with what is on the stack and in the variables where that block has it."""
-        self.code.settle()
         if self.calls:
+            self.code.settle()
             self.follow(index)
             return
         inside = self.inside
         if inside is not None and index not in inside.region:
+            self.code.settle()
             self.leave_strip(inside, index)
             return
         if index not in self.region:
@@ -201,6 +202,9 @@ class Blocks:
         state = State(stack, variables)
         key = key_of(index, state)
         is_back = inside is not None and index == inside.header
+        if inside is not None and is_back and key == inside.key:
+            inside.strip.settle_sums(copies)
+        self.code.settle()
         if inside is not None and is_back and key != inside.key:  # as another block, which has a strip of its own
             self.leave_strip(inside, index)
             return
