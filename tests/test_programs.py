@@ -165,6 +165,7 @@ def test_a_side_that_takes_too_long_is_stopped_alone() -> None:
     (late,) = prepared(("crc32",), {"NumPy": None}, cap=0.01, size="large")
     assert late.absent["NumPy"] == "FAILED: does not compile and answer in 0 s"
     assert not late.workers
+    assert late.late == {"NumPy"}  # so that it was tried once more, alone
     assert prepared(("one_op",), {"NumPy": None}, cap=60, minutes=0) == []
 
 

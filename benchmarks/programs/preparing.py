@@ -14,6 +14,7 @@ from benchmarks.programs.program import Program
 from benchmarks.programs.workers import TIME_TO_START, Stopped, Worker
 
 Sides = dict[str, bool | None]  # whether a side's answer must be NumPy's exactly; None: it is not compared
+ONE_THREAD = "torch.compile"  # compiles on one thread, so that alone it is no quicker than beside as many as there are cores
 FREE_MEMORY = 0.35  # share of the machine's: with less, what is held is measured before more is prepared
 
 
@@ -28,6 +29,7 @@ class Held:
     second: dict[str, float] = field(default_factory=dict)  # seconds of the second call, on a busy machine
     expected: Any = None  # NumPy's answer, until all sides' are checked
     early: dict[str, Any] = field(default_factory=dict)  # answers given before NumPy's
+    late: set[str] = field(default_factory=set)  # sides that took too long beside others
 
     def stop(self) -> None:
         for worker in self.workers.values():
@@ -35,13 +37,20 @@ class Held:
         self.workers.clear()
 
 
-@dataclass
-class Preparing:
-    """A process that starts, then compiles and answers."""
+@dataclass(frozen=True)
+class Task:
+    """A side of a program; `exact` as in Sides."""
 
     held: Held
     side: str
     exact: bool | None
+
+
+@dataclass
+class Preparing:
+    """A process that starts, then compiles and answers."""
+
+    task: Task
     worker: Worker
     until: float
     is_started: bool = False
@@ -64,11 +73,13 @@ def check(held: Held, side: str, answer: Any, exact: bool) -> None:
 
 def take(preparing: Preparing, cap: float) -> bool:
     """What the process has to say. True when it is ready, or gone."""
-    held, side, worker = preparing.held, preparing.side, preparing.worker
+    held, side, exact, worker = preparing.task.held, preparing.task.side, preparing.task.exact, preparing.worker
     try:
         reply = worker.receive(0.0, f"does not compile and answer in {cap:.0f} s" if preparing.is_started else "does not start")
     except Stopped as stopped:
         held.absent[side] = f"FAILED: {stopped}"
+        if preparing.until <= time.monotonic() and side != ONE_THREAD:
+            held.late.add(side)
         held.workers.pop(side)
         return True
     if not preparing.is_started:
@@ -77,16 +88,34 @@ def take(preparing: Preparing, cap: float) -> bool:
     held.second[side] = reply.second
     if side == "NumPy":
         held.expected = reply.answer
-        for other, (answer, exact) in held.early.items():
-            check(held, other, answer, exact)
+        for other, (answer, is_exact) in held.early.items():
+            check(held, other, answer, is_exact)
         held.early.clear()
-    elif preparing.exact is None:
+    elif exact is None:
         pass  # nothing to compare
     elif "NumPy" in held.second:
-        check(held, side, reply.answer, preparing.exact)
+        check(held, side, reply.answer, exact)
     else:
-        held.early[side] = reply.answer, preparing.exact
+        held.early[side] = reply.answer, exact
     return True
+
+
+def run(tasks: Iterator[Task], cap: float, at_once: int, until: float) -> None:
+    """Start processes, so many at a time, and take what they say, until all are ready or the time is over."""
+    running: dict[Any, Preparing] = {}
+    while time.monotonic() <= until:
+        while len(running) < at_once and (task := next(tasks, None)):
+            held, side = task.held, task.side
+            held.workers[side] = worker = Worker(side, held.program.name, held.size)
+            running[worker.pipe] = Preparing(task, worker, time.monotonic() + TIME_TO_START)
+        if not running:
+            return
+        first = min(until, *(each.until for each in running.values()))
+        spoken = connection.wait(list(running), max(0.0, first - time.monotonic()))
+        late = [pipe for pipe, each in running.items() if each.until <= time.monotonic()]
+        for pipe in dict.fromkeys([*spoken, *late]):
+            if take(running[pipe], cap):
+                del running[pipe]
 
 
 def prepare_together(wanted: Iterable[Held], sides: Sides, cap: float, at_once: int, until: float) -> list[Held]:
@@ -96,25 +125,16 @@ def prepare_together(wanted: Iterable[Held], sides: Sides, cap: float, at_once: 
     none are ready if it is `until`, in time.monotonic's seconds, before all are.
     """
     begun: list[Held] = []
-    running: dict[Any, Preparing] = {}
-    waiting: Iterator[tuple[Held, str]] = (
-        (held, side) for held in admitted(wanted, begun) for side in sides if side not in held.absent
-    )
-    while running or not begun:
-        while len(running) < at_once and (task := next(waiting, None)):
-            held, side = task
-            held.workers[side] = worker = Worker(side, held.program.name, held.size)
-            running[worker.pipe] = Preparing(held, side, sides[side], worker, time.monotonic() + TIME_TO_START)
-        now = time.monotonic()
-        if now > until:
-            for held in begun:
-                held.stop()
-            return []
-        spoken = connection.wait(list(running), max(0.0, min(until, *(each.until for each in running.values())) - now))
-        late = [pipe for pipe, each in running.items() if each.until <= time.monotonic()]
-        for pipe in dict.fromkeys([*spoken, *late]):
-            if take(running[pipe], cap):
-                del running[pipe]
+    tasks = (Task(held, side, sides[side]) for held in admitted(wanted, begun) for side in sides if side not in held.absent)
+    run(tasks, cap, at_once, until)
+    late = [Task(held, side, sides[side]) for held in begun for side in sides if side in held.late]
+    for task in late:  # perhaps the others took its time: once more, alone
+        del task.held.absent[task.side]
+    run(iter(late), cap, 1, until)
+    if time.monotonic() > until:
+        for held in begun:
+            held.stop()
+        return []
     for held in begun:
         if held.early:  # NumPy has no answer to compare with
             held.absent |= dict.fromkeys(held.early, "FAILED: NumPy gave no answer")
