@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from npcompile.backends.cpu import complex_power, complex_tangent
+from npcompile.backends.cpu import complex_power, complex_products, complex_tangent
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
@@ -384,11 +384,12 @@ def definitions() -> dict[str, str]:
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
-    text += complex_tangent.TANGENT_TEXT
+    text += complex_tangent.TANGENT_TEXT + complex_products.PRODUCTS_TEXT
     for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):
         constants = {"LARGE": large, "LOG2_E": LOG2_E, "LOG10_E": LOG10_E}
+        constants["PRODUCTS"] = "npc_exact_products" if name == "c16" else "npc_few_products"
         plain = "npc_plain_" if name == "c16" else ""  # the vectorised ones are near enough for float32
-        loops = COMPLEX_FUNCTIONS + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
+        loops = COMPLEX_FUNCTIONS + complex_products.LOOP_TEXT + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
         text += loops.format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, **constants, PLAIN=plain)
     text += EXP2_TEXT
     found: dict[str, str] = {}

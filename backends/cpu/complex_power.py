@@ -390,7 +390,6 @@ static NPC_APART npc_c16 npc_whole_power(double x, double y, int n) {
 
 # Of one dtype, as npy_cpow.
 LOOP_TEXT = """
-static inline {T} npc_cmul_{K}({T} a, {T} b) {{ {T} z = {{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}}; return z; }}
 /* NumPy's, where the result is infinite or zero, which its own may show in many ways; of zeros that both have, NumPy's sign. */
 static inline int npc_is_numpys_{K}({T} exact, {T} numpys) {{
   const int is_finite = exact.re - exact.re == 0 && exact.im - exact.im == 0, is_zero = exact.re == 0 && exact.im == 0;
@@ -422,7 +421,8 @@ static inline {T} npc_power_{K}({T} a, {T} b) {{
     if (n == 3) z = npc_cmul_{K}(a, npc_cmul_{K}(a, a));
     if (n < 0) z = npc_divide_{K}(npc_pair_{K}(1, 0), z);
     if (n == 2 || n == 3 || a.re - a.re != 0 || a.im - a.im != 0) return z;
-    const npc_c16 exact = npc_whole_power(a.re, a.im, n);
+    const int is_in_range = sizeof({P}) == 4 && n >= -7 && n <= 7; /* of float64, of which float32 is a part */
+    const npc_c16 exact = is_in_range ? npc_few_products(a.re, a.im, n) : npc_whole_power(a.re, a.im, n);
     return npc_chosen_{K}(npc_pair_{K}(({P})exact.re, ({P})exact.im), z);
   }}
   if (a.re - a.re != 0 || a.im - a.im != 0 || b.re - b.re != 0 || b.im - b.im != 0)

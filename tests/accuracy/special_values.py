@@ -78,7 +78,7 @@ def different_values(kernels: Kernels, most: int = 2000) -> Iterator[Difference]
 
 def is_nearer(name: str, operands: Sequence[np.ndarray], got: np.generic, expected: np.generic) -> bool:
     """Is each part of this complex number of one kind with NumPy's, or the exact one, where NumPy's is zero or infinite?"""
-    if got.dtype.kind != "c" or not np.isfinite(operands).all():
+    if got.dtype.kind != "c" or not np.isfinite(operands).all() or not operands[0].all():
         return False
     (wanted,) = map(reference.mp.mpc, reference.exact(name, *operands))
     return all(
