@@ -46,7 +46,7 @@ static inline int npc_noted(void) {
 static inline int npc_noted(void) { return 0; }
 #endif
 static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
-#define NPC_FOLDED 256 /* numbers that are combined without a tree, on 16 lanes */
+#define NPC_FOLDED 128 /* numbers that are combined without a tree, on 16 lanes */
 /* Where a slice with a step begins and how many items it has, as Python's slice.indices has it. */
 static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high) {
   if (at < 0) at += n;

@@ -37,9 +37,43 @@ static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   for (; i + 16 <= n; i += 16)
     for (int k = 0; k < 16; k++) a[k] = {step};
   for (int k = 0; i < n; i++, k++) a[k] = {step1};
-  for (int w = 8; w; w /= 2)
-    for (int k = 0; k < w; k++) a[k] = {pair};
-  return a[0];
+  for (int k = 0; k < 8; k++) a[k] = {pair8};
+  for (int k = 0; k < 4; k++) a[k] = {pair4};
+  for (int k = 0; k < 2; k++) a[k] = {pair2};
+  return {pair1};
+}}
+"""
+# Sums of floating-point numbers: two vectors, then the halves of one. -0.0 changes no sum.
+SUM = r"""
+static inline {T} npc_sum_{K}(const {T}* x, int64_t n) {{
+  typedef {T} whole __attribute__((vector_size(64), aligned(sizeof({T})), may_alias));
+  typedef {T} half __attribute__((vector_size(32)));
+  typedef {T} quarter __attribute__((vector_size(16)));
+  enum {{ W = 64 / sizeof({T}), Q = W / 4 }};
+  const {T}* const end = x + n;
+  {T} rest = -0.0, sum;
+  if (n < W) {{
+    {T} a0 = rest, a1 = rest, a2 = rest, a3 = rest;
+    for (; x + 4 <= end; x += 4) a0 += x[0], a1 += x[1], a2 += x[2], a3 += x[3];
+    for (; x < end; x++) rest += *x;
+    return ((a0 + a1) + (a2 + a3)) + rest;
+  }}
+  union {{ whole v; half halves[2]; }} a = {{*(whole*)x}};
+  whole b = {{0}};
+  for (x += W; x + 2 * W <= end; x += 2 * W) {{
+    a.v += *(whole*)x;
+    b += *(whole*)(x + W);
+  }}
+  if (x + W <= end) {{
+    b += *(whole*)x;
+    x += W;
+  }}
+  if (n >= 2 * W) a.v += b;
+  union {{ half v; quarter quarters[2]; }} c = {{a.halves[0] + a.halves[1]}};
+  const quarter d = c.quarters[0] + c.quarters[1];
+  sum = Q == 2 ? d[0] + d[1] : (d[0] + d[2 % Q]) + (d[1] + d[3 % Q]);
+  for (; x < end; x++) rest += *x;
+  return sum + rest;
 }}
 """
 
@@ -48,6 +82,8 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
     """The C function that combines numbers in memory."""
     c, short = c_type(dtype), dtype.str[1:]
     key = f"npc_{name}_{short}"
+    if key not in loops.folds and name == "sum" and dtype.kind == "f":
+        loops.folds[key] = SUM.format(T=c, K=short)
     if key not in loops.folds:
         identity, pair = FOLD_OPS[name]
         start = identity if isinstance(identity, str) else identity(dtype)
@@ -63,7 +99,7 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
             last=text("r", "x[i]"),
             step=text("a[k]", "x[i + k]"),
             step1=text("a[k]", "x[i]"),
-            pair=text("a[k]", "a[k + w]"),
+            **{f"pair{w}": text("a[k]" if w > 1 else "a[0]", f"a[k + {w}]" if w > 1 else "a[1]") for w in (1, 2, 4, 8)},
         )
     return key
 
