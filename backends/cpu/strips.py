@@ -108,16 +108,35 @@ class Store:
 
 
 @dataclass(slots=True)
+class Way:
+    """A variable of the loop's own, which goes from `first` to `stop`. The loop ends when one of them has no more."""
+
+    first: str
+    stop: str
+    step: int
+    place: str = ""  # the C variable of the body
+
+    @property
+    def count(self) -> str:
+        """Items left; the function is called if there are any."""
+        distance = f"{self.stop} - {self.first}" if self.step > 0 else f"{self.first} - {self.stop}"
+        by = abs(self.step)
+        return distance if by == 1 else f"({distance} + {by - 1}) / {by}"
+
+    @property
+    def is_short(self) -> str:
+        """Are so few left that the loop as it is does them?"""
+        return f"{self.first} + {(FEWEST - 1) * self.step} {'>=' if self.step > 0 else '<='} {self.stop}"
+
+
+@dataclass(slots=True)
 class Strip:
-    """The C of one strip while it is written. `place` is the loop's own variable, which goes from `first` in `step`s."""
+    """The C of one strip while it is written."""
 
     name: str
     code: Code
     stays: frozenset[str]  # C variables that the loop does not set
-    place: str | None = None
-    first: str = "0"
-    stop: str = "0"
-    step: int = 1
+    ways: list[Way] = field(default_factory=list)
     groups: dict[tuple[object, ...], Group] = field(default_factory=dict)
     small: dict[str, None] = field(default_factory=dict)  # variables that index sums are made of
     some: dict[str, None] = field(default_factory=dict)  # sizes that must not be 0
@@ -223,7 +242,7 @@ class Strip:
     def group(self, key: tuple[object, ...], size: str, terms: tuple[tuple[str, int], ...], constant: int) -> Group:
         found = self.groups.get(key)
         if found is None:
-            moves = dict(terms).get(self.place or "", 0) * self.step
+            moves = sum(dict(terms).get(way.place, 0) * way.step for way in self.ways)
             found = self.groups[key] = Group(f"g{len(self.groups)}", size, terms, moves, constant, constant)
         found.low, found.high = min(found.low, constant), max(found.high, constant)
         return found
@@ -243,9 +262,8 @@ class Strip:
         """
         noted = self.noted
         kept = [f"out->{v} = {v};" for v in self.assigned]
-        lines = [*self.locals(), f"count = {self.count()};"]
-        if self.place is not None:
-            lines.append(f"if (count > {self.longest}) count = {self.longest};")
+        lines = [*self.locals(), f"count = {self.longest};"]
+        lines += [f"if ({way.count} < count) count = {way.count};" for way in self.ways]
         lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
         lines += [f"old{j} = {s.first};" for j, s in enumerate(self.stores) if self.is_regular and s.stays]
         lines += ["body:;", *body, "next:;", "if (++k < count) goto body;"]
@@ -265,13 +283,11 @@ class Strip:
         named = {word for line in lines for word in WORD.findall(line)}
         return {name: c for name, c in self.code.outer().items() if name in named}
 
-    def call(self, parameters: dict[str, str], iterator: str | None, header: str, is_apart: bool) -> list[str]:
+    def call(self, parameters: dict[str, str], header: str, is_apart: bool) -> list[str]:
         """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
         n = self.name
         lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-        if iterator is not None:
-            sign = ">=" if self.step > 0 else "<="
-            lines.append(f"if ({self.first} + {(FEWEST - 1) * self.step} {sign} {self.stop}) goto {n}_slow;")
+        lines += [f"if ({way.is_short}) goto {n}_slow;" for way in self.ways]
         if is_apart:
             lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
         lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *parameters])});")
@@ -279,8 +295,7 @@ class Strip:
         lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
         lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
         lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in self.assigned)]
-        if iterator is not None:
-            lines.append(f"{iterator} += {n}_found.count * {self.step};")
+        lines += [f"{way.first} += {n}_found.count * {way.step};" for way in self.ways]
         lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(self.ways_out)]
         return [*lines, f"goto {header};"]
 
@@ -302,26 +317,19 @@ class Strip:
         """Is it known of every iteration where it stores?"""
         return not self.gives_up_early and all(s.places is not None for s in self.stores)
 
-    def count(self) -> str:
-        """Items left; the function is called if there are any."""
-        if self.place is None:
-            return str(self.longest)
-        distance = f"{self.stop} - {self.first}" if self.step > 0 else f"{self.first} - {self.stop}"
-        by = abs(self.step)
-        return distance if by == 1 else f"({distance} + {by - 1}) / {by}"
-
     def tests(self) -> list[str]:
         """Conditions under which the strip cannot be run."""
-        texts = [self.first, self.stop] if self.place in self.small else []
-        texts += [v for v in self.small if v != self.place]
+        places = {way.place: way for way in self.ways}
+        texts = [t for v in self.small for t in ((places[v].first, places[v].stop) if v in places else (v,))]
         tests = [f"(uint64_t){t} + {SMALL} > {2 * SMALL}" for t in texts if not t.startswith("INT64_C")]
         return [f"!({size})" for size in self.some] + tests
 
     def bounds(self) -> list[str]:
         """Lines that shorten the strip to the iterations whose indices are known to be within bounds."""
         lines = []
+        first = {way.place: way.first for way in self.ways}
         for g in self.groups.values():
-            at = " + ".join([f"{f} * {self.first if t == self.place else t}" for t, f in g.terms if f] or ["0"])
+            at = " + ".join([f"{f} * {first.get(t, t)}" for t, f in g.terms if f] or ["0"])
             lines.append(f"{g.name}_at = {at};")
             low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
             if g.may_count_from_the_end:

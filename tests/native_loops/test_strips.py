@@ -181,6 +181,26 @@ def sums(x, y, A):
     return s, t
 
 
+def enumerated(x, y, A):
+    for i, v in enumerate(x, 2):
+        w = y[1 - i]
+        A[i - 2] = v / w
+        x[i - 2] = A[i % 3]
+        if v > 1e5:
+            break
+    return i, v, w
+
+
+def zipped(x, y, A):
+    s = 0.0
+    for i, v, j, w in zip(range(2, 100, 2), x, range(38, -5, -1), y):
+        s += v * w
+        A[j] += x[j] + y[i % 7]
+        if i < 30:
+            A[i] = s
+    return i, j, s
+
+
 def with_last(values: Any, last: Any, dtype: str = "f8") -> np.ndarray:
     made = np.array(values).astype(dtype)
     made[-3] = last
@@ -234,6 +254,13 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
         for v in (np.inf, np.nan, m)
     ),
     (sums, (MIXED, with_last(ONES * 3, 1e308), np.zeros(5))),
+    *((f, (x, y, np.zeros(N))) for f in (enumerated, zipped) for x, y in ((MIXED, ONES), (MIXED[:30], ONES), (MIXED, ONES[1:]))),
+    *(
+        (f, (x, y, np.zeros(N)))
+        for f in (enumerated, zipped)
+        for x in (MIXED, with_last(MIXED, 1e6))
+        for y in (with_last(ONES, 0),)
+    ),
     (swapped, (MIXED, ONES)),
     (swapped, (MIXED, with_last(ONES, 1e308))),
     (extremes, (MIXED,)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from npcompile.backends.cpu.scalar_loops import NoForm
-from npcompile.backends.cpu.strips import Strip
+from npcompile.backends.cpu.strips import Strip, Way
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Inside, key_of, loop_region
-from npcompile.tracer.native.kinds import Items, Scalar, Steps, Walk
+from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
 
 
 def write_strip(b: Blocks, index: int, label: str) -> None:
@@ -18,12 +18,9 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     strip = Strip(f"strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)))
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
-    if isinstance(iterator, Steps):
-        strip.first, strip.stop, strip.step = iterator.next, iterator.stop, iterator.step
-    elif isinstance(iterator, Walk):
-        strip.first, strip.stop = iterator.next, arrays.part_of(iterator.elements).sizes[0]
-    elif iterator is not None:
+    if iterator is not None and not isinstance(iterator, Steps | Walk | Together):
         return
+    strip.ways = ways(iterator)
     state = b.state
     inside = Inside(strip, index, region, key_of(index, state))
     try:
@@ -37,7 +34,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     b.code.functions.append(function)
     b.code.declarations += strip.declarations()
     is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
-    b.code.lines += strip.call(parameters, iterator.next if iterator is not None else None, label, is_apart)
+    b.code.lines += strip.call(parameters, label, is_apart)
     for k, (target, left) in enumerate(inside.left):
         b.code.label(f"{strip.name}_out{k}")
         b.state = left
@@ -66,6 +63,18 @@ def written(b: Blocks, inside: Inside) -> list[str]:
     finally:
         b.code.lines, b.labels, b.pending, b.refused = outer
         b.inside = b.code.strip = None
+
+
+def ways(iterator: Any) -> list[Way]:
+    """What the loop takes its items from, in the order in which they are asked for."""
+    match iterator:
+        case Together():
+            return [way for part in iterator.parts for way in ways(part)]
+        case Steps():
+            return [Way(iterator.next, iterator.stop, iterator.step)]
+        case Walk():
+            return [Way(iterator.next, arrays.part_of(iterator.elements).sizes[0], 1)]
+    return []
 
 
 def staying(b: Blocks, header: int, region: frozenset[int]) -> list[str]:

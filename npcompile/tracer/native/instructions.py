@@ -293,7 +293,7 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
 def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     iterator = b.state.stack[-1]
     if b.inside is not None:
-        b.push(next_in_strip(b, iterator, fail))
+        b.push(next_item(b, iterator, fail))  # that there is one is tested before the strip, and iterators are set behind it
         return
     after = b.program.after_loop(i.index)
     going = has_next(iterator)
@@ -331,7 +331,12 @@ def has_next(iterator: Any) -> str:
 def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
     if isinstance(iterator, Together):
         return Items(tuple(next_item(b, part, fail) for part in iterator.parts))
-    place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
+    if b.inside is None:
+        place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
+    else:
+        (way,) = (w for w in b.inside.strip.ways if w.first == iterator.next)
+        place = way.place = b.code.new("int", f"{iterator.next} + k * {way.step}")
+        b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
     if isinstance(iterator, Walk):
         return meanings.element(b.code, iterator.elements, Scalar("int", place), fail)
     return Scalar("int", place)
@@ -343,14 +348,3 @@ def advance(b: Blocks, iterator: Any) -> None:
             advance(b, part)
     else:
         b.code.line(f"{iterator.next} += {iterator.step if isinstance(iterator, Steps) else 1};")
-
-
-def next_in_strip(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
-    """The item of a loop of which a strip is written: its test is made before the strip, and its iterator set behind it."""
-    assert b.inside is not None
-    strip = b.inside.strip
-    place = strip.place = b.code.new("int", f"{iterator.next} + k * {strip.step}")
-    b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
-    if isinstance(iterator, Walk):
-        return meanings.element(b.code, iterator.elements, Scalar("int", place), fail)
-    return Scalar("int", place)
