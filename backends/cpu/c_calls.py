@@ -12,6 +12,7 @@ from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
+from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size
 
@@ -40,6 +41,8 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
         lines += [f"  {line}" for line in slices_call(kernel, tiles, SERIAL_NANOSECONDS)]
     elif scattered := sliced_scatter(kernel):
         lines += [f"  {line}" for line in scatter_call(kernel, scattered)]
+    elif scan := sliced_scan(kernel):
+        lines += [f"  {line}" for line in scan_call(kernel, scan)]
     elif kernel.is_serial:
         lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
     elif kernel.is_whole:

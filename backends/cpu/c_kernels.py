@@ -18,6 +18,7 @@ from npcompile.backends.cpu.reducers import (
     store_partial,
 )
 from npcompile.backends.cpu.scatters import print_sliced_scatter, sliced_scatter
+from npcompile.backends.cpu.sliced_scans import print_scan_slices, sliced_scan
 from npcompile.backends.cpu.squares import Square, print_square, square_of
 from npcompile.backends.kernels.kernel import (
     Columns,
@@ -114,6 +115,8 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         print_slices(printer, tiles)
     elif scattered := sliced_scatter(kernel):
         print_sliced_scatter(printer, kernel, scattered)
+    elif scan := sliced_scan(kernel):
+        print_scan_slices(printer, kernel, scan)
     else:
         print_tasks(printer, tasks_of(kernel))
     lines += printer.lines

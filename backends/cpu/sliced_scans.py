@@ -1,0 +1,80 @@
+"""Running extremes and running combinations of integers along one long axis, in slices that run side by side.
+
+First each slice is combined, then each goes again from what those before it came to. That is exact where the order in which
+neighbours are combined does not matter, as it does for sums of floating-point numbers. So how many slices there are may
+depend on the number of threads; the second time costs as much as the first, which few threads do not make up for.
+"""
+
+from __future__ import annotations
+
+from npcompile.backends.cpu.c_printer import Printer
+from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.reducers import combine_text
+from npcompile.backends.kernels.kernel import Kernel, Loop, Scan, Store, children
+
+MOST_SLICES, LEAST_SLICE = 64, 32768
+FEWEST_THREADS = 4
+EXTREMES = ("maximum", "minimum", "fmax", "fmin")
+EXACT = ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or")
+
+
+def sliced_scan(kernel: Kernel) -> Scan | None:
+    """The scan that is all of a kernel, if it may be done in slices."""
+    match kernel.body:
+        case [*before, Scan(acc, [*pre, Loop(body=steps)]) as scan] if (
+            not kernel.can_fail
+            and not any(children(s) for s in (*before, *pre, *steps))
+            and acc.dtype == acc.result.dtype
+            and (acc.dtype.kind in "biuf" if acc.reducer in EXTREMES else acc.reducer in EXACT and acc.dtype.kind in "biu")
+            and acc.dtype.itemsize in (1, 2, 4, 8)
+        ):
+            return scan
+    return None
+
+
+def print_scan_slices(p: Printer, kernel: Kernel, scan: Scan) -> None:
+    """The body of the range function: with c->between the second time, from c->partial on."""
+    a, c = scan.accumulator, c_type(scan.accumulator.dtype)
+    *pre, loop = scan.body
+    assert isinstance(loop, Loop)
+    p.statements(kernel.body[:-1])
+    p.accumulators = {a.name: a}
+    p.statements(pre)
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    p.line("const int64_t slice_first = task * c->slice_size;")
+    p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(loop.size)});")
+    p.line(f"{c} {a.name} = 0;")
+    p.line(f"int {a.name}_started = 0;")
+    p.limits[loop.axis] = ("slice_first", "slice_end")
+    p.open("if (!c->between) {")
+    p.statement(Loop(loop.axis, loop.size, [s for s in loop.body if not isinstance(s, Store)]))
+    p.line(f"(({c}*)c->partial)[task] = {a.name};")
+    p.close("} else {")
+    p.indent += 1
+    p.line(f"if (task) {a.name} = (({c}*)c->partial)[task - 1], {a.name}_started = 1;")
+    p.statement(loop)
+    p.close()
+    p.close()
+
+
+def scan_call(kernel: Kernel, scan: Scan) -> list[str]:
+    """Statements that run the kernel with the context `c`."""
+    a, c = scan.accumulator, c_type(scan.accumulator.dtype)
+    loop = scan.body[-1]
+    assert isinstance(loop, Loop)
+    combined = combine_text(a.reducer, "totals[k - 1]", "totals[k]", a.dtype)
+    return [
+        f"const int64_t n = {size_text(loop.size)};",
+        "const int64_t threads = rt->threads();",
+        f"const int64_t most = threads < {FEWEST_THREADS} ? 1 : npc_min({MOST_SLICES}, 2 * threads);",
+        f"c.slices = npc_max(1, npc_min(most, n / {LEAST_SLICE}));",
+        "c.slice_size = npc_max(1, (n + c.slices - 1) / c.slices);",
+        "c.slices = (n + c.slice_size - 1) / c.slice_size;",
+        f"{c} totals[{MOST_SLICES}];",
+        "c.partial = (char*)totals;",
+        f"if (c.slices > 1 && rt->parallel({kernel.name}, &c, c.slices - 1, 1)) goto failed;",
+        f"for (int64_t k = 1; k < c.slices - 1; k++) totals[k] = {combined};",
+        "c.between = 1;",
+        f"if (rt->parallel({kernel.name}, &c, c.slices, 1)) goto failed;",
+    ]
