@@ -319,8 +319,8 @@ class Strip:
 
     def tests(self) -> list[str]:
         """Conditions under which the strip cannot be run."""
-        places = {way.place: way for way in self.ways}
-        texts = [t for v in self.small for t in ((places[v].first, places[v].stop) if v in places else (v,))]
+        first = {way.place: way.first for way in self.ways}  # the others are not far
+        texts = [first.get(v, v) for v in self.small]
         tests = [f"(uint64_t){t} + {SMALL} > {2 * SMALL}" for t in texts if not t.startswith("INT64_C")]
         return [f"!({size})" for size in self.some] + tests
 
