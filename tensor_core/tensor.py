@@ -170,6 +170,8 @@ class Tensor(MemoryAccess):
 
     @imag.setter
     def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
         self.imag[...] = value
 
     def view(self, *args: Any, **kwargs: Any) -> Any:

@@ -85,3 +85,9 @@ def test_warnings_that_are_ignored_outside(backend):
                 compiled(np.ones(3), np.zeros(3))
             with pytest.warns(RuntimeWarning, match="underflow encountered in divide"):  # ignored unless asked for
                 compiled(np.full(3, 1e-300), np.full(3, 1e300))
+
+
+def test_real_tensors_have_no_imaginary_part_to_set():
+    for x in (np.ones(2), npc.tensor(np.ones(2))):
+        with pytest.raises(TypeError, match="array does not have imaginary part to set"):
+            x.imag = 1
