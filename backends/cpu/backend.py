@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -129,13 +130,19 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
             body += read_scalar(k, node.dtype, len(graph.outputs) + k, node.meta.weak)
     for b in outputs:
         body += make_output(b.number, graph.metas[b.number])
-    body += [f"if (!({piece} = rt->scratch({size_text(size)} + 1))) goto failed;" for piece, size in scratch.items()]
+    calls = [print_call(run, graph.symbols) for run in runs]
+    held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
+    begins = {piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) goto failed;" for piece, size in scratch.items()}
+    body += [begin for piece, begin in begins.items() if piece not in held]
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
         body.append("rt->watch();")
+    for k, call in enumerate(calls):
+        call[:0] = [begins[piece] for piece, (first, _) in held.items() if first == k]
+        call += [f"rt->release({piece}); {piece} = NULL;" for piece, (_, last) in held.items() if last == k]
     copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
-    for run in runs[:copies]:
-        body += print_call(run, graph.symbols)
+    for call in calls[:copies]:
+        body += call
     if errors:
         names = {(n.op, short(n.dtype)) for n in graph.nodes}
         unseen = any(numpy_underflows(n.op, n.dtype) for n in graph.nodes)
@@ -145,8 +152,8 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
             body += [f"  {line}" for line in print_call(Run(kernel, {}), graph.symbols, on_one_thread=True)]
         body += ["  goto failed;", "}"]
-    for run in runs[copies:]:
-        body += print_call(run, graph.symbols)
+    for call in calls[copies:]:
+        body += call
     for b in outputs:
         if not boxed[b.number]:
             body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
@@ -158,6 +165,15 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     lines += [f"  rt->decref(object{b.number});" for b in outputs]
     lines += ["  return result;", "}"]
     return "\n".join(lines)
+
+
+def held_during(calls: Sequence[list[str]], pieces: Iterable[str], throughout: Set[str]) -> dict[str, tuple[int, int]]:
+    """The first and the last call that each piece is for. Then it is given back, and the next piece is in the same memory."""
+    found: dict[str, tuple[int, int]] = {}
+    for k, call in enumerate(calls):
+        for name in set(re.findall(r"\w+", "\n".join(call))):
+            found[name] = found.get(name, (k, k))[0], k
+    return {piece: found[piece] for piece in pieces if piece in found and piece not in throughout}
 
 
 def scratch_of(temporaries: Sequence[Buffer]) -> tuple[dict[str, Size], dict[str, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -163,3 +165,22 @@ def test_what_is_overwritten_is_not_copied_before() -> None:
     expected = data.copy()
     expected[2:39, 1:49] = np.sin(data[2:39, 1:49])
     np.testing.assert_allclose(run(data)[0], expected, rtol=1e-15)
+
+
+def test_temporaries_that_nobody_reads_any_more_are_given_back() -> None:
+    builder = Builder()
+    x = builder.apply("multiply", x0 := array(builder, 100_000), x0)
+    for k in (1, 2, 4, 8, 16):  # each step reads what it overwrites, at other places
+        a, b = (builder.apply("slice", x, start=(at,), step=(1,), shape=(100_000 - k,)) for at in (k, 0))
+        x = builder.apply("slice_update", x, builder.apply("add", a, b), start=(k,), step=(1,))
+    run = compile_cpu(builder.finish([x]))
+    made = [m.start() for m in re.finditer(r"rt->scratch", run.source)]
+    freed = [m.start() for m in re.finditer(r"rt->release\(b\d+\); b", run.source)]
+    assert len(made) == len(freed) >= 5
+    for k in range(len(made) - 2):
+        assert freed[k] < made[k + 2]  # two at a time
+    expected = np.arange(100_000.0) ** 2
+    given = np.arange(100_000.0)
+    for k in (1, 2, 4, 8, 16):
+        expected[k:] = expected[k:] + expected[:-k]
+    np.testing.assert_array_equal(run(given)[0], expected)
