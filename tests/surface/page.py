@@ -30,7 +30,9 @@ THROUGH = """Each of these calls (without those of random numbers) compares with
 text, dates and structured ones among them, and {layouts} layouts: {cases} cases. `python -m tests.surface.through_compiler`
 runs them all; a sample drawn with a fixed seed is a test. Values, types, dtypes, shapes, memory order, what shares memory,
 what becomes of the arguments, and exceptions with their line must be the same; floating-point results may be 64 units in
-the last place apart, sums of products as far as the rounding of their terms."""
+the last place apart, sums of products as far as the rounding of their terms. `python -m tests.surface.keywords 2000` compares
+calls with drawn keywords, of the functions that are captured by their source; `python -m tests.shim.keywords 100` those of all
+others."""
 
 
 OWN_TESTS = """NumPy's own tests, run on the namespace of Tensors: [numpy-tests.md](numpy-tests.md) counts passes and failures of
