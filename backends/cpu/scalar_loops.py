@@ -227,7 +227,7 @@ class ScalarLoops:
             given |= {f"{a.name}_{part}{axis}": "int64_t" for part in "ns" for axis in range(a.ndim)}
         return {**self.variables, **given}
 
-    def keep_apart(self, written: set[str], named: Iterable[str]) -> bool:
+    def keep_apart(self, written: Iterable[str], named: Iterable[str]) -> bool:
         """Must arrays that a strip writes not overlap others that it names?"""
         arrays = {a.name for a in self.arrays}.intersection(named)
         pairs = {(min(a, b), max(a, b)) for a in written for b in arrays if a != b}

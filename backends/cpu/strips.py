@@ -188,9 +188,9 @@ class Strip:
                 self.last[variable] = self.unsettled.pop(value)
         for s in self.stores:
             is_only = sum(s.array.name == other.array.name for other in self.stores) == 1
-            if s.stays and is_only and s.value in self.unsettled:
-                if any(self.loaded.get(x) == (s.array.name, s.places) for x in self.carried[s.value]):
-                    self.last[s.first] = self.unsettled.pop(s.value)
+            is_carried = any(self.loaded.get(x) == (s.array.name, s.places) for x in self.carried.get(s.value, ()))
+            if s.stays and is_only and is_carried and s.value in self.unsettled:
+                self.last[s.first] = self.unsettled.pop(s.value)
 
     def settle(self) -> None:
         """Before the program branches."""
@@ -257,8 +257,8 @@ class Strip:
     def function(self, body: list[str]) -> tuple[str, dict[str, str]]:
         """(the C function of the strip, its parameters and their types)
 
-        It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the label `next`. The result holds the variables that were set, and how many iterations
-        were begun.
+        It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the
+        label `next`. The result holds the variables that were set, and how many iterations were begun.
         """
         noted = self.noted
         kept = [f"out->{v} = {v};" for v in self.assigned]
