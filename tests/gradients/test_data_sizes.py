@@ -22,7 +22,7 @@ def loss(y: Any) -> Any:
 
 def set_by_places(x: Any) -> Any:
     y = x.copy()
-    np.place(y, y > 0, y[:2])
+    np.place(y, y > 0, y[:2].copy())
     return y
 
 
