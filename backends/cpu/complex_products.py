@@ -5,7 +5,7 @@ NumPy multiplies too, and loses a bit with each of the exponent. Its own result 
 
 from __future__ import annotations
 
-FEW_STEP = "if (m & {bit}) z = npc_product_c16(z, power); if (m >= 2 * {bit}) power = npc_product_c16(power, power);"
+FEW_STEP = "if (m & {bit}) z = npc_times_c16(z, power); if (m >= 2 * {bit}) power = npc_times_c16(power, power);"
 NUMPYS_STEP = "if (m & {bit}) z = npc_cmul_{{K}}(z, power); if (m >= 2 * {bit}) power = npc_cmul_{{K}}(power, power);"
 EXACT_STEP = """
     const npc_two next_re = npc_sum(npc_product(re, power_re), npc_negated(npc_product(im, power_im)));
@@ -23,7 +23,7 @@ def unrolled(step: str) -> str:
 
 # In float64 for float32, and for float64 in pairs, of numbers near 1.
 PRODUCTS_TEXT = """
-static inline npc_c16 npc_product_c16(npc_c16 a, npc_c16 b) {
+static inline npc_c16 npc_times_c16(npc_c16 a, npc_c16 b) {
   return (npc_c16){NPC_ROUNDED(a.re * b.re) - NPC_ROUNDED(a.im * b.im), NPC_ROUNDED(a.re * b.im) + NPC_ROUNDED(a.im * b.re)};
 }
 static inline npc_c16 npc_few_products(double x, double y, int n) {

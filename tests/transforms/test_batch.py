@@ -109,6 +109,7 @@ def test_every_op_is_tested() -> None:
         "whole_sized",
         "argwhere",
         "selected",
+        "bins",
     }  # nor have those that run as NumPy's, or have sizes that data decides
     assert set(OPS) - leaves - elsewhere - without == set(CASES)
 
