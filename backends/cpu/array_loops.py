@@ -88,6 +88,7 @@ class Part:
     is_own: bool = False  # the program made the array: no other has its memory
     is_whole: bool = False  # it is the array `root`, not a view of it
     is_dense: bool = False  # surely in C order
+    is_ordered: bool = False  # or at least its strides surely become smaller from axis to axis
 
     @property
     def ndim(self) -> int:
@@ -457,7 +458,7 @@ class ArrayLoops:
         known = tuple(sizes)
         self.code.line(f"if (npc_room(&{slot}, npc_dtypes[{code.dtype(dtype)}], {len(sizes)}, {sizes_text(known)})) goto failed;")
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
-        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True, True)
+        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True, True, True)
 
     def are_far(self, a: Part, b: Part) -> bool | None:
         """Is no byte in both? None when that depends on numbers of the program."""

@@ -35,7 +35,8 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, (tuple, list)):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     if isinstance(theirs, (np.ndarray, np.generic)):
-        return ours.dtype == theirs.dtype and ours.shape == theirs.shape and same_bits(ours, theirs)
+        same_order = all(getattr(ours.flags, order) == getattr(theirs.flags, order) for order in ("c_contiguous", "f_contiguous"))
+        return ours.dtype == theirs.dtype and ours.shape == theirs.shape and same_order and same_bits(ours, theirs)
     if isinstance(theirs, float):
         return same_bits(np.float64(ours), np.float64(theirs))
     return bool(ours == theirs)

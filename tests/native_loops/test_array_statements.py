@@ -234,6 +234,37 @@ def test_rows_of_a_matrix():
     agrees(program, rng.standard_normal((N, N)))
 
 
+def test_results_are_in_numpys_order():
+    def program(A, B):
+        for k in range(20):
+            turned = A.T * 2
+            both = A[1:, ::2] + B[1:, ::2]
+            slices = A[:, :, None] + B[0]
+            sums = slices.sum(axis=1)
+        return turned, both, slices, sums
+
+    for order in ("C", "F"):
+        agrees(program, np.asarray(SQUARE, order=order), np.asarray(SQUARE, order="C"), loops=0)
+
+    def outer(A, x):
+        for k in range(20):
+            made = np.outer(A[k], x) + A
+            column = x[:, None] * A[k]
+        return made, column
+
+    agrees(outer, SQUARE, VECTOR)
+
+
+def test_arrays_of_no_axes_and_powers():
+    def program(A, M):
+        for k in range(20):
+            zero = A[k, ...]
+            A[k] = np.power(A[k : k + 2], 0.5).max()
+        return zero, type(zero * 2), A
+
+    agrees(program, np.where(np.arange(N) % 3, VECTOR, -0.0), SQUARE, loops=0)
+
+
 # --- functions that are called
 
 

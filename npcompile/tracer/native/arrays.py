@@ -19,6 +19,7 @@ from npcompile.backends.cpu.array_loops import (
     Tree,
     has_form,
     is_same,
+    parts_of,
 )
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
@@ -51,7 +52,15 @@ def part_of(value: Elements | Part) -> Part:
     if a.is_contiguous:
         strides[-1] = str(dtype.itemsize)
     sizes = tuple(f"{a.name}_n{k}" for k in range(a.ndim))
-    return Part(dtype, a.name, sizes, tuple(strides), f"(PyObject*){a.name}_array", is_dense=a.is_contiguous)
+    return Part(
+        dtype,
+        a.name,
+        sizes,
+        tuple(strides),
+        f"(PyObject*){a.name}_array",
+        is_dense=a.is_contiguous,
+        is_ordered=a.is_contiguous or a.ndim == 1,
+    )
 
 
 def tree_of(value: Any) -> tuple[Tree, tuple[str, ...]]:
@@ -64,7 +73,16 @@ def tree_of(value: Any) -> tuple[Tree, tuple[str, ...]]:
 
 def settled(code: ScalarLoops, value: Any, fail: Fail) -> Any:
     """The value, computed if it was not."""
-    return statements(code).make(value.tree, value.sizes, fail) if isinstance(value, Formula) else value
+    if not isinstance(value, Formula):
+        return value
+    require_order(value.tree, len(value.sizes))
+    return statements(code).make(value.tree, value.sizes, fail)
+
+
+def require_order(tree: Tree, rank: int) -> None:
+    """NoForm where NumPy's result may be in another order than C's: in that of what it is computed of."""
+    if rank > 1 and not all(p.is_ordered for p in parts_of(tree)):
+        raise NoForm("a result that may be in another order than C's")
 
 
 def memory(code: ScalarLoops, value: Any, fail: Fail) -> Part:
@@ -119,6 +137,8 @@ def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fa
         if not (is_array(x) or isinstance(x, Scalar)):
             raise NoForm(f"{ufunc.__name__} of {type(x).__name__}")
         kinds.append(kind_of(x))
+    if ufunc in (np.power, np.float_power):
+        raise NoForm("powers of arrays")  # NumPy's loops take roots and squares for some exponents
     wanted, result = promoted(ufunc, tuple(kinds))
     trees: list[Tree] = []
     for x, kind in zip(arguments, wanted):
@@ -158,7 +178,7 @@ def outer(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
     a, b = (memory(code, x, fail) for x in arguments)
     if a.ndim != 1 or b.ndim != 1:
         raise NoForm("np.outer of other than vectors")
-    column = Part(a.dtype, a.data, (*a.sizes, "1"), (*a.strides, "0"), a.root, a.is_own)
+    column = Part(a.dtype, a.data, (*a.sizes, "1"), (*a.strides, "0"), a.root, a.is_own, is_ordered=True)
     return elementwise(code, np.multiply, [column, b], fail)
 
 
@@ -220,7 +240,7 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     if len(sizes) > AXES:
         raise NoForm(f"arrays of {len(sizes)} axes")
     data = code.new("data", " + ".join([part.data, *offsets])) if offsets else part.data
-    return Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own)
+    return Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own, is_ordered=part.is_ordered)
 
 
 def times(code: ScalarLoops, stride: str, step: str) -> str:
@@ -275,8 +295,10 @@ def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
         return Formula(Gather(part, cast(places, "i8")), sizes)
     part = memory(code, owner, fail)
     found = view(code, part, key, fail)
-    if found.ndim or any(isinstance(i, Known) for i in index_items(key)):
+    if found.ndim:
         return found
+    if any(isinstance(i, Known) for i in index_items(key)):
+        raise NoForm("an array of no axes")
     kind = part.dtype.str[1:]
     element = f"*({C_OF_KIND[kind]}*)({found.data})"
     return Scalar(kind, code.new(kind, f"{element} != 0" if kind == "b1" else element))
@@ -339,6 +361,8 @@ def reduction(name: str) -> Callable[..., Any]:
         kind = kind_of(x)
         if not sizes:
             raise NoForm("a reduction of no axis")
+        if axis is not None:
+            require_order(tree, len(sizes) - 1)
         if name in ("sum", "mean", "prod"):
             tree = cast(tree, "f8" if name == "mean" and not is_float(kind) else summed(kind))
         elif name in ("any", "all"):

@@ -309,7 +309,17 @@ class Blocks:
         sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
         strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
         root = put(part.root, "o", "object") if part.is_own else part.root
-        return Part(part.dtype, put(part.data, "d", "data"), sizes, strides, root, part.is_own, part.is_whole, part.is_dense)
+        return Part(
+            part.dtype,
+            put(part.data, "d", "data"),
+            sizes,
+            strides,
+            root,
+            part.is_own,
+            part.is_whole,
+            part.is_dense,
+            part.is_ordered,
+        )
 
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
@@ -491,7 +501,16 @@ def signature(value: Any) -> Any:
             return "iterators", tuple(map(signature, parts))
         case Part():
             known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
-            return "part", value.dtype.str, value.ndim, "" if value.is_own else value.root, value.is_whole, value.is_dense, known
+            return (
+                "part",
+                value.dtype.str,
+                value.ndim,
+                "" if value.is_own else value.root,
+                value.is_whole,
+                value.is_dense,
+                value.is_ordered,
+                known,
+            )
         case Items(items):
             return "tuple", tuple(map(signature, items))
     return (type(value).__name__,)
