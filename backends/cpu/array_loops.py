@@ -442,8 +442,12 @@ class ArrayLoops:
         self.made += 1
         return f"part{self.made}"
 
-    def call(self, function: Function, extra: str, fail: Fail, can_leave: bool) -> None:
-        """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set."""
+    def call(self, function: Function, extra: str, fail: Fail, can_leave: bool, work: Sequence[str]) -> None:
+        """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set.
+
+        The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
+        """
+        self.code.line(f"fuel -= {known_product(work)};")
         self.instructions.add(self.code.instruction)
         arguments = ", ".join(filter(None, [function.texts, extra]))
         leave = f"goto {fail()};" if can_leave else ""
@@ -487,7 +491,7 @@ class ArrayLoops:
         needs_room = not is_new and (updates and store.can_leave or may_fail(tree))
         self.writes_before_it_knows |= not is_new and store.notes and not needs_room
         self.functions += store.lines(tests, needs_room)
-        self.call(f, "", fail, store.can_leave)
+        self.call(f, "", fail, store.can_leave, target.sizes)
 
     def extents_text(self, f: Function, a: Part, b: Part) -> str:
         """Is no byte between the first and the last of one in the other?"""

@@ -7,6 +7,8 @@ added up at once. Matrices go to `product.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import ArrayLoops, Function, Part
@@ -149,14 +151,8 @@ def vectors(loops: ArrayLoops, x: Part, y: Part, fail: Fail) -> str:
     f, tag = Function(loops.name()), helpers(loops, x.dtype)
     result = loops.code.room(tag)
     sides = [f"{f.take(p.data, 'char*')}, {f.take(p.strides[0])}" for p in (x, y)]
-    finish(
-        loops,
-        f,
-        [f"*out = npc_dot_{tag}({', '.join(sides)}, {f.take(x.sizes[0])});"],
-        fail,
-        f"{c_type(x.dtype)}* out",
-        f"&{result}",
-    )
+    line = f"*out = npc_dot_{tag}({', '.join(sides)}, {f.take(x.sizes[0])});"
+    finish(loops, f, [line], fail, x.sizes, f"{c_type(x.dtype)}* out", f"&{result}")
     return result
 
 
@@ -166,7 +162,7 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
     target = loops.fresh(x.dtype, [a.sizes[0]])
     given = [f.take(a.data, "char*"), *map(f.take, a.strides), f.take(x.data, "char*"), f.take(x.strides[0])]
     given += [f.take(target.data, "char*"), *map(f.take, a.sizes)]
-    finish(loops, f, [f"if (npc_matvec_{tag}({', '.join(given)})) return -1;"], fail)
+    finish(loops, f, [f"if (npc_matvec_{tag}({', '.join(given)})) return -1;"], fail, a.sizes)
     return target
 
 
@@ -180,13 +176,15 @@ def matrices(loops: ArrayLoops, a: Part, b: Part, fail: Fail) -> Part:
     target = loops.fresh(a.dtype, [a.sizes[0], b.sizes[1]])
     given = [p for part in (target, a, b) for p in (f.take(part.data, "char*"), *map(f.take, part.strides))]
     given += [f.take(n) for n in (a.sizes[0], b.sizes[1], a.sizes[1])]
-    finish(loops, f, [f"if (npc_product_{tag}({', '.join(given)}, (int64_t)1 << 62)) return -1;"], fail)
+    finish(loops, f, [f"if (npc_product_{tag}({', '.join(given)}, (int64_t)1 << 62)) return -1;"], fail, (*a.sizes, b.sizes[1]))
     return target
 
 
-def finish(loops: ArrayLoops, f: Function, lines: list[str], fail: Fail, extra: str = "", passed: str = "") -> None:
+def finish(
+    loops: ArrayLoops, f: Function, lines: list[str], fail: Fail, work: Sequence[str], extra: str = "", passed: str = ""
+) -> None:
     """The function and its call. It leaves where NumPy's product may report an error."""
     out = ['__asm__ volatile("" : "+m"(*out) : : "memory");'] * bool(extra)
     head = f"static int {f.name}({', '.join(filter(None, [f.signature, extra]))}) {{"
     loops.functions += [head, "npc_forget();", *lines, *out, "return npc_noted() != 0;", "}"]
-    loops.call(f, passed, fail, True)
+    loops.call(f, passed, fail, True, work)

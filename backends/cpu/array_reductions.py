@@ -121,7 +121,7 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
     head = f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c_type(dtype)}* out']))}) {{"
     loops.functions += [*helpers, head, "int bad = 0;", *begin, *lines, "*out = total;", *end, "return bad;", "}"]
-    loops.call(f, f"&{result}", fail, can_leave)
+    loops.call(f, f"&{result}", fail, can_leave, sizes)
     return result
 
 
@@ -247,7 +247,7 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
     loops.functions += [f"static int {f.name}({f.signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
-    loops.call(f, "", fail, can_leave)
+    loops.call(f, "", fail, can_leave, sizes)
     return target
 
 
@@ -320,7 +320,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     end = ["bad |= npc_noted() != 0;"] if notes else []
     signature = f.signature if target else ", ".join(filter(None, [f.signature, "int64_t* out"]))
     loops.functions += [f"static int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
-    loops.call(f, "" if target else f"&{result}", fail, True)
+    loops.call(f, "" if target else f"&{result}", fail, True, sizes)
     return target or result
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
 import warnings
 from typing import Any
 
@@ -530,6 +533,26 @@ def test_read_only_memory_is_not_written():
     for _ in range(2):
         with pytest.raises(ValueError, match="read-only"):
             npc.compile(program)(memory)
+
+
+def test_an_interrupt_ends_a_long_loop():
+    def program(A, n):
+        for k in range(n):
+            A[:] = A[::-1] * 0.5 + k % 3
+        return A
+
+    compiled, A = npc.compile(program), np.ones(3000)
+    compiled(A, 100)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            compiled(A, 10**8)  # minutes
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert native_loops(compiled)
 
 
 def test_numbers_are_cast_as_numpy_casts_them():
