@@ -82,8 +82,9 @@ def findings(rows: list[ProgramRow], first: dict[str, float]) -> list[Finding]:
     for peer in PEERS:
         common = ratios_over(middle, peer)
         if mean := geometric(ratio for _, ratio in common):
-            text = f"{mean:.2f} ({len(common)} programs that both run)"
-            found.append(Finding(f"Geometric mean over {peer}, middle size", "> 1", text, mean > 1))
+            text = f"{mean:.2f} ({len(common)} of {len(middle)} programs that both run)"
+            says_something = 2 * len(common) > len(middle)
+            found.append(Finding(f"Geometric mean over {peer}, middle size", "> 1", text, mean > 1 and says_something))
     chains = [(row, row.speedup(peer) or 0) for row in rows if row.is_chain and row.size != "small" and (peer := row.best_peer())]
     found.append(least(chains, CHAINS_OF_PEERS, "Transcendental chains over the best peer", f"≥ {CHAINS_OF_PEERS}"))
     loops = ratios_over((row for row in rows if row.is_loop), "numba")

@@ -13,6 +13,11 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from benchmarks.programs.factorizations import cholesky, gram_schmidt, lu
+from benchmarks.programs.images import convolution_by_elements
+from benchmarks.programs.simulation import energy
+from benchmarks.programs.solvers import triangular_solve
+from benchmarks.programs.sparse import rows_product
 from tests.native_loops.agreement import check, cloned, outcome
 from tests.native_loops.array_statements import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
@@ -43,61 +48,6 @@ def nearly(user: Any, *arguments: Any, loops: int = 1) -> None:
 # --- programs
 
 
-def cholesky(A):
-    n = A.shape[0]
-    L = np.zeros_like(A)
-    for j in range(n):
-        L[j, j] = np.sqrt(A[j, j] - L[j, :j] @ L[j, :j])
-        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
-    return L
-
-
-def eliminated(A):
-    A = A.copy()
-    for k in range(A.shape[0] - 1):
-        A[k + 1 :, k] /= A[k, k]
-        A[k + 1 :, k + 1 :] -= np.outer(A[k + 1 :, k], A[k, k + 1 :])
-    return A
-
-
-def orthogonal(A):
-    n = A.shape[1]
-    Q, R = A.copy(), np.zeros((n, n))
-    for k in range(n):
-        R[k, k] = np.sqrt(np.sum(Q[:, k] ** 2))
-        Q[:, k] /= R[k, k]
-        for j in range(k + 1, n):
-            R[k, j] = Q[:, k] @ Q[:, j]
-            Q[:, j] -= R[k, j] * Q[:, k]
-    return Q, R
-
-
-def triangular(L, B):
-    X = np.empty_like(B)
-    for i in range(L.shape[0]):
-        X[i] = (B[i] - L[i, :i] @ X[:i]) / L[i, i]
-    return X
-
-
-def sparse(data, indices, starts, x):
-    n = starts.size - 1
-    y = np.zeros(n)
-    for i in range(n):
-        a, b = starts[i], starts[i + 1]
-        y[i] = np.sum(data[a:b] * x[indices[a:b]])
-    return y
-
-
-def convolved(image, kernel):
-    a, b = kernel.shape
-    n, m = image.shape[0] - a + 1, image.shape[1] - b + 1
-    out = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            out[i, j] = np.sum(image[i : i + a, j : j + b] * kernel)
-    return out
-
-
 def moments(M):
     out = np.empty((M.shape[0], 5))
     for k in range(M.shape[0]):
@@ -108,30 +58,22 @@ def moments(M):
     return out
 
 
-def energy(x, m):
-    total = 0.0
-    for i in range(x.shape[0] - 1):
-        d = x[i + 1 :] - x[i]
-        total -= (m[i] * m[i + 1 :] / np.sqrt((d * d).sum(axis=1) + 0.01)).sum()
-    return total
-
-
-@pytest.mark.parametrize("program", [cholesky, eliminated, orthogonal, moments])
+@pytest.mark.parametrize("program", [cholesky, lu, gram_schmidt, moments])
 def test_matrices(program):
     nearly(program, SQUARE)
 
 
 def test_columns_of_a_transpose():
-    nearly(orthogonal, np.asfortranarray(SQUARE))
-    nearly(eliminated, SQUARE[::-1, ::-1])
+    nearly(gram_schmidt, np.asfortranarray(SQUARE))
+    nearly(lu, SQUARE[::-1, ::-1])
 
 
 def test_rows_against_vectors():
-    nearly(triangular, np.tril(SQUARE), SQUARE[:, :3].copy())
+    nearly(triangular_solve, np.tril(SQUARE), SQUARE[:, :3].copy())
     nearly(energy, rng.random((N, 3)), rng.random(N))
     starts = np.arange(0, 4 * N, 4)
-    nearly(sparse, rng.random(4 * N), PLACES, starts, VECTOR)
-    nearly(convolved, rng.random((N, N)), rng.random((3, 5)))
+    nearly(rows_product, rng.random(4 * N), PLACES, starts, VECTOR)
+    nearly(convolution_by_elements, rng.random((N, N)), rng.random((3, 5)))
 
 
 def test_steps_of_a_sieve():
