@@ -76,6 +76,20 @@ struct npc_runtime {
 
   PyObject* (*tuple)(int64_t n);
   void (*tuple_set)(PyObject* tuple, int64_t i, PyObject* item); /* steals the item */
+  /* Of n items, which are stolen. NULL, with the others released, where one of them is NULL. */
+  PyObject* (*tuple_of)(int n, ...);
+  PyObject* (*list_of)(int n, ...);
+  PyObject* (*from_int64)(long long);
+  PyObject* (*from_uint64)(unsigned long long);
+  PyObject* (*from_double)(double);
+  PyObject* (*from_bool)(long);
+
+  /* Guards: 0 where the object is exactly of that type. Nothing else is asked of it, and no exception is set. */
+  int (*take_array)(PyObject* object, PyObject* dtype, int nd, int flags); /* with all of these flags set */
+  int (*take_int)(PyObject* object, int64_t* out);                         /* and of less than 64 bits */
+  int (*take_float)(PyObject* object, double* out);
+  int (*take_bool)(PyObject* object, uint8_t* out);
+  int (*take_scalar)(PyObject* object, PyObject* dtype, void* out);
   void (*incref)(PyObject* object);
   void (*decref)(PyObject* object); /* NULL is fine */
   int (*error)(void);               /* is an exception set? */

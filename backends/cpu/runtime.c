@@ -10,11 +10,14 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
+extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
 PyObject* PyTuple_New(int64_t);
 int PyTuple_SetItem(PyObject*, int64_t, PyObject*);
+PyObject* PyList_New(int64_t);
+int PyList_SetItem(PyObject*, int64_t, PyObject*);
 PyObject* PyErr_Occurred(void);
 PyObject* PyErr_NoMemory(void);
 void PyErr_SetString(PyObject*, const char*);
@@ -23,7 +26,11 @@ int PyErr_CheckSignals(void);
 PyThreadState* PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState*);
 PyObject* PyBool_FromLong(long);
+PyObject* PyLong_FromLongLong(long long);
+PyObject* PyLong_FromUnsignedLongLong(unsigned long long);
+PyObject* PyFloat_FromDouble(double);
 long long PyLong_AsLongLong(PyObject*);
+long long PyLong_AsLongLongAndOverflow(PyObject*, int*);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 double PyFloat_AsDouble(PyObject*);
@@ -569,6 +576,7 @@ static int as_complex(PyObject* number, double* out) {
 static PyObject* generic_type; /* numpy.generic */
 int PyType_IsSubtype(PyObject*, PyObject*);
 
+enum { FIRST_OF_OTHER_KINDS = 17 }; /* NPY_OBJECT: the types before it are numbers */
 enum { FIRST_OF_OTHERS = 256 }; /* NPY_USERDEF: numbers of dtypes that are not NumPy's own */
 
 static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
@@ -594,11 +602,81 @@ static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
   return 0;
 }
 
+/* Is an array's dtype this one? Others that say the same are made by unpickling, for one. */
+static int is_dtype(PyObject* own, PyObject* dtype) {
+  const numpy_descr *a = (numpy_descr*)own, *b = (numpy_descr*)dtype;
+  const int are_numbers = a->type_num < FIRST_OF_OTHER_KINDS && b->type_num < FIRST_OF_OTHER_KINDS;
+  return a == b || (are_numbers && a->kind == b->kind && a->elsize == b->elsize && a->byteorder == b->byteorder);
+}
+
+static PyObject* type_of(PyObject* object) { return ((npc_array*)object)->ob_type; }
+
+static int take_array(PyObject* object, PyObject* dtype, int nd, int flags) {
+  const npc_array* a = (npc_array*)object;
+  return type_of(object) != ndarray_type || a->nd != nd || (a->flags & flags) != flags || !is_dtype(a->descr, dtype);
+}
+
+static int take_int(PyObject* object, int64_t* out) {
+  int overflow = 0;
+  if (type_of(object) != &PyLong_Type) return 1;
+  *out = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow || *out == (int64_t)(1ull << 63);
+}
+
+static int take_float(PyObject* object, double* out) {
+  if (type_of(object) != &PyFloat_Type) return 1;
+  *out = PyFloat_AsDouble(object);
+  return 0;
+}
+
+static int take_bool(PyObject* object, uint8_t* out) {
+  if (type_of(object) != &PyBool_Type) return 1;
+  *out = PyLong_AsLongLong(object) != 0;
+  return 0;
+}
+
+static int take_scalar(PyObject* object, PyObject* dtype, void* out) {
+  if (type_of(object) != ((numpy_descr*)dtype)->typeobj) return 1;
+  PyArray_ScalarAsCtype(object, out);
+  return 0;
+}
+
 /* ---- tuples and errors ---- */
 
 static void tuple_set(PyObject* tuple, int64_t i, PyObject* item) { PyTuple_SetItem(tuple, i, item); }
 static void decref(PyObject* object) {
   if (object) Py_DecRef(object);
+}
+
+static PyObject* filled(PyObject* made, int (*set)(PyObject*, int64_t, PyObject*), int n, __builtin_va_list items) {
+  int is_whole = made != 0;
+  for (int i = 0; i < n; i++) {
+    PyObject* item = __builtin_va_arg(items, PyObject*);
+    is_whole &= item != 0;
+    if (made)
+      set(made, i, item);
+    else
+      decref(item);
+  }
+  if (is_whole) return made;
+  decref(made);
+  return 0;
+}
+
+static PyObject* tuple_of(int n, ...) {
+  __builtin_va_list items;
+  __builtin_va_start(items, n);
+  PyObject* made = filled(PyTuple_New(n), PyTuple_SetItem, n, items);
+  __builtin_va_end(items);
+  return made;
+}
+
+static PyObject* list_of(int n, ...) {
+  __builtin_va_list items;
+  __builtin_va_start(items, n);
+  PyObject* made = filled(PyList_New(n), PyList_SetItem, n, items);
+  __builtin_va_end(items);
+  return made;
 }
 static int error(void) { return PyErr_Occurred() != 0; }
 
@@ -680,6 +758,17 @@ static struct npc_runtime runtime = {
     .scalar_data = scalar_data,
     .tuple = PyTuple_New,
     .tuple_set = tuple_set,
+    .tuple_of = tuple_of,
+    .list_of = list_of,
+    .from_int64 = PyLong_FromLongLong,
+    .from_uint64 = PyLong_FromUnsignedLongLong,
+    .from_double = PyFloat_FromDouble,
+    .from_bool = PyBool_FromLong,
+    .take_array = take_array,
+    .take_int = take_int,
+    .take_float = take_float,
+    .take_bool = take_bool,
+    .take_scalar = take_scalar,
     .incref = Py_IncRef,
     .decref = decref,
     .error = error,

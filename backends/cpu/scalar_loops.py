@@ -22,7 +22,9 @@ from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
-FLAGS = {"aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
+FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
+UNFIT, OTHERS = -1, -2  # exits of programs that do nothing
+SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
 
 HELPERS = r"""
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
@@ -115,10 +117,11 @@ class ScalarLoops:
 
     lines: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # of the user's, and of the stack -> C type
-    exits: list[list[tuple[str, str]]] = field(default_factory=list)  # (kind, variable) that each hands over
+    exits: list[list[str]] = field(default_factory=list)  # C expressions of new references that each hands over
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
-    objects: list[list[str]] = field(default_factory=list)  # C expressions of new references that each exit hands over
+    objects: int = 0  # inputs that are only handed on
+    most: set[str] = field(default_factory=set)  # arrays that may not have more elements than `SMALL`
     dtypes: list[np.dtype] = field(default_factory=list)
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
@@ -262,10 +265,20 @@ class ScalarLoops:
         self.sites += 1
         return self.sites
 
-    def exit(self, values: list[tuple[str, str]], objects: Sequence[str] = ()) -> str:
-        """The label at which the program ends, and hands over values."""
-        self.exits.append(values)
-        self.objects.append([*objects])
+    def object(self) -> str:
+        self.objects += 1
+        return f"given{self.objects - 1}"
+
+    def boxed(self, kind: str, text: str) -> str:
+        """A number as a new object."""
+        makers = {"int": "from_int64", "float": "from_double", "bool": "from_bool"}
+        if kind in makers:
+            return f"rt->{makers[kind]}({text})"
+        return f"rt->box(npc_dtypes[{self.dtype(np.dtype(kind))}], &({C_OF_KIND[kind]}){{{text}}})"
+
+    def exit(self, values: Sequence[str]) -> str:
+        """The label at which the program ends, and hands over objects."""
+        self.exits.append([*values])
         return f"exit{len(self.exits) - 1}"
 
     # --- numbers
@@ -496,9 +509,9 @@ class ScalarLoops:
     # --- the unit
 
     def source(self) -> str:
-        """The C unit: `npc_run(arrays ..., buffer, numbers ...)` writes the number of the exit, then what it hands over.
+        """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over.
 
-        It returns a tuple of the objects that the exit hands over.
+        OTHERS is the exit where types, or what else guards ask of what is given, are not as expected; UNFIT where memory is.
         """
         lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, STRIP_HELPERS]
         if self.statements is not None:
@@ -514,24 +527,20 @@ class ScalarLoops:
         lines.append("  PyObject* result = 0;")
         lines.append("  int64_t fuel = POLL;")
         lines += [f"  {line}" for line in self.lines]
-        for k, (values, objects) in enumerate(zip(self.exits, self.objects)):
-            lines.append(f"exit{k}:")
-            lines.append(f"  buffer[0] = {k};")
-            for j, (kind, name) in enumerate(values):
-                wide = "double" if is_float(kind) else "uint64_t" if kind == "u8" else "int64_t"
-                lines.append(f"  *({wide}*)(buffer + {j + 1}) = {name};")
-            lines.append(f"  if (!(result = rt->tuple({len(objects)}))) goto failed;")
-            for j, text in enumerate(objects):
-                lines.append(f"  {{ PyObject* item = {text}; if (!item) goto undone; rt->tuple_set(result, {j}, item); }}")
-            lines.append("  goto done;")
-        lines += ["undone:", "  rt->decref(result);", "  result = 0;", "failed:", "done:"]
+        for k, values in enumerate(self.exits):
+            items = ", ".join([str(len(values) + 1), f"rt->from_int64({k})", *values])
+            lines += [f"exit{k}:", f"  result = rt->list_of({items});", "  goto done;"]
+        lines += ["failed:", "done:"]
         lines += [f"  rt->decref({name});" for name, c in self.variables.items() if c == "PyObject*"]
         lines += ["  return result;", "}"]
         return "\n".join(lines) + "\n"
 
     def inputs(self) -> list[str]:
-        lines = []
+        lines, others = [], f"return rt->list_of(1, rt->from_int64({OTHERS}));"
         for k, a in enumerate(self.arrays):
+            asked = FLAGS["contiguous"] if a.is_contiguous else 0
+            number = self.dtype(np.dtype(a.kind))
+            lines.append(f"if (rt->take_array(args[{k}], npc_dtypes[{number}], {a.ndim}, {asked})) {others}")
             wanted = FLAGS["aligned"] | (FLAGS["writeable"] if a.is_written else 0)
             lines.append(f"npc_array* const {a.name}_array = (npc_array*)args[{k}];")
             lines.append(f"char* const {a.name} = {a.name}_array->data;")
@@ -539,16 +548,21 @@ class ScalarLoops:
                 lines.append(f"const int64_t {a.name}_n{axis} = {a.name}_array->dimensions[{axis}];")
                 lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
             lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted};")
+            if a.name in self.most:
+                size = " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
+                lines.append(f"if ({size} > {SMALL}) {others}")
         n = len(self.arrays)
-        lines.append(f"int64_t* const buffer = (int64_t*)((npc_array*)args[{n}])->data;")
         far = self.statements.far_texts() if self.statements is not None else []
         fits = " && ".join([*(f"{a.name}_fits" for a in self.arrays), *far]) or "1"
-        lines.append(f"if (!({fits})) {{ buffer[0] = -1; return rt->tuple(0); }}")
-        for k, (kind, name) in enumerate(self.numbers):
-            read, c = {"f": ("double", "double"), "u": ("uint64", "uint64_t")}.get(kind[0], ("int64", "int64_t"))
-            lines.append(f"{c} {name}_read;")
-            lines.append(f"if (rt->as_{read}(args[{n + 1 + k}], &{name}_read)) return 0;")
-            lines.append(f"const {C_OF_KIND[kind]} {name} = ({C_OF_KIND[kind]}){name}_read;")
+        for k, (kind, name) in enumerate(self.numbers, n):
+            is_python = kind in ("int", "float", "bool")
+            dtype = "" if is_python else f"npc_dtypes[{self.dtype(np.dtype(kind))}], "
+            lines.append(f"{C_OF_KIND[kind]} {name}_read;")
+            lines.append(f"if (rt->take_{kind if is_python else 'scalar'}(args[{k}], {dtype}&{name}_read)) {others}")
+            lines.append(f"const {C_OF_KIND[kind]} {name} = {name}_read;")
+        lines += [f"PyObject* const given{k} = args[{k + n + len(self.numbers)}];" for k in range(self.objects)]
+        # What follows has read no element yet, and anything may be asked again.
+        lines.append(f"if (!({fits})) return rt->list_of(1, rt->from_int64({UNFIT}));")
         return lines
 
     def compile(self) -> tuple[Callable[..., tuple[Any, ...]], str, float]:

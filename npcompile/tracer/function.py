@@ -323,7 +323,7 @@ class CompiledFunction:
             return None
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
-        return Variant(made.guards, made.guards, made.lines, None, made.compiled, None, seconds)
+        return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code

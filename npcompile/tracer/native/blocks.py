@@ -77,8 +77,7 @@ class Exit:
     index: int
     state: State
     is_end: bool  # the loop has ended; else the instruction has no native form, or not for these numbers
-    values: list[tuple[str, str]] = field(default_factory=list)  # (kind, C variable)
-    parts: list[Part] = field(default_factory=list)  # arrays that the program made, and views
+    values: list[Scalar | Part] = field(default_factory=list)  # numbers, arrays that the program made, and views
     given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
 
 
@@ -106,7 +105,7 @@ class Blocks:
     facts: CodeFacts
     globals: dict[str, Any]
     header: int
-    guard: Callable[[str], None]
+    guard: Callable[..., None]  # with the text of a condition: `checked` when the native program asks it
     name_constant: Callable[[Any], str]
     code: ScalarLoops = field(default_factory=ScalarLoops)
     region: frozenset[int] = frozenset()
@@ -116,7 +115,8 @@ class Blocks:
     exits: list[Exit] = field(default_factory=list)
     realized: dict[str, Any] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)  # Python expressions of numbers, in the order of `code.numbers`
-    arrays: list[str] = field(default_factory=list)  # and of arrays
+    arrays: list[str] = field(default_factory=list)  # of arrays
+    objects: dict[str, str] = field(default_factory=dict)  # and of what is only handed on -> C variable
     state: State = field(default_factory=lambda: State([], {}))
     keywords: tuple[str, ...] = ()  # of the next call
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
@@ -334,18 +334,30 @@ class Blocks:
         for iterator in self.given:
             if not any(iterator.name in names_of(v) for v in state.stack):
                 made.given.append(iterator)
-                made.values.append(("int", iterator.next))
+                made.values.append(Scalar("int", iterator.next))
         self.exits.append(made)
-        return self.code.exit(made.values, [arrays.statements(self.code).object_text(p) for p in made.parts])
+        return self.code.exit([self.object_text(v) for v in made.values])
+
+    def object_text(self, value: Any) -> str:
+        """A C expression of a new reference. Raises NoForm where only Python could make the object."""
+        match value:
+            case Part():
+                return arrays.statements(self.code).object_text(value)
+            case Scalar(kind, text):
+                return self.code.boxed(kind, text)
+            case Items(items):
+                return f"rt->tuple_of({', '.join([str(len(items)), *map(self.object_text, items)])})"
+            case Outside(source) | Elements(_, source) | Known(_, source):
+                given = self.objects.get(source) or self.objects.setdefault(source, self.code.object())
+                return f"(rt->incref({given}), {given})"
+        raise NoForm(f"a {type(value).__name__.lower()} is returned")
 
     def hand_over(self, value: Any, exit: Exit) -> None:
         values = exit.values
         match value:
-            case Part():
-                if value not in exit.parts:
-                    exit.parts.append(value)
-            case Scalar(kind, text):
-                values.append((kind, text))
+            case Scalar() | Part():
+                if value not in values:
+                    values.append(value)
             case Items(items):
                 for item in items:
                     self.hand_over(item, exit)
@@ -353,9 +365,10 @@ class Blocks:
                 self.hand_over(start, exit)
                 self.hand_over(stop, exit)
             case Steps():
-                values += [("int", value.next), ("int", value.stop)]
+                self.hand_over(Scalar("int", value.next), exit)
+                self.hand_over(Scalar("int", value.stop), exit)
             case Walk():
-                values.append(("int", value.next))
+                self.hand_over(Scalar("int", value.next), exit)
                 self.hand_over(value.elements, exit)
             case Together(_, parts) | Tied(_, parts):
                 for part in parts:
@@ -374,21 +387,24 @@ class Blocks:
     def wrap(self, source: str, x: Any) -> Any:
         kind = kind_of_number(x)
         if kind is not None:
-            self.guard(f"type({source}) is {self.name_constant(type(x))}")
+            checked = source.isidentifier()  # else it is no parameter, and may not be there
+            self.guard(f"type({source}) is {self.name_constant(type(x))}", checked)
             if kind == "int":
                 if not -(2**63) < x < 2**63:
                     raise NoForm("a Python integer beyond 64 bits")
-                self.guard(f"{-(2**63)} < {source} < {2**63}")
-            self.inputs.append(f"int({source})" if kind == "b1" else source)
+                self.guard(f"{-(2**63)} < {source} < {2**63}", checked)
+            elif isinstance(x, np.generic) and type(x) is not np.dtype(kind).type:
+                raise NoForm(f"a number of type {type(x).__name__}")
+            self.inputs.append(source)
             return Scalar(kind, self.code.number(kind))
         if type(x) is np.ndarray and x.dtype.isnative and x.ndim:
             is_contiguous = x.flags.c_contiguous
             made = self.code.array(x.dtype, x.ndim, is_contiguous)
-            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}")
-            self.guard(f"{source}.dtype == {self.name_constant(x.dtype)}")
-            self.guard(f"{source}.ndim == {x.ndim}")
+            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}", source.isidentifier())
+            self.guard(f"{source}.dtype == {self.name_constant(x.dtype)}", True)
+            self.guard(f"{source}.ndim == {x.ndim}", True)
             if is_contiguous:
-                self.guard(f"{source}.flags.c_contiguous")
+                self.guard(f"{source}.flags.c_contiguous", True)
             self.arrays.append(source)
             return Elements(made, source)
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +10,8 @@ import numpy as np
 
 from npcompile.backends.cpu.array_loops import Part
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
-from npcompile.backends.cpu.scalar_loops import NoForm, is_float
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph
+from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, may_not_return
 from npcompile.tensor_core.graph import Builder
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Decisions
@@ -32,10 +30,6 @@ assert instructions  # it registers what instructions do
 RANGE_ITERATOR: type = type(iter(range(0)))
 ARRAY_ITERATOR: type = type(iter(np.zeros(0)))
 COUNTS_FROM_ITSELF = sys.version_info >= (3, 12)  # range_iterator.__setstate__ counts from where the iterator is
-FORMATS = {"int": "q", "float": "d", "bool": "q", "u8": "Q"}  # of 8 bytes each
-
-
-SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
 
 
 class NotNative(Exception):
@@ -76,18 +70,12 @@ def reports_no_underflow() -> bool:
     return _ERROR_STATE.get() is _DEFAULT_STATE or np.geterr()["under"] == "ignore"
 
 
-def raises_nothing() -> bool:
-    """Is a floating-point error at most a warning, and no warning an error?"""
-    if any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters):
-        return False
-    return _ERROR_STATE.get() is _DEFAULT_STATE or not {"raise", "call"} & {*np.geterr().values()}
-
-
 @dataclass(frozen=True, slots=True)
 class Made:
     """A native program: when it may run, the lines that call it and go on behind it, and itself."""
 
     guards: tuple[str, ...]
+    conditions: tuple[str, ...]  # those that the native program does not ask itself
     lines: tuple[str, ...]
     compiled: CompiledGraph
 
@@ -99,13 +87,14 @@ class NativeLoop:
         self.ending, self.function, self.point = ending, ending.function, ending.point
         self.lines: list[str] = []
         self.guards: list[str] = []
+        self.conditions: list[str] = []
         layout = self.point.layout
         self.blocks = Blocks(
             self.function.program,
             self.function.facts,
             self.function.user.__globals__,
             layout.index,
-            self.guards.append,
+            self.guard,
             self.function.name_constant,
             write_strip=write_strip,
         )
@@ -117,6 +106,11 @@ class NativeLoop:
         capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.name_constant)
         frame = Frame(capture, function.program, function.user.__globals__, "G", {}, index=point.layout.index)
         return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
+
+    def guard(self, text: str, checked: bool = False) -> None:
+        self.guards.append(text)
+        if not checked:
+            self.conditions.append(text)
 
     # --- the beginning
 
@@ -132,7 +126,7 @@ class NativeLoop:
             value = values[parameter]
             if name not in self.function.facts.bound[layout.index]:
                 is_bound = value is not self.function.namespace["UNBOUND"]
-                self.guards.append(f"{parameter} is {'not ' if is_bound else ''}UNBOUND")
+                self.guard(f"{parameter} is {'not ' if is_bound else ''}UNBOUND")
                 if not is_bound:
                     continue
             variables[name] = Outside(parameter, value)
@@ -140,14 +134,14 @@ class NativeLoop:
 
     def iterator(self, source: str, example: Any) -> Any:
         code, name = self.blocks.code, self.function.name_constant
-        self.guards.append(f"type({source}) is {name(type(example))}")
+        self.guard(f"type({source}) is {name(type(example))}")
         if type(example) is RANGE_ITERATOR:
             rest = rest_of_range(example)
             limit = 2**62
             if abs(rest.step) >= 2**31:
                 raise NotNative("a range with such a step")
-            self.guards.append(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
-            self.guards.append(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
+            self.guard(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
+            self.guard(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
             steps = Steps(f"given_{source}", rest.step, source)
             if not self.is_made_here(range):
                 self.blocks.given.append(steps)
@@ -159,7 +153,7 @@ class NativeLoop:
             array, _ = walked_array(example)
             if type(array) is not np.ndarray:
                 raise NotNative("a loop over something else")
-            self.guards.append(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
+            self.guard(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
             elements = self.blocks.wrap(f"{source}_rest[0]", array)
             walk = Walk(f"given_{source}", elements, source)
             self.blocks.given.append(walk)
@@ -185,22 +179,22 @@ class NativeLoop:
     def together(self, source: str, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
         _, parts = example.__reduce__()[:2]
-        self.guards.append(f"({source}_of := {source}.__reduce__()[1]) is not None")
+        self.guard(f"({source}_of := {source}.__reduce__()[1]) is not None")
         if isinstance(example, enumerate):
             inner, count = parts
             if not 0 <= count < 2**61:
                 raise NotNative("enumerate() from such a number")
-            self.guards.append(f"0 <= {source}_of[1] < {2**61}")
+            self.guard(f"0 <= {source}_of[1] < {2**61}")
             counter = Steps(f"{source}_count", 1)
             for variable, text in ((counter.next, f"{source}_of[1]"), (counter.stop, str(MOST_COUNTED))):
                 self.blocks.inputs.append(text)
                 self.blocks.code.set(self.blocks.code.variable(variable, "int"), self.blocks.code.number("int"))
-            self.guards.append(f"({source}_0 := {source}_of[0]) is not None")
+            self.guard(f"({source}_0 := {source}_of[0]) is not None")
             return Together(Known(enumerate, "enumerate"), (counter, self.iterator(f"{source}_0", inner)))
-        self.guards.append(f"len({source}_of) == {len(parts)}")
+        self.guard(f"len({source}_of) == {len(parts)}")
         made = []
         for k, part in enumerate(parts):
-            self.guards.append(f"({source}_{k} := {source}_of[{k}]) is not None")
+            self.guard(f"({source}_{k} := {source}_of[{k}]) is not None")
             made.append(self.iterator(f"{source}_{k}", part))
         return Together(Known(zip, "zip"), tuple(made))
 
@@ -209,50 +203,40 @@ class NativeLoop:
     def text(self, value: Any, numbers: dict[Any, str]) -> Any:
         """The Python expression for a value that the program hands over; NULL stays."""
         name = self.function.name_constant
+
+        def item(variable: str) -> str:
+            return numbers[Scalar("int", variable)]
+
         match value:
             case Null():
                 return NULL
             case Outside(source) | Elements(_, source) | Known(_, source):
                 return source
-            case Part():
+            case Part() | Scalar():
                 return numbers[value]
-            case Scalar(kind, text):
-                number = numbers[text]
-                return (
-                    number if kind in ("int", "float") else f"{name(bool if kind == 'bool' else np.dtype(kind).type)}({number})"
-                )
             case Items(items):
                 return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
             case Span(start, stop, step):
                 return f"{name(range)}({self.text(start, numbers)}, {self.text(stop, numbers)}, {step})"
             case Together(Known(function), parts) | Tied(Known(function), parts) if function is enumerate:
                 count = value.parts[0].next if isinstance(value, Together) else value.items[0].start.text
-                return f"{name(enumerate)}({self.text(parts[1], numbers)}, {numbers[count]})"
+                return f"{name(enumerate)}({self.text(parts[1], numbers)}, {numbers[Scalar('int', count)]})"
             case Together(_, parts) | Tied(_, parts):
                 return f"{name(zip)}({', '.join(self.text(part, numbers) for part in parts)})"
             case Steps(given=None):
-                return f"{name(iter)}({name(range)}({numbers[value.next]}, {numbers[value.stop]}, {value.step}))"
+                return f"{name(iter)}({name(range)}({item(value.next)}, {item(value.stop)}, {value.step}))"
             case Steps(given=source):
-                return f"{name(advance_range)}({source}, {source}_rest, {numbers[value.next]})"
+                return f"{name(advance_range)}({source}, {source}_rest, {item(value.next)})"
             case Walk(given=None):
-                return f"{name(advance_walk)}({name(iter)}({self.text(value.elements, numbers)}), {numbers[value.next]})"
+                return f"{name(advance_walk)}({name(iter)}({self.text(value.elements, numbers)}), {item(value.next)})"
             case Walk(given=source):
-                return f"{name(advance_walk)}({source}, {numbers[value.next]})"
+                return f"{name(advance_walk)}({source}, {item(value.next)})"
         raise AssertionError(value)
 
-    def leave(self, exit: Exit, buffer: str) -> list[str]:
+    def leave(self, exit: Exit) -> list[str]:
         """Lines that go on in Python behind an exit."""
-        numbers: dict[Any, str] = {part: f"found[{k}]" for k, part in enumerate(exit.parts)}
-        targets, format = [], "="
-        for k, (kind, variable) in enumerate(exit.values):
-            targets.append(f"v{k}")
-            numbers[variable] = f"v{k}"
-            format += FORMATS.get(kind, "d" if is_float(kind) else "q")
-        lines = []
-        if targets:
-            unpack = self.function.name_constant(struct.Struct(format).unpack_from, "unpack_")
-            lines.append(f"{', '.join(targets)}, = {unpack}({buffer}, 8)")
-        lines += [self.text(iterator, numbers) for iterator in exit.given]
+        numbers: dict[Any, str] = {value: f"found[{k}]" for k, value in enumerate(exit.values, 1)}
+        lines = [self.text(iterator, numbers) for iterator in exit.given]
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
         frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items()}
@@ -268,7 +252,9 @@ class NativeLoop:
             return
         if any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray):
             raise TooLarge("whole arrays that are large")
-        self.guards += [f"{source}.size <= {SMALL}" for source in blocks.arrays]
+        blocks.code.most = {a.name for a in blocks.code.arrays}
+        for source in blocks.arrays:
+            self.guard(f"{source}.size <= {SMALL}", True)
 
     def make(self) -> Made:
         """Raises NotNative."""
@@ -281,19 +267,16 @@ class NativeLoop:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
         native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
-        size = 1 + max((len(e.values) for e in blocks.exits), default=0)
-        arguments = [*blocks.arrays, "buffer", *blocks.inputs]
+        arguments = [*blocks.arrays, *blocks.inputs, *blocks.objects]
         made = blocks.code.statements
-        conditions = [f"{name(reports_no_underflow)}()"]
+        usual = f"{name(_ERROR_STATE.get)}() is {name(_DEFAULT_STATE)} or {name(reports_no_underflow)}()"
+        lines = [f"if not ({usual}):", f"    return {native}"]
         if made is not None and made.writes_before_it_knows:
-            conditions.append(f"{name(raises_nothing)}()")
-        lines = [
-            *(f"if not ({' and '.join(conditions)}):", f"    return {native}"),
-            f"buffer = np.empty({size}, {name(np.int64)})",
-            f"found = {name(call, 'loop_')}({', '.join(arguments)})",
-            "where = buffer.item(0)",
-        ]
+            lines += [f"if {name(may_not_return)}():", f"    return {native}"]
+        lines += [f"found = {name(call, 'loop_')}({', '.join(arguments)})", "where = found[0]"]
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
-            lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit, "buffer"))]
-        lines.append(f"return {native}")  # memory that no element can be read from where it is, or not be written to
-        return Made(tuple(self.guards), tuple(lines), CompiledGraph(call, source, ("npc_run",), {"compile": seconds}))
+            lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
+        # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
+        lines += [f"if where == {UNFIT}:", f"    return {native}"]
+        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds})
+        return Made(tuple(self.guards), tuple(self.conditions), tuple(lines), compiled)
