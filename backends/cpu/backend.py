@@ -44,7 +44,7 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
     graph = by_rows(graph)
-    return run_factored(factor(graph), graph, compile_pieces)
+    return run_factored(factor(graph, strided=True), graph, compile_pieces)
 
 
 def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:

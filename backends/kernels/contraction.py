@@ -19,7 +19,8 @@ import numpy as np
 
 from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.operations import short
-from npcompile.backends.kernels.product import DTYPES, is_tiny
+from npcompile.backends.kernels.product import DTYPES, is_narrow, is_tiny
+from npcompile.backends.kernels.schedule import MOVEMENT, in_memory
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
@@ -28,6 +29,7 @@ from npcompile.tensor_core.meta import TensorMeta, product
 WORTH = 4  # times fewer products, at least
 BLOCK = 32  # products added one after another where NumPy sums pairwise
 MANY = 4096  # products: fewer are not worth a call of BLAS where none is written
+WORTH_CALLING = 8192  # products of one matrix product of a stack: fewer are not worth a call each
 Operand = tuple[Node, tuple[int, ...]]  # of an einsum, with its axes
 Labels = tuple[int | None, ...]  # of each axis of a factor, the axis of the whole product; None where it repeats
 
@@ -113,6 +115,7 @@ class Factoring:
     bounds: list[Node] = field(default_factory=list)  # not finite where a product may be infinite or not a number
     may_guard: bool = True
     least: int = 0  # products, where there has to be a guard
+    strided: bool = False  # does the backend read matrices by any strides, and fuse products that it makes itself?
 
     def rebuild(self, node: Node) -> Node:
         inputs = tuple(self.new[i] for i in node.inputs)
@@ -218,7 +221,18 @@ class Factoring:
         if short(a.dtype) not in DTYPES or any(map(is_one, (rows, columns, inner))) or is_tiny(rows, columns, inner):
             return None
         shape = tuple(sizes[x] for x in stack)
-        a = self.reshaped(self.permuted(a, tuple(in_a.index(x) for x in (*stack, *m, *k))), (*shape, rows, inner))
+        moved = self.permuted(a, tuple(in_a.index(x) for x in (*stack, *m, *k)))
+        made = self.reshaped(moved, (*shape, rows, inner))
+        if self.strided and len(m) > 1 and is_view(moved) and not is_view(made):  # a window of an array, which would be copied
+            if is_narrow(columns, inner, a.dtype):
+                return None
+            if not is_one(sizes[m[-1]]) and hint_of(product([sizes[m[-1]], columns, inner])) >= WORTH_CALLING:
+                outer = tuple(sizes[x] for x in m[:-1])
+                spread = self.builder.apply(
+                    "broadcast_to", self.reshaped(b, (*[1] * len(outer), *b.shape)), shape=(*outer, *b.shape)
+                )
+                return self.matrix_product([(a, in_a), (spread, (*m[:-1], *in_b))], output, block)
+        a = made
         b = self.reshaped(self.permuted(b, tuple(in_b.index(x) for x in (*stack, *k, *n))), (*shape, inner, columns))
         *labels, row, column, shared = range(len(stack) + 3)
         inputs, canonical = ((*labels, row, shared), (*labels, shared, column)), (*labels, row, column)
@@ -287,6 +301,14 @@ def contraction_order(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]
     return steps if math.prod(sizes.values()) >= WORTH * work else None
 
 
+def is_view(node: Node) -> bool:
+    """Are its elements at strides of an array's that it is made of by moving alone?"""
+    base = node
+    while base.op in MOVEMENT:
+        (base,) = base.inputs
+    return in_memory(node, set(), {base: base.meta.strides}, set()) is base
+
+
 def axes_of(factors: Sequence[Factor]) -> list[int]:
     return sorted(set().union(*(f.axes for f in factors)))
 
@@ -295,16 +317,17 @@ def same_sizes(node: Node, shape: Sequence[Size]) -> bool:
     return node.meta.ndim == len(shape) and all(map(same, node.shape, shape))
 
 
-def factor(graph: Graph, least: int = 0) -> FactoredGraph:
+def factor(graph: Graph, least: int = 0, *, strided: bool = False) -> FactoredGraph:
     """The graph with its sums of products taken apart. Asks nothing about symbolic sizes.
 
-    Sums of fewer than `least` products are only taken apart where that needs no guard.
+    Sums of fewer than `least` products are only taken apart where that needs no guard. With `strided`, the backend reads the
+    matrices of products by any strides, and fuses small products that are none of BLAS's.
     """
     if not any(n.op == "einsum" or (n.op == "reduce" and n.params["reducer"] == "add") for n in graph.nodes):
         return FactoredGraph(graph, False)
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
-    factoring = Factoring(Builder(env=env), may_guard=not graph.writes, least=least)
+    factoring = Factoring(Builder(env=env), may_guard=not graph.writes, least=least, strided=strided)
     for node in graph.inputs:
         factoring.new[node] = factoring.builder.input(node.meta)
     for node in graph.nodes:

@@ -28,6 +28,7 @@ from npcompile.tensor_core.meta import product
 MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
 MOST_PARTS = 12  # of a concatenation
 SHORT, MOST_UNROLLED = 32, 16  # elements of rows that are no loops, for one reduction and for several
+MOST_PRODUCTS, MOST_SUMMED = 16, 160  # sums of products in one kernel that are no loops, and of how many products in all
 SHORT_ROW = 512  # elements: as long to sum up as a scalar call of exp, at least
 SMALL = 4096  # elements: a whole reduction of fewer runs as one row, with what follows it
 
@@ -84,7 +85,8 @@ class Grouping:
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
         is_reduction = node.op in REDUCTIONS
-        if is_reduction and sum(m.op in REDUCTIONS for m in group.members) >= MOST_REDUCTIONS:
+        most = MOST_PRODUCTS if not self.abreast and is_unrolled_products(group) else MOST_REDUCTIONS
+        if is_reduction and sum(m.op in REDUCTIONS for m in group.members) >= most:
             return False
         is_kept = False
         if is_reduction:
@@ -183,7 +185,15 @@ def is_long_unrolled(group: Group) -> bool:
     """Would another reduction of short rows, which are no loops, take the compiler long? It takes more than linear time."""
     count = product([n for a, n in enumerate(group.space) if a in group.reduced])
     made = sum(m.op in REDUCTIONS for m in group.members)
-    return not isinstance(count, Dim) and count <= SHORT and count * (made + 1) > MOST_UNROLLED
+    most = MOST_SUMMED if is_unrolled_products(group) else MOST_UNROLLED
+    return not isinstance(count, Dim) and count <= SHORT and count * (made + 1) > most
+
+
+def is_unrolled_products(group: Group) -> bool:
+    """Are its reductions sums of a few products, which compilers make nothing but multiplications and additions of?"""
+    count = product([n for a, n in enumerate(group.space) if a in group.reduced])
+    is_few = group.mode == "columns" and isinstance(count, int) and count <= SHORT
+    return is_few and all(m.op == "einsum" and m.dtype.kind == "f" for m in group.members if m.op in REDUCTIONS)
 
 
 def is_joined(node: Node) -> bool:

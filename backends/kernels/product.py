@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.graph import Node
 
 DTYPES = ("f4", "f8", "c8", "c16")
+MOST_SUMMANDS, FEWEST_BYTES, MOST_BYTES = 16, 16, 64  # summands of an element, and a row, of what is made without BLAS
 
 
 def is_product(node: Node) -> bool:
@@ -26,3 +29,10 @@ def is_product(node: Node) -> bool:
 def is_tiny(*sizes: object) -> bool:
     """Are products of fixed sizes so few that a loop around them is better?"""
     return all(isinstance(n, int) and n <= 8 for n in sizes)
+
+
+def is_narrow(columns: object, inner: object, dtype: np.dtype) -> bool:
+    """Is each row of a product a few vectors of few summands? Kernels make these nearly as fast, and fuse them."""
+    if dtype.kind != "f" or not isinstance(columns, int) or not isinstance(inner, int):
+        return False
+    return inner <= MOST_SUMMANDS and FEWEST_BYTES <= columns * dtype.itemsize <= MOST_BYTES

@@ -115,3 +115,22 @@ def test_long_sums_are_made_in_slices(sizes: tuple[int, int, int], dtype: str) -
             errors = [np.sqrt((np.abs(part[:4, :4] - value) ** 2).mean()) for part in (found, numpy)]
             assert errors[0] <= 1.5 * errors[1] + np.finfo(dtype).eps * np.abs(value).max()
         assert dtype[0] == "c" or (made[3] == made[3].T).all()
+
+
+def convolve(images: np.ndarray, kernels: np.ndarray) -> np.ndarray:
+    """A network's convolution, as products of shifted windows with matrices."""
+    k, width = kernels.shape[0], images.shape[2] - kernels.shape[0] + 1
+    out = np.zeros((*images.shape[:1], images.shape[1] - k + 1, width, kernels.shape[3]), images.dtype)
+    for i in range(k):
+        for j in range(k):
+            out += images[:, i : i + out.shape[1], j : j + width] @ kernels[i, j]
+    return np.maximum(out, 0)
+
+
+@pytest.mark.parametrize(("channels", "dtype"), [((8, 8), "f8"), ((20, 24), "f4")])
+def test_windows_are_multiplied_where_they_are(channels: tuple[int, int], dtype: str) -> None:
+    images, kernels = numbers((2, 33, 30, channels[0]), dtype, 1), numbers((2, 2, *channels), dtype, 2)
+    compiled = npc.compile(convolve)
+    for x in (images, images.transpose(0, 2, 1, 3)[:1, ::-1]):
+        agree(compiled(x, kernels), convolve(x, kernels))
+    assert "npc_copy" not in "".join(npc.explain(convolve)(images, kernels).sources), "a window was copied"
