@@ -91,6 +91,8 @@ BOUNDS = {**LIMITS, "int": (-(2**63), 2**63 - 1), "bool": (0, 1), "b1": (0, 1)}
 LITERAL = re.compile(r"INT64_C\((-?\d+)\)")
 SIZE = re.compile(r"a\d+_n\d+")
 INPUT = re.compile(r"in\d+")
+# Of integers and addresses: expressions that give the same wherever they stand, as nothing in them is set twice.
+PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
 
@@ -105,6 +107,10 @@ def is_float(kind: str) -> bool:
 
 def is_integer(kind: str) -> bool:
     return kind == "int" or kind[0] in "iu" and kind != "int"
+
+
+def definition(kind: str, name: str, text: str) -> str:
+    return f"const {C_OF_KIND[kind]} {name} = {text};"
 
 
 def suffix(kind: str) -> str:
@@ -134,6 +140,7 @@ class ScalarLoops:
     declarations: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)  # of strips
     apart: set[tuple[str, str]] = field(default_factory=set)  # arrays that must not overlap where strips run
+    computed: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  # kind, expression -> variable, its line
 
     # --- inputs
 
@@ -155,12 +162,20 @@ class ScalarLoops:
 
     def line(self, text: str) -> None:
         self.lines.append(text)
+        if text[-1:] in "{}" and (text[-1:] == "{" or not text.strip("}")):
+            self.computed.clear()  # of another block of C
 
     def new(self, kind: str, text: str) -> str:
-        """A variable of its own for an expression."""
+        """A variable for an expression: the one that has its value, if there is one."""
+        is_pure = kind in ("int", "data") and "*)" not in text and PURE.fullmatch(text) is not None
+        name, at = self.computed.get((kind, text), ("", -1)) if is_pure else ("", -1)
+        if name and at < len(self.lines) and self.lines[at] == definition(kind, name, text):
+            return name
         self.made += 1
-        self.line(f"const {C_OF_KIND[kind]} t{self.made} = {text};")
         name = f"t{self.made}"
+        if is_pure:
+            self.computed[kind, text] = name, len(self.lines)
+        self.line(definition(kind, name, text))
         if kind in BOUNDS and (known := self.integer(text, kind)).fits(*BOUNDS[kind]):
             self.integers[name] = known
         if self.strip is not None and text in self.variables:
@@ -244,6 +259,7 @@ class ScalarLoops:
 
     def label(self, name: str) -> None:
         self.line(f"{name}:;")
+        self.computed.clear()
 
     def jump(self, label: str) -> None:
         self.line(f"goto {label};")
