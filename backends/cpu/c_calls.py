@@ -22,6 +22,7 @@ ACROSS = 64  # elements of it, and of the other loop, of which a task takes a sq
 FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
 CHUNK = 32768  # elements of a whole reduction in one task, at most
 SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
+PIECES = 5  # of so much work, for threads that are awake
 
 
 def chunk_of(kernel: Kernel) -> int:
@@ -54,7 +55,9 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
         lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
         lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
         grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
-        lines.append(f"  if (rt->parallel({kernel.name}, &c, chunks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+        lines.append(f"  const int64_t grain = {grain};")
+        call = f"rt->parallel_in_pieces({kernel.name}, &c, chunks, grain, grain / {PIECES})"
+        lines.append(f"  if ({call}) {{ rt->release(c.partial); goto failed; }}")
         lines.append(f"  {kernel.name}_combine(&c, chunks);")
         lines.append("  rt->release(c.partial);")
     else:
@@ -88,17 +91,18 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
             f"  const int64_t tasks = {n}, "
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
-        grain = "grain"
+        call = f"rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {PIECES})"
         if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are parallel inside
             most = MOST_IN_STACK if is_openblas() else MOST_ALONE
             grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"
+            call = f"rt->parallel({kernel.name}, &c, tasks, {grain})"
         if on_one_thread:
-            grain = "tasks"
+            call = f"rt->parallel({kernel.name}, &c, tasks, tasks)"
         if sliced:
-            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) {{ rt->release(c.partial); goto failed; }}")
+            lines.append(f"  if ({call}) {{ rt->release(c.partial); goto failed; }}")
             lines += [f"  {kernel.name}_combine(&c);", "  rt->release(c.partial);"]
         else:
-            lines.append(f"  if (rt->parallel({kernel.name}, &c, tasks, {grain})) goto failed;")
+            lines.append(f"  if ({call}) goto failed;")
         if kernel.can_fail:
             lines.append(
                 "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "

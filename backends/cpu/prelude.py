@@ -52,12 +52,14 @@ typedef double (*npc_ddot)(const int64_t* n, const double* x, const int64_t* inc
 typedef float (*npc_sdot)(const int64_t* n, const float* x, const int64_t* incx, const float* y, const int64_t* incy);
 
 /* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
-   Only `parallel`, `threads`, `scratch`, `release` and BLAS may be called from a body; from there `parallel` runs
-   its loop on the calling thread and `scratch` sets no exception. */
+   Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release` and BLAS may be called from a body; from there a
+   loop runs on the calling thread and `scratch` sets no exception. */
 struct npc_runtime {
   /* Run `body` over 0 .. n-1: in one call when n <= grain, else in chunks on all threads with the GIL released.
      -1 when the user interrupted it: some items have not run then. */
   int (*parallel)(npc_body body, void* context, int64_t n, int64_t grain);
+  /* The same where a thread that is awake may take less than a grain: a multiple of `piece`. */
+  int (*parallel_in_pieces)(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece);
   int (*threads)(void); /* an upper bound of `thread` + 1 in any loop of this call */
 
   PyObject* (*empty)(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides); /* NULL strides: C */

@@ -232,6 +232,7 @@ static struct {
   int finished; /* workers that joined the loop and are done with it */
   int started;  /* workers that exist */
   int sleeping;
+  int64_t latest; /* nanoseconds: when the last loop of several threads ended */
   lock mutex;
   lock condition;
 } workers;
@@ -350,18 +351,22 @@ static void run_with_workers(struct loop* loop) {
   }
 }
 
-static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
+/* A thread is worth waking for each grain. Where loops follow each other, so that workers are awake, more of them are of use. */
+static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece) {
   if (n <= 0) return 0;
-  if (grain < 1) grain = 1;
+  if (piece < 1) piece = 1;
+  if (grain < piece) grain = piece;
   if (n <= grain || body_thread) {
     body(context, 0, n, body_thread ? body_thread - 1 : 0);
     return 0;
   }
-  int threads = (int)least((n - 1) / grain + 1, count_threads());
-  struct loop loop = {.body = body, .context = context, .n = n, .grain = grain, .threads = threads};
+  const int are_awake = now() - workers.latest < SPIN;
+  const int threads = (int)least((n - 1) / (are_awake ? piece : grain) + 1, count_threads());
+  struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = threads};
   loop.state = PyEval_SaveThread();
   if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
     run_with_workers(&loop);
+    workers.latest = now();
     __atomic_store_n(&workers.has_caller, 0, __ATOMIC_RELEASE);
   } else {
     loop.threads = 1;
@@ -370,6 +375,10 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
   raise_flags(loop.flags);
   PyEval_RestoreThread(loop.state);
   return loop.is_interrupted ? -1 : 0;
+}
+
+static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
+  return parallel_in_pieces(body, context, n, grain, grain);
 }
 
 static int poll(void) {
@@ -744,6 +753,7 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
 
 static struct npc_runtime runtime = {
     .parallel = parallel,
+    .parallel_in_pieces = parallel_in_pieces,
     .poll = poll,
     .threads = count_threads,
     .empty = empty,

@@ -29,6 +29,15 @@ def test_every_item_runs_once(n, grain, loader):
     assert n == 0 or thread.max() < count_threads(loader)
 
 
+@pytest.mark.parametrize("grain, piece", [(7, 1), (64, 16), (10_000, 2000), (5, 7)])
+def test_pieces_of_a_grain(grain, piece, loader):
+    for n in (0, 1, 7, 64, 65, 123_457, 123_457):  # the later ones find workers awake
+        times, thread = np.divmod(mark_items(loader)(n, grain, piece=piece), 1000)
+        assert (times == 1).all()  # and every chunk began at a multiple of the piece
+        assert n == 0 or thread.max() < count_threads(loader)
+        assert n > max(grain, piece) or (thread == 0).all()
+
+
 def test_a_slow_loop_uses_every_thread(loader):
     if count_threads(loader) < 2:
         pytest.skip("one thread")

@@ -41,17 +41,18 @@ def constant(value: int) -> str:
 
 INT64 = np.dtype(np.int64)
 
-# args: n, grain, nanoseconds of work per item -> an int64 array with, for each item, 1000 * (times run) + thread
+# args: n, grain, nanoseconds of work per item, piece or 0 -> an int64 array with, for each item, 1000 * (times run) + thread
 MARK_ITEMS = returning(
     """
-  int64_t n, grain, cost;
+  int64_t n, grain, cost, piece;
   if (rt->as_int64(args[0], &n) || rt->as_int64(args[1], &grain) || rt->as_int64(args[2], &cost)) return 0;
+  if (rt->as_int64(args[3], &piece)) return 0;
   result = rt->empty(npc_dtypes[0], 1, &n, 0);
   if (!result) return 0;
   int64_t* items = (int64_t*)((npc_array*)result)->data;
   for (int64_t i = 0; i < n; i++) items[i] = 0;
-  struct marks marks = {items, grain, cost};
-  if (rt->parallel(mark, &marks, n, grain)) {
+  struct marks marks = {items, piece ? piece : grain, cost};
+  if (piece ? rt->parallel_in_pieces(mark, &marks, n, grain, piece) : rt->parallel(mark, &marks, n, grain)) {
     rt->decref(result);
     return 0;
   }
@@ -78,7 +79,7 @@ static void mark(void* context, int64_t begin, int64_t end, int thread) {
 
 def mark_items(loader: Loader) -> Callable[..., np.ndarray]:
     call = loader.load(MARK_ITEMS, [INT64]).call
-    return lambda n, grain, cost=0: call(n, grain, cost)[0]
+    return lambda n, grain, cost=0, piece=0: call(n, grain, cost, piece)[0]
 
 
 THREADS = returning("int64_t n = rt->threads(); result = rt->box(npc_dtypes[0], &n);")
