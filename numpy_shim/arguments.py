@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.registry import as_array, is_traced, require_dtype, require_number_fits
+from npcompile.numpy_shim.registry import as_array, evaluated_once, is_traced, require_dtype, require_number_fits
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
@@ -207,13 +206,9 @@ def assigned(builder: Builder, value: Any, dtype: np.dtype) -> Array:
 
 def constant_assigned(value: Any, dtype: np.dtype) -> np.ndarray:
     """NumPy's own assignment of a constant, with what it would raise or warn as Decline."""
-    try:
-        with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
-            warnings.simplefilter("error")
-            result = np.empty(np.shape(value), dtype)
-            result[...] = value
-    except (TypeError, ValueError, ArithmeticError, Warning) as error:
-        raise Decline(str(error)) from None
+    with evaluated_once():
+        result = np.empty(np.shape(value), dtype)
+        result[...] = value
     return result
 
 
@@ -237,10 +232,8 @@ def require_fit(size: Dim, dtype: np.dtype) -> None:
 
 
 def native_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
-    try:
+    with evaluated_once():
         return np.asarray(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Decline(str(error)) from None
 
 
 def require_elements(values: Any, dtype: np.dtype) -> None:

@@ -26,7 +26,7 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     unbox,
 )
-from npcompile.numpy_shim.registry import FUNCTIONS, as_array, implements, is_traced, literal, result_dtype
+from npcompile.numpy_shim.registry import FUNCTIONS, as_array, evaluated_once, implements, is_traced, literal, result_dtype
 from npcompile.tensor_core.array import (
     Array,
     broadcast_arrays,
@@ -263,11 +263,8 @@ def scalar_type(kind: type) -> Any:
 
 
 def native_scalar(kind: type, value: Any) -> Any:
-    try:
-        with np.errstate(all="raise", under="ignore"):
-            return kind(value)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise Decline(str(error)) from None
+    with evaluated_once():
+        return kind(value)
 
 
 SCALAR_TYPES = dict.fromkeys(np.dtype(code).type for code in "?bhilBHILefdFD")
@@ -394,7 +391,7 @@ def float_range(builder: Builder, start: Any, stop: Any, step: Any) -> Array | N
 
 def constant_range(builder: Builder, values: list[Any], dtype: np.dtype | None) -> Array:
     """A range of constants: what NumPy computes, as arithmetic when it is long."""
-    try:
+    with evaluated_once():
         first = np.arange(values[0], values[0] + 2 * values[2], values[2], dtype)[:2]
         length = math.ceil((values[1] - values[0]) / values[2])
         if length <= 16 or first.dtype != FLOAT64:
@@ -402,8 +399,6 @@ def constant_range(builder: Builder, values: list[Any], dtype: np.dtype | None) 
             if result.size > 10_000:
                 raise Decline("a long range of this dtype")
             return literal(builder, result)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise Decline(str(error)) from None
     start, second = first
     step = second - start
     if start + step != second:

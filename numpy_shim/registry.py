@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -86,9 +88,24 @@ def as_array(builder: Builder, value: Any, dtype: np.dtype | None = None) -> Arr
         return fresh(builder, node)
     if isinstance(value, (list, tuple)) and is_traced(value):
         return stack_values(builder, value, dtype)
-    constant = np.asarray(value, dtype)
+    if dtype is None:
+        constant = np.asarray(value)
+    else:
+        with evaluated_once():
+            constant = np.asarray(value, dtype)
     require_dtype(constant.dtype)
     return literal(builder, constant)
+
+
+@contextmanager
+def evaluated_once() -> Iterator[None]:
+    """Around NumPy on constants, while capturing: what it raises, or warns of at each call, declines."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+            warnings.simplefilter("error")
+            yield
+    except (TypeError, ValueError, ArithmeticError, Warning) as error:
+        raise Decline(str(error)) from None
 
 
 def require_number_fits(value: Array, dtype: np.dtype) -> None:

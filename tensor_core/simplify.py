@@ -1,20 +1,21 @@
 """A smaller graph with exactly the same answers: the rules by which operations disappear.
 
-Every rule holds bit for bit, for infinities, NaN and signed zeros too, and asks nothing about symbolic sizes.
+Every rule holds bit for bit, for infinities, NaN and signed zeros too, and asks nothing about symbolic sizes. What reports
+floating-point errors stays, also where nobody reads it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.dtypes import kind_of, precision_of
-from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, may_note_errors, subgraphs
+from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, may_note_errors, subgraphs, topological
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
@@ -35,13 +36,16 @@ def simplify(graph: Graph) -> Graph:
     """The graph rebuilt from its inputs by RULES: same inputs, outputs, metas and writes; fewer nodes."""
     env = graph.env or ShapeEnv()
     with env.unguarded():  # meta rules may ask for the strides of new nodes: no answer depends on these
-        result = rebuilt(prune(graph), env)
+        pruned = prune(graph)
+        result = rebuilt(pruned, env) or rebuilt(pruned, env, keeps_errors=True)
+    assert result is not None
     checks = graph.checks if any(map(may_report, result.nodes)) else frozenset()
     return replace(result, checks=checks, restored=graph.restored & {index for index, _ in result.writes})
 
 
-def rebuilt(graph: Graph, env: ShapeEnv) -> Graph:
-    rewriter = Rewriter(Builder(env=env))
+def rebuilt(graph: Graph, env: ShapeEnv, *, keeps_errors: bool = False) -> Graph | None:
+    """None where something that reports errors would be gone, which a Rewriter that keeps it reads, or reads more of."""
+    rewriter = Rewriter(Builder(env=env), keeps_errors)
     new = {node: rewriter.builder.input(node.meta) for node in graph.inputs}
     for node in graph.nodes:
         if node.op != "input":
@@ -50,7 +54,17 @@ def rebuilt(graph: Graph, env: ShapeEnv) -> Graph:
             new[node] = rewriter.make(node.op, *(new[i] for i in node.inputs), **params)
     writes = [(index, new[node]) for index, node in graph.writes if new[node] is not new[graph.inputs[index]]]
     rewriter.builder.measured = {name: new[node] for name, node in graph.measured}
+    results = [*(new[n] for n in graph.outputs), *(n for _, n in writes), *rewriter.builder.measured.values()]
+    if graph.checks and not keeps_errors and are_gone(new, topological(results)):
+        return None
     return rewriter.builder.finish([new[n] for n in graph.outputs], graph.metas, writes, graph.name)
+
+
+def are_gone(new: dict[Node, Node], live: Iterable[Node]) -> bool:
+    """Is something that reports errors not among what is left?"""
+    left = set(live)
+    made = (without_copies(new[node]) for node in new if may_report(node))
+    return any(node not in left and may_report(node) for node in made)
 
 
 def may_report(node: Node) -> bool:
@@ -71,6 +85,8 @@ def may_report(node: Node) -> bool:
 @dataclass(frozen=True, slots=True)
 class Rewriter:
     builder: Builder
+    keeps_errors: bool = False  # does it drop nothing that reports errors?
+    silent: dict[Node, bool] = field(default_factory=dict)
 
     def make(self, op: str, *inputs: Node, **params: Any) -> Node:
         """The simplest node that means op(*inputs, **params)."""
@@ -82,6 +98,17 @@ class Rewriter:
 
     def broadcast(self, node: Node, shape: Shape) -> Node:
         return self.make("broadcast_to", node, shape=shape)
+
+    def may_drop(self, *nodes: Node) -> bool:
+        """May these go, though nobody else may read what they are made of?"""
+        waiting = list(nodes) if self.keeps_errors else []
+        while waiting:
+            node = waiting[-1]
+            if unknown := [i for i in node.inputs if i not in self.silent]:
+                waiting += unknown
+            else:
+                self.silent[waiting.pop()] = not may_report(node) and all(self.silent[i] for i in node.inputs)
+        return all(self.silent.get(node, True) for node in nodes)
 
 
 # (rewriter, op, inputs, params) -> a simpler node of the same meaning, or None.
@@ -115,10 +142,15 @@ def same_shape(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(map(same, a, b))
 
 
-def source_of_copies(node: Node) -> Node | None:
-    """The 0-D node that all elements of `node` are, if it is made so."""
+def without_copies(node: Node) -> Node:
     while node.op == "broadcast_to":
         (node,) = node.inputs
+    return node
+
+
+def source_of_copies(node: Node) -> Node | None:
+    """The 0-D node that all elements of `node` are, if it is made so."""
+    node = without_copies(node)
     return node if node.meta.ndim == 0 else None
 
 
@@ -225,7 +257,7 @@ def cast_of_cast(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: 
 @rule("real", "imag")
 def part_of_joined_parts(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     (z,) = inputs
-    return z.inputs[op == "imag"] if z.op == "complex" else None
+    return z.inputs[op == "imag"] if z.op == "complex" and rewriter.may_drop(z) else None
 
 
 @rule("complex")
@@ -294,7 +326,10 @@ def choice_that_is_known(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], 
     if x is y:
         return x
     known = value_of(condition)
-    return None if known is None else x if known else y
+    if known is None:
+        return None
+    chosen, other = (x, y) if known else (y, x)
+    return chosen if rewriter.may_drop(other) else None
 
 
 @rule("where")
@@ -347,7 +382,7 @@ def concatenate_few(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], param
     if len(inputs) == 1:
         return inputs[0]
     filled = [x for x in inputs if not same(x.shape[params["axis"]], 0)]
-    if not filled or len(filled) == len(inputs):
+    if not filled or len(filled) == len(inputs) or not rewriter.may_drop(*inputs):
         return None
     return rewriter.make("concatenate", *filled, **params)
 
@@ -449,6 +484,8 @@ def slice_of_update(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], param
     if x.op != "slice_update":
         return None
     wanted, written, (base, value) = Region(**params), updated_region(x), x.inputs
+    if not rewriter.may_drop(x):
+        return None
     if wanted.is_same(written):
         return value
     if wanted.is_apart_from(written):
@@ -461,9 +498,9 @@ def slice_of_update(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], param
 def update_of_nothing_or_everything(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     base, value = inputs
     region = Region(**params, shape=value.shape)
-    if any(same(n, 0) for n in value.shape):
+    if any(same(n, 0) for n in value.shape) and rewriter.may_drop(value):
         return base
-    if region.is_all_of(base.shape):
+    if region.is_all_of(base.shape) and rewriter.may_drop(base):
         return value
     if value.op == "slice" and value.inputs[0] is base and region.is_same(Region(**value.params)):
         return base
@@ -475,5 +512,7 @@ def update_of_update(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], para
     """What is written over need not be written."""
     base, value = inputs
     if base.op != "slice_update" or not updated_region(base).is_same(Region(**params, shape=value.shape)):
+        return None
+    if not rewriter.may_drop(base.inputs[1]):
         return None
     return rewriter.make("slice_update", base.inputs[0], value, **params)

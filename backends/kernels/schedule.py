@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npcompile.backends.kernels.coverage import reported_whole
 from npcompile.backends.kernels.index import (
     AXES,
     Index,
@@ -334,7 +335,10 @@ def permuted_strides(permute: Node, strides: tuple[Size, ...]) -> tuple[Size, ..
     return tuple(strides[a] for a in np.argsort(permute.params["axes"]))
 
 
-def choose_anchors(graph: Graph, results: Sequence[Result], layouts: dict[Node, tuple[Size, ...]]) -> list[Node]:
+def choose_anchors(
+    graph: Graph, results: Sequence[Result], layouts: dict[Node, tuple[Size, ...]], *, reports: bool = False
+) -> list[Node]:
+    """With `reports`, values whose floating-point errors are to be reported are computed whole."""
     nodes = live_nodes(results)
     readers: dict[Node, int] = dict.fromkeys(nodes, 0)
     for n in nodes:
@@ -346,6 +350,7 @@ def choose_anchors(graph: Graph, results: Sequence[Result], layouts: dict[Node, 
             forced.add(n)
         if n.op in UPDATES and n.inputs[0].op != "input":
             forced.add(n.inputs[0])
+    forced |= reported_whole(nodes, forced) if reports else set()
     anchors: dict[Node, None] = {}
     cost: dict[Node, float] = {}
     depth: dict[Node, int] = {}

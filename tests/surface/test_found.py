@@ -72,6 +72,39 @@ def test_warnings_of_what_is_not_chosen(name, size, backend):
         npc.compile(CHOICES[name], backend=backend)(x, y)
 
 
+# NumPy computes all elements, and casts numbers, whether or not they are read afterwards.
+UNREAD = {
+    "some rows": lambda x, y: (x / y)[[1, 2]],
+    "a sum of some": lambda x, y: (x / y)[1:].sum(),
+    "a mask": lambda x, y: (x / y)[y > 0],
+    "every other": lambda x, y: (x / y)[1::2] * 2,
+    "none": lambda x, y: np.concatenate([(x / y)[:0], x]),
+    "beside none": lambda x, y: np.zeros((0, len(x))) + x / y,
+    "written over": lambda x, y: (np.copyto(x[:2], 1 / y[0]), np.copyto(x[:2], 2), x),
+    "written nowhere": lambda x, y: np.copyto(x[1:1], 1 / y[0]),
+    "not chosen": lambda x, y: np.sum(x / y, where=False),
+    "number for none": lambda x, y: np.ones(0, "f") * float(1e300 * x[0]),
+    "cast": lambda x, y: x.astype("f").fill(1e300 * x[0]),
+    "cast for none": lambda x, y: x.astype("f")[:0].fill(1e300 * x[0]),
+    "cast for no index": lambda x, y: np.put(x.astype("f"), [], 1e300 * x[0]),
+    "cast of a constant": lambda x, y: np.array(1e300, "f"),
+    "constant among others": lambda x, y: np.insert(x.astype("f"), 0, 1e300),
+}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("name", UNREAD)
+def test_warnings_of_what_is_not_read(name, backend):
+    compiled = npc.compile(UNREAD[name], backend=backend)
+    for size in (4, 6, 9):  # the last two are not fixed
+        x, y = np.ones(size), np.arange(float(size))
+        with pytest.warns(RuntimeWarning) as theirs:
+            UNREAD[name](x.copy(), y)
+        with pytest.warns(RuntimeWarning) as ours:
+            compiled(x.copy(), y)
+        assert [str(w.message) for w in ours] == [str(w.message) for w in theirs]
+
+
 @pytest.mark.parametrize("backend", HOST_BACKENDS)
 def test_warnings_that_are_ignored_outside(backend):
     def program(x, y):
