@@ -24,7 +24,7 @@ from npcompile.backends.cpu.primitives import (
     kind,
     primitive_text,
 )
-from npcompile.backends.cpu.scalar_loops import Fail, ScalarLoops
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
 from npcompile.backends.kernels.kernel import Let, Value
 
@@ -434,7 +434,7 @@ class ArrayLoops:
     functions: list[str] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
-    instructions: set[int] = field(default_factory=set)  # that are loops over arrays
+    instructions: set[tuple[int, int]] = field(default_factory=set)  # that are loops over arrays: (loop around, instruction)
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
     made: int = 0
 
@@ -442,13 +442,19 @@ class ArrayLoops:
         self.made += 1
         return f"part{self.made}"
 
-    def call(self, function: Function, extra: str, fail: Fail, can_leave: bool, work: Sequence[str]) -> None:
-        """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set.
+    def call(
+        self, function: Function, extra: str, fail: Fail, can_leave: bool, work: Sequence[str], is_plain: bool = False
+    ) -> None:
+        """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set. A plain one copies, or sets one number.
 
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
         self.code.line(f"fuel -= {known_product(work)};")
-        self.instructions.add(self.code.instruction)
+        self.instructions.add((self.code.loop, self.code.instruction))
+        if self.code.loop < 0 and not is_plain:
+            if not self.code.are_small:
+                raise NoForm("whole arrays that are large, outside of loops")
+            self.code.asks_small = True
         arguments = ", ".join(filter(None, [function.texts, extra]))
         leave = f"goto {fail()};" if can_leave else ""
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
@@ -491,7 +497,7 @@ class ArrayLoops:
         needs_room = not is_new and (updates and store.can_leave or may_fail(tree))
         self.writes_before_it_knows |= not is_new and store.notes and not needs_room
         self.functions += store.lines(tests, needs_room)
-        self.call(f, "", fail, store.can_leave, target.sizes)
+        self.call(f, "", fail, store.can_leave, target.sizes, is_plain=isinstance(tree, Number | Read))
 
     def extents_text(self, f: Function, a: Part, b: Part) -> str:
         """Is no byte between the first and the last of one in the other?"""

@@ -131,8 +131,11 @@ class ScalarLoops:
     dtypes: list[np.dtype] = field(default_factory=list)
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
-    is_indexed: bool = False  # is some index a variable?
+    indexed: set[int] = field(default_factory=set)  # loops in which some index is a variable
     instruction: int = -1  # the bytecode that is being written
+    loop: int = -1  # the header of the outermost loop that it is in
+    are_small: bool = False  # are all arrays that are given small, so far?
+    asks_small: bool = False  # do they have to be?
     made: int = 0
     sites: int = 0  # where arrays are made
     integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once

@@ -176,7 +176,8 @@ class Ending:
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
         layout = Layout(index, len(stack), nulls, *function.facts.locals_at(index))
         segment = function.name_constant(Later(function, layout), "segment_")
-        return f"return {segment}.run(*{self.state_text(index, stack)})"
+        call = f"{segment}.run(*{self.state_text(index, stack)})"
+        return f"return drive({call})" if self.point.is_start else f"return {call}"
 
     def emit(self, outcome: Outcome) -> None:
         lines, text = self.emitter.lines, self.emitter.text

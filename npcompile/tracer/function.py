@@ -38,7 +38,7 @@ from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
-from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.native.candidates import is_over_elements
 from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -51,7 +51,7 @@ CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
+    r"^(holds|FloatingPointSignal|np|[cnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|found|where|loop_\w+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
 )
 
 # They register what is captured, and how.
@@ -284,6 +284,8 @@ class CompiledFunction:
             frame = self.frame_at(capture, point, state)
             try:
                 outcome = frame.run()
+                if (native := self.native_function(point, state, outcome)) is not None:
+                    return native
                 captured = time.perf_counter()
                 return self.finish(point, capture, frame, outcome, captured - began)
             except Restart:
@@ -308,17 +310,33 @@ class CompiledFunction:
         space = self.user.__globals__
         return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
+    def native_function(self, point: Point, state: tuple[Any, ...], outcome: Outcome) -> Variant | None:
+        """A variant that runs the whole function as one native program, where its graph ends at a loop that has that form."""
+        if not point.is_start or self.has_cells or self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS:
+            return None
+        match outcome:
+            case Branch(_, (first, _), (second, _)):
+                following = [first, second]
+            case Stop(index) | Jump(index) | NextItem(index):
+                following = [index]
+            case _:
+                return None
+        return self.native_program(point, state) if any(map(self.may_be_native, following)) else None
+
     def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
+        return self.native_program(point, state) if self.may_be_native(point.layout.index) else None
+
+    def native_program(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         index = point.layout.index
-        if point.place is not None or not self.may_be_native(index):
+        if point.place is not None:
             return None
         began = time.perf_counter()
         try:
             made = NativeLoop.at(self, point, state).make()
         except NotNative as refused:
             why = str(refused)
-            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native loop: {why}")
+            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
             self.refusals[index] = self.refusals.get(index, 0) + (not isinstance(refused, TooLarge))
             return None
         log("output_code", lambda: made.compiled.source)

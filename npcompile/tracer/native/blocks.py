@@ -1,4 +1,4 @@
-"""The instructions of a loop followed with the kinds of its values, and written as a native program.
+"""The instructions of loops, and of what is around them, followed with the kinds of values and written as a native program.
 
 A block is written once for each combination of kinds that it is reached with, so a variable may be Python's 0 in the first
 iteration and a scalar of NumPy's from then on. An instruction that the program cannot do, or not for these numbers, leaves
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import Part
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Elements,
-    Formula,
     Items,
     Known,
     Method,
@@ -40,6 +39,7 @@ from npcompile.tracer.native.kinds import (
     kind_of_number,
 )
 from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
+from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -57,28 +57,6 @@ def means(*names: str) -> Callable[[Meaning], Meaning]:
         return meaning
 
     return add
-
-
-@dataclass(slots=True)
-class State:
-    """What is on the stack and in the variables."""
-
-    stack: list[Any]
-    locals: dict[str, Any]
-
-    def copy(self) -> State:
-        return State(self.stack.copy(), self.locals.copy())
-
-
-@dataclass(slots=True)
-class Exit:
-    """Where the program leaves for Python, and what it hands over."""
-
-    index: int
-    state: State
-    is_end: bool  # the loop has ended; else the instruction has no native form, or not for these numbers
-    values: list[Scalar | Part] = field(default_factory=list)  # numbers, arrays that the program made, and views
-    given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
 
 
 class Left(Exception):
@@ -99,7 +77,7 @@ class Inside:
 
 @dataclass(slots=True)
 class Blocks:
-    """Writes the program of the loop whose header is at `header`."""
+    """Writes the program that begins at `header`, of a loop or of the function."""
 
     program: Program
     facts: CodeFacts
@@ -107,7 +85,10 @@ class Blocks:
     header: int
     guard: Callable[..., None]  # with the text of a condition: `checked` when the native program asks it
     name_constant: Callable[[Any], str]
+    is_start: bool = False  # it begins where the function does
     code: ScalarLoops = field(default_factory=ScalarLoops)
+    loops: dict[int, frozenset[int]] = field(default_factory=dict)  # their headers -> their instructions
+    around: dict[int, int] = field(default_factory=dict)  # instructions in loops -> the header of the outermost
     region: frozenset[int] = frozenset()
     leaders: frozenset[int] = frozenset()
     labels: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -120,7 +101,9 @@ class Blocks:
     state: State = field(default_factory=lambda: State([], {}))
     keywords: tuple[str, ...] = ()  # of the next call
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
-    comes_back: bool = False  # does some path lead to the header again?
+    at: int = -1  # the first instruction of the block that is being written
+    came_back: set[int] = field(default_factory=set)  # headers that are reached again
+    returns: bool = False  # does the program come to the function's end?
     refused: list[str] = field(default_factory=list)  # why paths leave
     globals_source: str = "G"
     given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
@@ -131,25 +114,43 @@ class Blocks:
 
     def __post_init__(self) -> None:
         self.home = self.program, self.facts
-        self.region = loop_region(self.facts, self.header)
+        self.loops = {k: loop_region(self.facts, k) for k in self.facts.loop_headers if self.facts.states[k] is not None}
+        for k in sorted(self.loops, key=lambda k: len(self.loops[k])):
+            self.around |= dict.fromkeys(self.loops[k], k)
+        self.region = self.ahead()
         targets = {i.target for i in self.program.instructions if i.index in self.region and i.target >= 0}
-        self.leaders = frozenset({self.header, *targets, *self.facts.jump_targets})
+        edges = [(k, s) for k in self.region for s in self.facts.successors[k]]
+        ends = {s for k, s in edges if any((k in loop) != (s in loop) for loop in self.loops.values())}
+        self.leaders = frozenset({self.header, *targets, *ends, *self.facts.jump_targets})
+
+    def ahead(self) -> frozenset[int]:
+        """The loop, and what follows outside of other loops, of handlers and of `with`, up to the function's end."""
+        own = self.loops.get(self.header, frozenset())
+        if self.facts.protected[self.header] or self.around.get(self.header, self.header) != self.header:
+            return own
+        found, pending = {self.header}, [self.header]
+        while pending:
+            for k in self.facts.successors[pending.pop()]:
+                if k not in found and not self.facts.protected[k]:
+                    found.add(k)
+                    pending.append(k)
+        return own | found
 
     def write(self, state: State) -> None:
         """The whole program, entered at the header."""
         self.state = state
         self.go(self.header)
-        self.comes_back = False
         while self.pending:
             index, state, label = self.pending.pop()
             self.code.label(label)
-            self.state = state
+            self.at, self.state = index, state
             if index in self.facts.loop_headers:
                 self.code.poll()
                 if self.write_strip is not None:
                     self.write_strip(self, index, label)
             self.block(index)
-        if not self.comes_back:
+        reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
+        if not reached or not reached <= self.came_back:
             raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
 
     # --- blocks
@@ -170,7 +171,7 @@ class Blocks:
                 raise
             except NoForm as reason:
                 self.refused.append(f"{reason} (line {instruction.line})")
-                self.code.jump(self.inside.strip.give_up() if self.inside is not None else self.back_out())
+                self.code.jump(self.inside.strip.give_up() if self.inside is not None else self.back_out(is_refused=True))
                 return
             except Left:
                 return
@@ -220,7 +221,8 @@ class Blocks:
             self.code.set(target, text)
         if inside is None:
             self.release_others(owners)
-            self.comes_back |= index == self.header
+            if self.at in self.loops.get(index, ()):
+                self.came_back.add(index)
         elif any(kind == "object" for _, _, kind in copies):
             raise NoProgram("arrays that change their names in a strip")
         elif is_back:
@@ -328,7 +330,9 @@ class Blocks:
         entry = program.entry_of(index)
         if not facts.enterable[entry]:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
-        made = Exit(entry, state.copy(), is_end)
+        live = facts.live[entry]
+        state = State(state.stack.copy(), {n: v for n, v in state.locals.items() if n in live or isinstance(v, Outside)})
+        made = Exit(entry, state, is_end)
         for value in [*state.stack, *state.locals.values()]:
             self.hand_over(value, made)
         for iterator in self.given:
@@ -338,13 +342,30 @@ class Blocks:
         self.exits.append(made)
         return self.code.exit([self.object_text(v) for v in made.values])
 
+    def give(self, value: Any, fail: Fail) -> None:
+        """The function returns a value."""
+        if self.given:
+            raise NoForm("an iterator that others may have has to be set")
+        text = self.object_text(self.all_settled(value, fail))
+        if not self.is_start:
+            text = f"rt->tuple_of(2, {self.object_text(Known(None, 'None'))}, {text})"
+        self.returns = True
+        self.code.line(f"result = {text};")
+        self.code.jump("done")
+
+    def all_settled(self, value: Any, fail: Fail) -> Any:
+        if isinstance(value, Items):
+            return Items(tuple(self.all_settled(item, fail) for item in value.items))
+        return arrays.settled(self.code, value, fail)
+
     def object_text(self, value: Any) -> str:
         """A C expression of a new reference. Raises NoForm where only Python could make the object."""
         match value:
             case Part():
                 return arrays.statements(self.code).object_text(value)
             case Scalar(kind, text):
-                return self.code.boxed(kind, text)
+                given = self.inputs[int(text[2:])] if INPUT.fullmatch(text) else ""
+                return self.object_text(Outside(given, None)) if given.isidentifier() else self.code.boxed(kind, text)
             case Items(items):
                 return f"rt->tuple_of({', '.join([str(len(items)), *map(self.object_text, items)])})"
             case Outside(source) | Elements(_, source) | Known(_, source):
@@ -442,6 +463,8 @@ class Blocks:
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
         self.code.instruction = i.index
+        if not self.calls:
+            self.code.loop = self.around.get(i.index, -1)
         return meaning(self, i, self.fail())
 
     def fail(self) -> Fail:
@@ -457,12 +480,12 @@ class Blocks:
 
         return made
 
-    def back_out(self) -> str:
+    def back_out(self, is_refused: bool = False) -> str:
         """The label of an exit where all is as before the statement, or what of it has no effects."""
         if self.clean is None:
             raise NoProgram("a block that begins with what cannot be handed over")
         index, state = self.clean
-        return self.leave(index, state)
+        return self.leave(index, state, is_end=is_refused and index not in self.around)
 
     def settle(self, fail: Fail, below: int = 0) -> None:
         """Compute what stands on the stack, under the topmost values: something is about to be written."""
@@ -492,77 +515,3 @@ class Blocks:
 
 class NoProgram(NoForm):
     """The loop as a whole is no native program."""
-
-
-def key_of(index: int, state: State) -> tuple[Any, ...]:
-    """What decides how the block at an instruction is written."""
-    variables = tuple(sorted((n, signature(v)) for n, v in state.locals.items()))
-    return index, tuple(map(signature, state.stack)), variables
-
-
-def signature(value: Any) -> Any:
-    """What of a value decides how a block is written."""
-    match value:
-        case Scalar(kind):
-            return "number", kind
-        case Known():
-            return "known", id(value.value)
-        case Elements() | Outside():
-            return "outside", value.source
-        case Steps():
-            return "iterator", value.name
-        case Walk():
-            return "iterator", value.name, signature(value.elements)
-        case Together(_, parts):
-            return "iterators", tuple(map(signature, parts))
-        case Part():
-            known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
-            return (
-                "part",
-                value.dtype.str,
-                value.ndim,
-                "" if value.is_own else value.root,
-                value.is_whole,
-                value.is_dense,
-                value.is_ordered,
-                known,
-            )
-        case Items(items):
-            return "tuple", tuple(map(signature, items))
-    return (type(value).__name__,)
-
-
-def names_of(iterator: Any) -> list[str]:
-    """Of the ranges and arrays that an iterator goes over."""
-    if isinstance(iterator, Together):
-        return [name for part in iterator.parts for name in names_of(part)]
-    return [iterator.name] if isinstance(iterator, Steps | Walk) else []
-
-
-def is_object(value: Any) -> bool:
-    """Could Python be handed it?"""
-    if isinstance(value, Items):
-        return all(map(is_object, value.items))
-    return not isinstance(value, Formula | Method | Slice)
-
-
-def is_variable(text: str) -> bool:
-    """Is it a variable that belongs to a value, so that its name tells nothing?"""
-    return text[0] in "LSi" and not text.startswith("in")
-
-
-def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
-    """The natural loop of a header: what can come back to it without leaving through it."""
-    before: dict[int, list[int]] = {}
-    for index, successors in enumerate(facts.successors):
-        if facts.states[index] is not None:
-            for following in successors:
-                before.setdefault(following, []).append(index)
-    found = {header}
-    pending = [k for k in before.get(header, []) if k >= header]
-    while pending:
-        k = pending.pop()
-        if k not in found and k >= header:
-            found.add(k)
-            pending += before.get(k, [])
-    return frozenset(found)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, State, means
+from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, means
 from npcompile.tracer.native.kinds import Known
+from npcompile.tracer.native.states import State
 
 MOST_RETURNS = 16
 MOST_DEPTH = 8
@@ -93,16 +94,19 @@ def bound(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any
 
 
 @means("RETURN_VALUE")
-def return_value(b: Blocks, i: Any, fail: Any) -> None:
-    returned(b, b.pop())
+def return_value(b: Blocks, i: Any, fail: Fail) -> None:
+    returned(b, b.pop(), fail)
 
 
 @means("RETURN_CONST")
-def return_const(b: Blocks, i: Any, fail: Any) -> None:
-    returned(b, b.constant(i.argval))
+def return_const(b: Blocks, i: Any, fail: Fail) -> None:
+    returned(b, b.constant(i.argval), fail)
 
 
-def returned(b: Blocks, value: Any) -> None:
+def returned(b: Blocks, value: Any, fail: Fail) -> None:
+    if not b.calls:
+        b.give(value, fail)
+        raise Left
     call = b.calls[-1]
     call.returns += 1
     if call.returns > MOST_RETURNS:

@@ -7,8 +7,9 @@ from typing import Any
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip, Way
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import Blocks, Inside, key_of, loop_region
+from npcompile.tracer.native.blocks import Blocks, Inside
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
+from npcompile.tracer.native.states import key_of, loop_region
 
 
 def write_strip(b: Blocks, index: int, label: str) -> None:

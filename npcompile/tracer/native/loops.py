@@ -1,4 +1,4 @@
-"""The variant of a Point at a loop's header that runs the loop as a native program."""
+"""The variant of a Point, at a loop's header or at the function's start, that runs a native program from there on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import instructions
-from npcompile.tracer.native.blocks import Blocks, Exit, State
+from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
 from npcompile.tracer.native.meanings import MOST_COUNTED
+from npcompile.tracer.native.states import Exit, State
 from npcompile.tracer.values import NULL, Lazy
 
 assert instructions  # it registers what instructions do
@@ -81,7 +82,7 @@ class Made:
 
 
 class NativeLoop:
-    """One attempt at a native program for the loop at a Point."""
+    """One attempt at a native program for the loop at a Point, or for the function that begins there."""
 
     def __init__(self, ending: Ending, state: tuple[Any, ...]):
         self.ending, self.function, self.point = ending, ending.function, ending.point
@@ -96,9 +97,11 @@ class NativeLoop:
             layout.index,
             self.guard,
             self.function.name_constant,
+            self.point.is_start,
             write_strip=write_strip,
         )
         self.values = dict(zip(self.point.parameters, state))
+        self.blocks.code.are_small = not self.has_large_arrays()
 
     @classmethod
     def at(cls, function: Any, point: Any, state: tuple[Any, ...]) -> NativeLoop:
@@ -244,13 +247,17 @@ class NativeLoop:
         go = self.ending.go if exit.is_end else self.ending.run_natively_later
         return [*lines, go(exit.index, frame.stack)]
 
+    def has_large_arrays(self) -> bool:
+        return any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray)
+
     def require_small_arrays(self) -> None:
         """A loop of several statements about the same large arrays in each iteration is a graph that is run repeatedly."""
         blocks = self.blocks
-        made = blocks.code.statements
-        if made is None or blocks.code.is_indexed or len(made.instructions) == 1:
+        made, code = blocks.code.statements, blocks.code
+        loops = [loop for loop, _ in made.instructions if loop >= 0] if made is not None else []
+        if not code.asks_small and not any(loops.count(loop) > 1 and loop not in code.indexed for loop in loops):
             return
-        if any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray):
+        if self.has_large_arrays():
             raise TooLarge("whole arrays that are large")
         blocks.code.most = {a.name for a in blocks.code.arrays}
         for source in blocks.arrays:
@@ -273,7 +280,10 @@ class NativeLoop:
         lines = [f"if not ({usual}):", f"    return {native}"]
         if made is not None and made.writes_before_it_knows:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]
-        lines += [f"found = {name(call, 'loop_')}({', '.join(arguments)})", "where = found[0]"]
+        lines.append(f"found = {name(call, 'loop_')}({', '.join(arguments)})")
+        if blocks.returns:
+            lines += ["if type(found) is not list:", "    return found"]
+        lines.append("where = found[0]")
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.

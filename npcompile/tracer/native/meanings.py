@@ -168,7 +168,8 @@ def index_texts(index: Any) -> list[str]:
 def note_index(code: ScalarLoops, index: Any) -> None:
     """Remember whether an index may be another one in each iteration."""
     parts = [p for i in arrays.index_items(index) for p in ((i.start, i.stop, i.step) if isinstance(i, Slice) else (i,))]
-    code.is_indexed |= any(isinstance(p, Scalar) and arrays.known(arrays.integer_text(p)) is None for p in parts)
+    if any(isinstance(p, Scalar) and arrays.known(arrays.integer_text(p)) is None for p in parts):
+        code.indexed.add(code.loop)
 
 
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:

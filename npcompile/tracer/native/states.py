@@ -1,0 +1,118 @@
+"""What a native program has on the stack and in variables between blocks, which blocks are the same, and where it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.backends.cpu.array_loops import Part
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.native.kinds import (
+    Elements,
+    Formula,
+    Items,
+    Known,
+    Method,
+    Outside,
+    Scalar,
+    Slice,
+    Steps,
+    Together,
+    Walk,
+)
+
+
+@dataclass(slots=True)
+class State:
+    """What is on the stack and in the variables."""
+
+    stack: list[Any]
+    locals: dict[str, Any]
+
+    def copy(self) -> State:
+        return State(self.stack.copy(), self.locals.copy())
+
+
+@dataclass(slots=True)
+class Exit:
+    """Where the program leaves for Python, and what it hands over."""
+
+    index: int
+    state: State
+    is_end: bool  # compiled code may go on; else the instruction has no native form in a loop, or not for these numbers
+    values: list[Scalar | Part] = field(default_factory=list)  # numbers, arrays that the program made, and views
+    given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
+
+
+def key_of(index: int, state: State) -> tuple[Any, ...]:
+    """What decides how the block at an instruction is written."""
+    variables = tuple(sorted((n, signature(v)) for n, v in state.locals.items()))
+    return index, tuple(map(signature, state.stack)), variables
+
+
+def signature(value: Any) -> Any:
+    """What of a value decides how a block is written."""
+    match value:
+        case Scalar(kind):
+            return "number", kind
+        case Known():
+            return "known", id(value.value)
+        case Elements() | Outside():
+            return "outside", value.source
+        case Steps():
+            return "iterator", value.name
+        case Walk():
+            return "iterator", value.name, signature(value.elements)
+        case Together(_, parts):
+            return "iterators", tuple(map(signature, parts))
+        case Part():
+            known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
+            return (
+                "part",
+                value.dtype.str,
+                value.ndim,
+                "" if value.is_own else value.root,
+                value.is_whole,
+                value.is_dense,
+                value.is_ordered,
+                known,
+            )
+        case Items(items):
+            return "tuple", tuple(map(signature, items))
+    return (type(value).__name__,)
+
+
+def names_of(iterator: Any) -> list[str]:
+    """Of the ranges and arrays that an iterator goes over."""
+    if isinstance(iterator, Together):
+        return [name for part in iterator.parts for name in names_of(part)]
+    return [iterator.name] if isinstance(iterator, Steps | Walk) else []
+
+
+def is_object(value: Any) -> bool:
+    """Could Python be handed it?"""
+    if isinstance(value, Items):
+        return all(map(is_object, value.items))
+    return not isinstance(value, Formula | Method | Slice)
+
+
+def is_variable(text: str) -> bool:
+    """Is it a variable that belongs to a value, so that its name tells nothing?"""
+    return text[0] in "LSi" and not text.startswith("in")
+
+
+def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
+    """The natural loop of a header: what can come back to it without leaving through it."""
+    before: dict[int, list[int]] = {}
+    for index, successors in enumerate(facts.successors):
+        if facts.states[index] is not None:
+            for following in successors:
+                before.setdefault(following, []).append(index)
+    found = {header}
+    pending = [k for k in before.get(header, []) if k >= header]
+    while pending:
+        k = pending.pop()
+        if k not in found and k >= header:
+            found.add(k)
+            pending += before.get(k, [])
+    return frozenset(found)
