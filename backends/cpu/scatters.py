@@ -54,7 +54,8 @@ def print_sliced_scatter(p: Printer, kernel: Kernel, s: Scattered) -> None:
     p.line(f"{s.buffer} = c->partial + task * c->block_size;")
     element = f"*(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {s.dtype.itemsize} * k)"
     fresh = stored_text(identity_of(s.reducer, s.dtype), s.dtype)
-    p.line(f"for (int64_t k = 0; k < c->block_size / {s.dtype.itemsize}; k++) {element} = {fresh};")
+    p.line(f"const int64_t elements = c->block_size / {s.dtype.itemsize};")
+    p.line(f"for (int64_t k = 0; k < elements; k++) {element} = {fresh};")
     p.close()
     if any(isinstance(x, Loop) for x in walk(loop.body)) or not (can_note(loop.body) or not kernel.can_fail):
         p.limits[loop.axis] = ("slice_first", "slice_end")
@@ -80,11 +81,12 @@ def print_blocks(p: Printer, loop: Loop, s: Scattered) -> None:
         last.append(f"values[lane] = {value.name};")
     head = f"for (int64_t lane = 0; lane < lanes; lane++) {{ const int64_t {loop.axis} = block + lane;"
     p.noting_loop(head, given, last)
+    p.line("const int64_t between = c->between; /* what is written might be anything in memory, so c is not read meanwhile */")
     p.line("int64_t lane = 0;")
     for each in (COPIES, 1):
         p.open(f"for (; lane + {each} <= lanes; lane += {each}) {{")
         for k in range(each):
-            at = f"(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {k} * c->between + places[lane + {k}])"
+            at = f"(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {k} * between + places[lane + {k}])"
             added = f"values[lane + {k}]" if is_made else value.name
             text = combine_text(s.reducer, loaded_text("*at", s.dtype), added, s.dtype)
             p.line(f"{{ npc_{short(s.dtype)}_in_memory* const at = {at}; *at = {stored_text(text, s.dtype)}; }}")

@@ -33,7 +33,8 @@ def build_schedule(graph: Graph, *, tiled: bool = False, abreast: bool = False) 
     """
     results = results_of(graph)
     layouts = layouts_of(results)
-    anchors = choose_anchors(graph, results, layouts, reports=bool(graph.checks) and not abreast)  # a GPU has no flags
+    reports = bool(graph.checks) and not abreast  # a GPU has no flags
+    anchors = choose_anchors(graph, results, layouts, reports=reports, abreast=abreast)
     strides = {n: layouts[n] for n in anchors if n.op != "input"}
     for r in reversed(results):
         if r.node.op != "input":  # an input that is given out is read where it is

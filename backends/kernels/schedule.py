@@ -32,7 +32,7 @@ from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, topological
-from npcompile.tensor_core.meta import TensorMeta, contiguous_strides
+from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
 from npcompile.tensor_core.op import OPS
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
@@ -336,7 +336,12 @@ def permuted_strides(permute: Node, strides: tuple[Size, ...]) -> tuple[Size, ..
 
 
 def choose_anchors(
-    graph: Graph, results: Sequence[Result], layouts: dict[Node, tuple[Size, ...]], *, reports: bool = False
+    graph: Graph,
+    results: Sequence[Result],
+    layouts: dict[Node, tuple[Size, ...]],
+    *,
+    reports: bool = False,
+    abreast: bool = False,
 ) -> list[Node]:
     """With `reports`, values whose floating-point errors are to be reported are computed whole."""
     nodes = live_nodes(results)
@@ -349,6 +354,8 @@ def choose_anchors(
         if n.op in (*REDUCTIONS, *UPDATES, "scan"):
             forced.add(n)
         if n.op in UPDATES and n.inputs[0].op != "input":
+            forced.add(n.inputs[0])
+        if n.op == "gather" and not abreast and is_gathered_often(n):
             forced.add(n.inputs[0])
     forced |= reported_whole(nodes, forced) if reports else set()
     anchors: dict[Node, None] = {}
@@ -424,6 +431,14 @@ def repeated(node: Node) -> list[Node]:
         every = set().union(*long)
         return [x for x, axes in zip(node.inputs, long) if axes and axes != every]
     return []
+
+
+def is_gathered_often(gather: Node) -> bool:
+    """Are there fewer elements to compute than are read, from more places than one each?"""
+    x = gather.inputs[0]
+    read = [i for i in x.inputs if i.meta.ndim]
+    is_combined = OPS[x.op].kind == "elementwise" and len(read) > 1
+    return is_combined and 2 * product(list(map(estimate, x.shape))) <= product(list(map(estimate, gather.shape)))
 
 
 def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]]) -> bool:
