@@ -255,12 +255,19 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
     if kind_of(old) == "f" and new.kind in "iu":
         if new.kind == "u" and new.itemsize == 8:
             high = "9223372036854775808.0" + ("f" if old.itemsize <= 4 else "")
-            return f"({x} >= {high} ? (uint64_t)(int64_t)({x} - {high}) ^ 0x8000000000000000u : (uint64_t)(int64_t){x})"
+            above = f"(uint64_t)(int64_t)({x} - {high}) ^ 0x8000000000000000u"
+            return truncated_text(f"({x} >= {high} ? {above} : (uint64_t)(int64_t){x})", "uint64_t")
         through = {8: "int64_t", 4: "int64_t" if new.kind == "u" else "int32_t"}.get(new.itemsize, "int32_t")
-        return f"({c_type(new)})({through}){x}"
+        return f"({c_type(new)}){truncated_text(f'({through}){x}', through)}"
     if old.kind == "b" and new.kind == "f":  # of one byte GCC makes no vector of larger elements
         return f"({x} ? ({c_type(new)})1 : ({c_type(new)})0)"
     return f"({c_type(new)}){x}"
+
+
+def truncated_text(x: str, c_type: str) -> str:
+    """An integer made of a floating-point number, which GCC would take for the number without its fraction where it is one
+    again: that has -0.0, and what is no integer of this type. (A pointer is even, as GCC cannot know.)"""
+    return f"({x} ^ ({c_type})((uint64_t)rt & 1))"
 
 
 def rounded_text(x: str, dtype: np.dtype) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
 from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.primitives import truncated_text
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
@@ -484,7 +485,7 @@ class ScalarLoops:
         """int() of a floating-point number."""
         fits = self.new("bool", f"{a} > -0x1p63 && {a} < 0x1p63")
         self.leave_if(f"!{fits}", fail)
-        return self.new("int", f"(int64_t){self.harmless(fits, a, '0', kind)}")
+        return self.new("int", truncated_text(f"(int64_t){self.harmless(fits, a, '0', kind)}", "int64_t"))
 
     def function(self, name: str, kind: str, arguments: Sequence[str], fail: Fail) -> str:
         """A function of libm. What is not finite is left to Python and NumPy, whose errors depend on the reason."""

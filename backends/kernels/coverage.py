@@ -21,7 +21,7 @@ class Range:
     """The elements start + step * (0 .. length-1) of one axis."""
 
     start: Size
-    step: int
+    step: Size
     length: Size
 
     @property
@@ -59,7 +59,8 @@ def are_all(regions: Sequence[Region], shape: Shape) -> bool:
     """Is every element certainly in one of these regions?"""
     if any(same(n, 0) for n in shape):
         return True
-    return len(regions) <= MOST_REGIONS and cover(tuple(regions), shape, 0)
+    regions = tuple(r for r in regions if not any(isinstance(each.step, Dim) for each in r))
+    return len(regions) <= MOST_REGIONS and cover(regions, shape, 0)
 
 
 def cover(regions: tuple[Region, ...], shape: Shape, axis: int) -> bool:

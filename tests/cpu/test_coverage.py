@@ -30,7 +30,7 @@ def test_regions_of_sizes_that_are_not_known() -> None:
     n = env.symbol("n", 10, at_least=2)
     first, second, last = Range(0, 1, n - 1), Range(1, 1, n - 1), Range(n - 1, -1, n)
     assert are_all([(first,), (second,)], (n,)) and are_all([(last,)], (n,))
-    assert not are_all([(first,)], (n,)) and not are_all([(Range(0, 1, 10),)], (n,))
+    assert not are_all([(first,)], (n,)) and not are_all([(Range(0, n, n),)], (n,)) and not are_all([(Range(0, 1, 10),)], (n,))
     m = env.symbol("m", 10, at_least=3)
     parts = [(Range(1, 1, m - 2),), (Range(0, 1, 1),), (Range(m - 1, 1, 1),)]
     assert are_all(parts, (m,)) and not are_all(parts[:2], (m,))

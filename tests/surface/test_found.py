@@ -124,3 +124,40 @@ def test_real_tensors_have_no_imaginary_part_to_set():
     for x in (np.ones(2), npc.tensor(np.ones(2))):
         with pytest.raises(TypeError, match="array does not have imaginary part to set"):
             x.imag = 1
+
+
+# GCC takes the float of an integer of a float for the float without its fraction: -0.0, and 1e200 as it is.
+INTEGERS = {
+    "int64": lambda x, o: x.astype(int) * 1.0,
+    "int32": lambda x, o: x.astype("i4") + np.copysign(0.0, x),
+    "uint64": lambda x, o: np.sqrt(x.astype("u8")),
+    "divided": lambda x, o: 1 / (x.astype(int) * 1.0),
+    "stored": lambda x, o: np.copyto(o, x.astype(int)),
+    "float32": lambda x, o: x.astype("f").astype("i4").astype("f"),
+}
+
+
+def int_in_a_loop(x, o):
+    for i in range(len(x)):
+        o[i] = int(x[i])
+    return o
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_of_floats_as_floats_again(name, backend):
+    small, large = np.resize([-0.5, 0.5, -1.5, -0.0], 20), np.resize([1e200, np.nan, -np.inf, -0.5], 20)
+    compiled = npc.compile(INTEGERS[name], backend=backend)
+    with np.errstate(all="ignore"):
+        for x in (small, large):
+            theirs, ours = np.zeros(20), np.zeros(20)
+            expected, found = INTEGERS[name](x, theirs), compiled(x, ours)
+            given = (theirs, ours) if expected is None else (expected, found)
+            np.testing.assert_array_equal(*given)
+            np.testing.assert_array_equal(*map(np.signbit, given))
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+def test_int_of_floats_in_a_loop(backend):
+    x = np.resize([-0.5, 0.5, -1.5, -0.0], 100)
+    assert not np.signbit(npc.compile(int_in_a_loop, backend=backend)(x, np.empty(100))[0::4]).any()
