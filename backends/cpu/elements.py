@@ -32,6 +32,11 @@ class ArrayInput:
     ndim: int
     is_contiguous: bool  # in C order
     is_written: bool = False
+    made: str = ""  # the C variable of the array object, where the program made it
+
+    def declarations(self) -> list[str]:
+        numbers = [f"{self.name}_{part}{axis} = 0" for axis in range(self.ndim) for part in "ns"]
+        return [f"char* {self.name} = 0;", f"int64_t {', '.join(numbers)};"]
 
     def step(self, axis: int) -> str:
         """Bytes from one index to the next; elements of a contiguous array."""

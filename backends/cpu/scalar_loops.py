@@ -153,14 +153,26 @@ class ScalarLoops:
         self.numbers.append((kind, name))
         return name
 
-    def array(self, dtype: np.dtype, ndim: int, is_contiguous: bool) -> ArrayInput:
+    def array(self, dtype: np.dtype, ndim: int, is_contiguous: bool, made: str = "") -> ArrayInput:
         kind = dtype.str[1:]
         if kind not in C_OF_KIND:
             raise NoForm(f"elements of {dtype}")
-        made = ArrayInput(f"a{len(self.arrays)}", kind, ndim, is_contiguous)
-        self.arrays.append(made)
-        self.constants |= {made.name, *(f"{made.name}_{part}{axis}" for part in "ns" for axis in range(ndim))}
-        return made
+        array = ArrayInput(f"a{len(self.arrays)}", kind, ndim, is_contiguous, made=made)
+        self.arrays.append(array)
+        self.constants |= {array.name, *(f"{array.name}_{part}{axis}" for part in "ns" for axis in range(ndim))}
+        return array
+
+    @property
+    def given_arrays(self) -> list[ArrayInput]:
+        return [a for a in self.arrays if not a.made]
+
+    def stay(self, dtype: np.dtype, data: str, sizes: Sequence[str], strides: Sequence[str], made: str) -> ArrayInput:
+        """An array in C order that the program has made and keeps, as one whose elements loops read and write."""
+        array = self.array(dtype, len(sizes), True, made)
+        self.line(f"{array.name} = {data};")
+        for axis, (size, stride) in enumerate(zip(sizes, strides)):
+            self.line(f"{array.name}_n{axis} = {size}; {array.name}_s{axis} = {stride};")
+        return array
 
     # --- statements
 
@@ -251,8 +263,8 @@ class ScalarLoops:
 
     def keep_apart(self, written: Iterable[str], named: Iterable[str]) -> bool:
         """Must arrays that a strip writes not overlap others that it names?"""
-        arrays = {a.name for a in self.arrays}.intersection(named)
-        pairs = {(min(a, b), max(a, b)) for a in written for b in arrays if a != b}
+        arrays = {a.name for a in self.given_arrays}.intersection(named)  # those that the program made are apart
+        pairs = {(min(a, b), max(a, b)) for a in arrays.intersection(written) for b in arrays if a != b}
         self.apart |= pairs
         return bool(pairs)
 
@@ -541,7 +553,8 @@ class ScalarLoops:
         lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
-        far = [f"npc_are_far(args[{a[1:]}], args[{b[1:]}])" for a, b in sorted(self.apart)]
+        lines += [f"  {line}" for a in self.arrays if a.made for line in a.declarations()]
+        far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(self.apart)]
         lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
         lines += [f"  {line}" for line in self.declarations]
         lines.append("  PyObject* result = 0;")
@@ -557,7 +570,7 @@ class ScalarLoops:
 
     def inputs(self) -> list[str]:
         lines, others = [], f"return rt->list_of(1, rt->from_int64({OTHERS}));"
-        for k, a in enumerate(self.arrays):
+        for k, a in enumerate(self.given_arrays):
             asked = FLAGS["contiguous"] if a.is_contiguous else 0
             number = self.dtype(np.dtype(a.kind))
             lines.append(f"if (rt->take_array(args[{k}], npc_dtypes[{number}], {a.ndim}, {asked})) {others}")
@@ -571,9 +584,9 @@ class ScalarLoops:
             if a.name in self.most:
                 size = " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
                 lines.append(f"if ({size} > {SMALL}) {others}")
-        n = len(self.arrays)
+        n = len(self.given_arrays)
         far = self.statements.far_texts() if self.statements is not None else []
-        fits = " && ".join([*(f"{a.name}_fits" for a in self.arrays), *far]) or "1"
+        fits = " && ".join([*(f"{a.name}_fits" for a in self.given_arrays), *far]) or "1"
         for k, (kind, name) in enumerate(self.numbers, n):
             is_python = kind in ("int", "float", "bool")
             dtype = "" if is_python else f"npc_dtypes[{self.dtype(np.dtype(kind))}], "

@@ -57,7 +57,9 @@ def part_of(value: Elements | Part) -> Part:
         a.name,
         sizes,
         tuple(strides),
-        f"(PyObject*){a.name}_array",
+        a.made or f"(PyObject*){a.name}_array",
+        is_own=bool(a.made),
+        is_whole=bool(a.made),
         is_dense=a.is_contiguous,
         is_ordered=a.is_contiguous or a.ndim == 1,
     )

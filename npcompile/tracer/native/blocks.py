@@ -39,7 +39,7 @@ from npcompile.tracer.native.kinds import (
     kind_of_number,
 )
 from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
-from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of
+from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of, names_set
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -89,6 +89,7 @@ class Blocks:
     code: ScalarLoops = field(default_factory=ScalarLoops)
     loops: dict[int, frozenset[int]] = field(default_factory=dict)  # their headers -> their instructions
     around: dict[int, int] = field(default_factory=dict)  # instructions in loops -> the header of the outermost
+    set_in_loops: frozenset[str] = frozenset()  # variables
     region: frozenset[int] = frozenset()
     leaders: frozenset[int] = frozenset()
     labels: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -117,6 +118,7 @@ class Blocks:
         self.loops = {k: loop_region(self.facts, k) for k in self.facts.loop_headers if self.facts.states[k] is not None}
         for k in sorted(self.loops, key=lambda k: len(self.loops[k])):
             self.around |= dict.fromkeys(self.loops[k], k)
+        self.set_in_loops = frozenset(n for k in self.around for n in names_set(self.program.instructions[k]))
         self.region = self.ahead()
         targets = {i.target for i in self.program.instructions if i.index in self.region and i.target >= 0}
         edges = [(k, s) for k in self.region for s in self.facts.successors[k]]
@@ -368,6 +370,8 @@ class Blocks:
                 return self.object_text(Outside(given, None)) if given.isidentifier() else self.code.boxed(kind, text)
             case Items(items):
                 return f"rt->tuple_of({', '.join([str(len(items)), *map(self.object_text, items)])})"
+            case Elements(array) if array.made:
+                return self.object_text(arrays.part_of(value))
             case Outside(source) | Elements(_, source) | Known(_, source):
                 given = self.objects.get(source) or self.objects.setdefault(source, self.code.object())
                 return f"(rt->incref({given}), {given})"
@@ -376,6 +380,8 @@ class Blocks:
     def hand_over(self, value: Any, exit: Exit) -> None:
         values = exit.values
         match value:
+            case Elements(array) if array.made:
+                self.hand_over(arrays.part_of(value), exit)
             case Scalar() | Part():
                 if value not in values:
                     values.append(value)
@@ -492,6 +498,14 @@ class Blocks:
         stack = self.state.stack
         for k in range(len(stack) - below):
             stack[k] = arrays.settled(self.code, stack[k], fail)
+
+    def store(self, name: str, value: Any) -> None:
+        """Into a variable. An array that was made outside of loops, for a variable that they do not set, stays where it is."""
+        is_new = isinstance(value, Part) and value.is_own and value.is_whole and value.root.startswith("made")
+        if is_new and not self.calls and self.inside is None and self.code.loop < 0 and name not in self.set_in_loops:
+            array = self.code.stay(value.dtype, value.data, value.sizes, value.strides, value.root)
+            value = Elements(array, array.name)
+        self.state.locals[name] = value
 
     def push(self, value: Any) -> None:
         self.state.stack.append(value)

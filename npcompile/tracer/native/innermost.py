@@ -9,7 +9,7 @@ from npcompile.backends.cpu.strips import Strip, Way
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Inside
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
-from npcompile.tracer.native.states import key_of, loop_region
+from npcompile.tracer.native.states import key_of, loop_region, names_set
 
 
 def write_strip(b: Blocks, index: int, label: str) -> None:
@@ -83,12 +83,6 @@ def staying(b: Blocks, header: int, region: frozenset[int]) -> list[str]:
     stored = {n for k in region for n in names_set(b.program.instructions[k])}
     values = [v for n, v in b.state.locals.items() if n not in stored]
     return [text for v in [*values, *b.state.stack] for text in scalar_texts(v)]
-
-
-def names_set(i: Any) -> tuple[str, ...]:
-    if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
-        return ()
-    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
 
 
 def scalar_texts(value: Any) -> list[str]:

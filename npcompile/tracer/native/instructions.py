@@ -83,13 +83,13 @@ def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("STORE_FAST", "STORE_FAST_STORE_FAST")
 def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        b.state.locals[name] = arrays.settled(b.code, b.state.stack.pop(), fail)
+        b.store(name, arrays.settled(b.code, b.state.stack.pop(), fail))
 
 
 @means("STORE_FAST_LOAD_FAST")
 def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stored, loaded = i.argval
-    b.state.locals[stored] = arrays.settled(b.code, b.state.stack.pop(), fail)
+    b.store(stored, arrays.settled(b.code, b.state.stack.pop(), fail))
     b.push(local(b, loaded))
 
 

@@ -18,7 +18,7 @@ from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.native import instructions
+from npcompile.tracer.native import arrays, instructions
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
@@ -213,6 +213,8 @@ class NativeLoop:
         match value:
             case Null():
                 return NULL
+            case Elements(array) if array.made:
+                return numbers[arrays.part_of(value)]
             case Outside(source) | Elements(_, source) | Known(_, source):
                 return source
             case Part() | Scalar():

@@ -116,3 +116,10 @@ def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
             found.add(k)
             pending += before.get(k, [])
     return frozenset(found)
+
+
+def names_set(i: Any) -> tuple[str, ...]:
+    """The variables that an instruction sets."""
+    if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
+        return ()
+    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
