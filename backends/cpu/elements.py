@@ -49,3 +49,7 @@ class ArrayInput:
         terms = " + ".join(f"{place} * {self.step(axis)}" for axis, place in enumerate(places))
         c = C_OF_KIND[self.kind]
         return f"(({c}*){self.name})[{terms}]" if self.is_contiguous else f"*({c}*)({self.name} + {terms})"
+
+    def element(self, places: Sequence[str]) -> str:
+        """Its value. Any byte may stand for True."""
+        return f"{self.at(places)} != 0" if self.kind == "b1" else self.at(places)

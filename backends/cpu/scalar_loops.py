@@ -456,6 +456,8 @@ class ScalarLoops:
             made = self.new(kind, f"npc_{'floordiv' if op == 'floor_divide' else 'mod'}_{c}({a}, {b})")
         elif op == "power":
             made = self.new(kind, f"pow{suffix(kind)}({a}, {b})")
+            if self.strip is not None:
+                self.strip.has_calls = True
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
             return made
         elif op in ("maximum", "minimum"):
@@ -473,7 +475,10 @@ class ScalarLoops:
             raise NoForm(f"the negative of {kind}")
         if is_integer(kind):
             return self.binary("subtract", kind, "INT64_C(0)", a, fail)[1]
-        return self.new(kind, f"-{a}")
+        made = self.new(kind, f"-{a}")
+        if self.strip is not None:
+            self.strip.is_not_finite_with(made, kind, a)
+        return made
 
     def invert(self, kind: str, a: str) -> str:
         if is_float(kind) or kind == "bool":
@@ -482,7 +487,10 @@ class ScalarLoops:
 
     def absolute(self, kind: str, a: str, fail: Fail) -> str:
         if is_float(kind):
-            return self.new(kind, f"fabs{suffix(kind)}({a})")
+            made = self.new(kind, f"fabs{suffix(kind)}({a})")
+            if self.strip is not None:
+                self.strip.is_not_finite_with(made, kind, a)
+            return made
         if kind in ("bool", "b1"):
             raise NoForm("the absolute value of a boolean")
         return a if self.integer(a, kind).least >= 0 else self.new(kind, f"{a} < 0 ? {self.negative(kind, a, fail)} : {a}")
@@ -505,6 +513,8 @@ class ScalarLoops:
         if kind == "f4" and name == "atan2":
             raise NoForm(f"{name} of float32")
         made = self.new(kind, f"{name}{suffix(kind)}({', '.join(arguments)})")
+        if self.strip is not None and name not in ("sqrt", "fabs", "floor", "ceil"):
+            self.strip.has_calls = True
         if name not in ("fabs", "floor", "ceil"):
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made
@@ -524,10 +534,9 @@ class ScalarLoops:
             places = [place for place, _ in found]
         else:
             places = [self.place(array, axis, index, fail) for axis, index in enumerate(indices)]
-        element = array.at(places)
-        made = self.new(array.kind, f"{element} != 0" if array.kind == "b1" else element)  # any byte may stand for True
+        made = self.new(array.kind, array.element(places))
         if self.strip is not None:
-            self.strip.loaded[made] = array.name, [known for _, known in found]
+            self.strip.load(array, [known for _, known in found], made)
         return made
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:

@@ -7,6 +7,10 @@ variables are as they were, and the same iterations run as the program does with
 
 An index that is not within bounds reads or writes the first element instead; a divisor that is 0 is 1. A number that is not
 finite makes each sum, difference and product of it not finite, so only results at the end of such chains are looked at.
+
+Where an iteration needs what the one before it computed, compilers make no vectors, and what is noted would stand beside the one
+chain that takes the time: there, tests jump to the end of the strip. Where all can stand before anything is stored, the strip
+ends with the iteration before, and nothing has to be put back. An element that the iteration before has stored is not read again.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Protocol
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
 from npcompile.backends.cpu.integers import SMALL, Integer
+from npcompile.backends.cpu.strip_elements import Group, Load, Place, Store
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing
@@ -30,26 +35,25 @@ STRIP_HELPERS = r"""
 /* A function of its own, for its registers. Of straight code vectors make chains longer. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
+#define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
 #define BRIEF __attribute__((optimize("O1")))
 #else
 #define STRIP static __attribute__((noinline))
+#define CHAIN STRIP
 #define BRIEF
 #endif
 enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
-/* Twice the bits of a number's size: the larger, the larger, and LIMIT or more if it is not finite. */
-static inline uint64_t npc_bits_double(double x) {
-  uint64_t u;
-  __builtin_memcpy(&u, &x, 8);
-  return u << 1;
-}
-static inline uint32_t npc_bits_float(float x) {
-  uint32_t u;
-  __builtin_memcpy(&u, &x, 4);
-  return u << 1;
-}
-#define NPC_LIMIT_double 0xffe0000000000000u
-#define NPC_LIMIT_float 0xff000000u
-#define NPC_LARGER(a, b) ((a) > (b) ? (a) : (b))
+/* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point
+   operations integers have units of their own. */
+#define FINITE(c, bits_of, limit)       \
+  static inline bits_of npc_bits_##c(c x) {   \
+    bits_of bits;                             \
+    __builtin_memcpy(&bits, &x, sizeof bits); \
+    return bits;                              \
+  }                                           \
+  static inline int npc_is_finite_##c(c x) { return (bits_of)(npc_bits_##c(x) << 1) < limit; }
+FINITE(double, uint64_t, 0xffe0000000000000u)
+FINITE(float, uint32_t, 0xff000000u)
 """
 
 
@@ -63,48 +67,6 @@ class Code(Protocol):
     def new(self, kind: str, text: str) -> str: ...
     def integer(self, text: str) -> Integer: ...
     def outer(self) -> dict[str, str]: ...
-
-
-@dataclass(slots=True)
-class Group:
-    """Indices of an axis that differ by constants: `low` to `high` are added to the value of `terms`."""
-
-    name: str  # of C variables: {name}_at is the value of the terms in the first iteration, {name}_from what is added to all
-    size: str
-    terms: tuple[tuple[str, int], ...]
-    moves: int  # from one iteration to the next
-    low: int
-    high: int
-
-    @property
-    def may_count_from_the_end(self) -> bool:
-        return self.moves <= 0 if self.terms else self.low < 0
-
-
-@dataclass(slots=True)
-class Store:
-    """Where the program stores: the element, and the same as each iteration of the strip has it, if that is known."""
-
-    line: int
-    element: str
-    kind: str
-    value: str
-    array: ArrayInput
-    places: list[str] | None
-
-    def iteration(self, k: str) -> list[str]:
-        """The position in an iteration of the strip."""
-        assert self.places is not None
-        return [place.format(k=k) for place in self.places]
-
-    @property
-    def first(self) -> str:
-        return self.array.at(self.iteration("0"))
-
-    @property
-    def stays(self) -> bool:
-        """Is it the same element in all iterations? It is kept once."""
-        return self.places is not None and not any("{k}" in place for place in self.places)
 
 
 @dataclass(slots=True)
@@ -144,30 +106,50 @@ class Strip:
     assigned: dict[str, None] = field(default_factory=dict)
     unsettled: dict[str, str] = field(default_factory=dict)  # results that may not be finite -> kind
     is_straight: bool = True  # nothing was written yet that some iterations do not come to
+    gives_up: bool = False  # at an instruction
     gives_up_early: bool = False
     copies: dict[str, str] = field(default_factory=dict)  # C variables of the body -> of the program, as they were read
-    loaded: dict[str, tuple[str, list[str | None]]] = field(default_factory=dict)  # and elements: array, positions
+    loads: dict[str, Load] = field(default_factory=dict)  # and elements
     carried: dict[str, frozenset[str]] = field(default_factory=dict)  # result -> what it is not finite with
     last: dict[str, str] = field(default_factory=dict)  # what is looked at behind the strip: texts -> kind
     ways_out: int = 0  # where the body leaves the loop
     has_bits: set[str] = field(default_factory=set)
+    comes_round: set[str] = field(default_factory=set)  # variables of the program that an iteration sets for the next
+    jumps: dict[int, str] = field(default_factory=dict)  # lines as they are where tests jump
+    has_calls: bool = False  # of functions of libm
+    reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
+    end: int = -1  # the line at the end of an iteration, before variables are set
 
     # --- what the body notes
 
     def note(self, condition: str) -> int:
         """Undo the strip if the condition holds. The number of the line that says so."""
-        self.code.line(f"bad |= {condition};")
+        return self.either(f"bad |= {condition};", f"if (SELDOM({condition})) goto undo;")
+
+    def either(self, noting: str, jumping: str) -> int:
+        """A line, and the same where tests jump. Its number."""
+        self.code.line(noting)
+        self.jumps[len(self.code.lines) - 1] = jumping
         return len(self.code.lines) - 1
 
     def note_overflow(self, op: str, c: str, a: str, b: str, made: str, a_is_positive: bool, b_is_positive: bool) -> int:
-        """Undo the strip if a sum, difference or product of integers overflows. Signs tell it where one of them is known."""
+        """Undo the strip if a sum, difference or product of integers overflows, which the line before has made.
+
+        Signs tell it where one of them is known.
+        """
+        jumping = f"if (SELDOM(__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made}))) goto undo;"
+        self.jumps[len(self.code.lines) - 1] = f"{c} {made};"
         if op == "add" and c[0] != "u" and (a_is_positive or b_is_positive):
-            self.code.line(f"signs |= ~{a if b_is_positive else b} & {made};")
-        elif op == "subtract" and c[0] != "u" and b_is_positive:
-            self.code.line(f"signs |= {a} & ~{made};")
-        else:
-            return self.note(f"__builtin_{INTEGER[op]}_overflow_p({a}, {b}, ({c})0)")
-        return len(self.code.lines) - 1
+            return self.either(f"signs |= ~{a if b_is_positive else b} & {made};", jumping)
+        if op == "subtract" and c[0] != "u" and b_is_positive:
+            return self.either(f"signs |= {a} & ~{made};", jumping)
+        return self.either(f"bad |= __builtin_{INTEGER[op]}_overflow_p({a}, {b}, ({c})0);", jumping)
+
+    def forget(self, line: int) -> None:
+        """An overflow that `note_overflow` tests in that line cannot happen."""
+        self.code.lines[line] = ""
+        self.jumps.pop(line, None)
+        self.jumps.pop(line - 1, None)
 
     def not_finite(self, value: str, kind: str, carried: Sequence[str] = ()) -> None:
         """Look at a result. It is not finite if one of `carried` is not."""
@@ -176,21 +158,64 @@ class Strip:
         self.unsettled[value] = kind
         self.carried[value] = frozenset(carried).union(*(self.carried.get(each, ()) for each in carried))
 
+    def is_not_finite_with(self, value: str, kind: str, other: str) -> None:
+        """Look at a number instead of another, of which it is the size or the negative."""
+        if other in self.unsettled:
+            self.not_finite(value, kind, [other])
+
     def settle_sums(self, values: Sequence[tuple[str, str, str]]) -> None:
         """At the end of each iteration, which sets variables to values: (variable, value, kind).
 
         A variable or element that each iteration adds to what it was is looked at once, behind the last.
         """
+        self.comes_round |= {variable for variable, value, _ in values if variable != value}
         if not self.is_straight or self.gives_up_early:
             return
+        sums = {}
         for variable, value, _ in values:
             if value in self.unsettled and any(self.copies.get(x) == variable for x in self.carried[value]):
-                self.last[variable] = self.unsettled.pop(value)
-        for s in self.stores:
-            is_only = sum(s.array.name == other.array.name for other in self.stores) == 1
-            is_carried = any(self.loaded.get(x) == (s.array.name, s.places) for x in self.carried.get(s.value, ()))
-            if s.stays and is_only and is_carried and s.value in self.unsettled:
-                self.last[s.first] = self.unsettled.pop(s.value)
+                sums[value] = variable
+        for j, s in enumerate(self.stores):
+            if s.value not in self.unsettled or not self.is_only_store(s):
+                continue
+            read = [self.loads[x] for x in self.carried[s.value] if x in self.loads]
+            if s.stays and any(x.array is s.array and x.places == s.places for x in read):
+                sums[s.value] = s.iteration("0")
+            elif any(x in read for x in self.stored_before(s)):
+                sums[s.value] = f"before{j}"
+        if self.may_stop and (self.jumps or len(sums) < len(self.unsettled)):
+            return
+        for value, text in sums.items():
+            self.last[text] = self.unsettled.pop(value)
+
+    def end_iteration(self) -> None:
+        """Before variables are set for the next one."""
+        self.code.line("")
+        self.end = len(self.code.lines) - 1
+
+    def is_only_store(self, store: Store) -> bool:
+        return sum(store.array is other.array for other in self.stores) == 1
+
+    def stored_before(self, store: Store) -> list[Load]:
+        """Loads that read what the store has stored an iteration before."""
+        if store.places is None or store.stays or not self.is_only_store(store):
+            return []
+        places = store.places
+        return [x for x in self.loads_of(store) if all(new.follows(old) for new, old in zip(places, x.places))]
+
+    def loads_of(self, store: Store) -> list[Load]:
+        """Of the same array, before the program stores there."""
+        return [x for x in self.loads.values() if x.array is store.array and x.line < store.line]
+
+    @property
+    def is_chain(self) -> bool:
+        """Does an iteration need what the one before it computed? Then tests jump."""
+        if self.ways_out and self.is_regular and not all(s.stays for s in self.stores):
+            return False  # what all iterations store is kept beforehand, and they may be few
+        if self.has_calls:  # of which there are vectors
+            return False
+        is_summed = any(s.stays and any(x.places == s.places for x in self.loads_of(s)) for s in self.stores)
+        return is_summed or not self.comes_round.isdisjoint(self.copies.values()) or any(map(self.stored_before, self.stores))
 
     def settle(self) -> None:
         """Before the program branches."""
@@ -200,22 +225,31 @@ class Strip:
                 continue
             self.has_bits.add(c)
             together = " + ".join(values)  # not finite if one of them is not
-            self.code.line(f"{{ const {self.largest(c)} bits = npc_bits_{c}({together}); ")
-            self.code.line(f"bits_{c} = NPC_LARGER(bits_{c}, bits); }}")
+            jumping = f"if (SELDOM(!npc_is_finite_{c}({together}))) goto undo;"
+            self.either(f"{{ const {c} sum = {together}; bits_{c} |= npc_bits_{c}(sum - sum); }}", jumping)
         self.unsettled.clear()
-
-    def largest(self, c: str) -> str:
-        return f"uint{64 if c == 'double' else 32}_t"
 
     def give_up(self) -> str:
         """The label to go to from an instruction that has no form, or none for these numbers."""
         self.gives_up_early |= self.is_straight
+        self.gives_up = True
         return "undo"
+
+    @property
+    def may_stop(self) -> bool:
+        """Can all that an iteration stores be stored at its end? What is noted before then ends the strip."""
+        is_regular = self.is_chain and self.is_straight and self.is_regular and not self.gives_up
+        is_read = any(self.reads.get(s.array.name, -1) > s.line for s in self.stores)
+        return is_regular and not is_read and not all(s.stays for s in self.stores)
+
+    @property
+    def stops(self) -> bool:
+        return self.may_stop and self.end >= 0 and bool(self.jumps) and not self.last
 
     # --- elements
 
-    def index(self, array: ArrayInput, axis: int, text: str) -> tuple[str, str | None]:
-        """(the position on an axis, the same in the first iteration and with {k} iterations more if that is known)"""
+    def index(self, array: ArrayInput, axis: int, text: str) -> tuple[str, Place | None]:
+        """(the position on an axis, the same in every iteration if that is known)"""
         known, size = self.code.integer(text), f"{array.name}_n{axis}"
         if known.terms is not None:
             return self.known_index(array.name, size, known, text)
@@ -225,19 +259,20 @@ class Strip:
             return text, None
         self.some[size] = None
         fits = self.code.new("int", f"-(int64_t)((uint64_t){text} < (uint64_t){size})")
-        self.code.line(f"fit &= {fits};")
-        return self.code.new("int", f"{text} & {fits}"), None
+        self.jumps[len(self.code.lines) - 1] = ""
+        self.either(f"fit &= {fits};", f"if (SELDOM((uint64_t){text} >= (uint64_t){size})) goto undo;")
+        place = self.code.new("int", f"{text} & {fits}")
+        self.jumps[len(self.code.lines) - 1] = f"const int64_t {place} = {text};"
+        return place, None
 
-    def known_index(self, array: str, size: str, known: Integer, text: str) -> tuple[str, str]:
+    def known_index(self, array: str, size: str, known: Integer, text: str) -> tuple[str, Place]:
         assert known.terms is not None
         for line in known.checks:
-            self.code.lines[line] = ""
+            self.forget(line)
         self.small.update(dict.fromkeys(n for n, _ in known.terms))
         sign = None if known.terms else known.constant < 0
         group = self.group((array, size, known.terms, sign), size, known.terms, known.constant)
-        begin = f" + {group.name}_from" if group.may_count_from_the_end else ""
-        moved = f" + {{k}} * {group.moves}" if group.moves else ""
-        return f"({text}{begin})", f"({group.name}_at + INT64_C({known.constant}){begin}{moved})"
+        return f"({text}{group.begin})", Place(group, known.constant)
 
     def group(self, key: tuple[object, ...], size: str, terms: tuple[tuple[str, int], ...], constant: int) -> Group:
         found = self.groups.get(key)
@@ -247,7 +282,14 @@ class Strip:
         found.low, found.high = min(found.low, constant), max(found.high, constant)
         return found
 
-    def store(self, array: ArrayInput, element: str, places: list[str | None], value: str) -> None:
+    def load(self, array: ArrayInput, places: list[Place | None], value: str) -> None:
+        """The line before reads an element."""
+        self.reads[array.name] = len(self.code.lines) - 1
+        known = [p for p in places if p is not None]
+        if len(known) == len(places):
+            self.loads[value] = Load(len(self.code.lines) - 1, value, array.kind, array, known)
+
+    def store(self, array: ArrayInput, element: str, places: list[Place | None], value: str) -> None:
         known = None if None in places or not self.is_straight else [p for p in places if p is not None]
         self.code.line("")  # written when it is known whether all stores are like this
         self.stores.append(Store(len(self.code.lines) - 1, element, array.kind, value, array, known))
@@ -265,17 +307,19 @@ class Strip:
         lines = [*self.locals(), f"count = {self.longest};"]
         lines += [f"if ({way.count} < count) count = {way.count};" for way in self.ways]
         lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
-        lines += [f"old{j} = {s.first};" for j, s in enumerate(self.stores) if self.is_regular and s.stays]
-        lines += ["body:;", *body, "next:;", "if (++k < count) goto body;"]
+        lines += [*self.keeping(), "body:;", *body, "next:;", "if (++k < count) goto body;"]
         lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *kept, "out->count = count;", "return 0;"]
         for j in range(self.ways_out):
             lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
             lines.append(f"return FIRST_WAY_OUT + {j};")
-        lines += ["undo:;", "out->count = count;", *self.undo(), "return UNDONE;"]
+        if self.stops:
+            lines += ["undo:;", "if (!k) return VAIN;", *kept, "out->count = k;", "return 0;"]
+        else:
+            lines += ["undo:;", "out->count = count;", *self.undo(), "return UNDONE;"]
         fields = "".join(f" {self.code.variables[v]} {v};" for v in self.assigned)
         given = self.parameters(lines)
         parameters = ", ".join(f"{c} {name}" for name, c in given.items())
-        head = f"STRIP int {self.name}({self.name}_result* restrict out, {parameters}) {{"
+        head = f"{'CHAIN' if self.is_chain else 'STRIP'} int {self.name}({self.name}_result* restrict out, {parameters}) {{"
         return "\n".join([f"typedef struct {{ int64_t count;{fields} }} {self.name}_result;", head, *lines, "}"]), given
 
     def parameters(self, lines: list[str]) -> dict[str, str]:
@@ -305,12 +349,27 @@ class Strip:
 
     @property
     def noted(self) -> str:
-        last = [f"npc_bits_{c}({text}) >= NPC_LIMIT_{c}" for text, kind in self.last.items() for c in [c_of(kind)]]
-        return " || ".join(["bad", "!fit", "signs < 0", *(f"bits_{c} >= NPC_LIMIT_{c}" for c in sorted(self.has_bits)), *last])
+        last = [f"!npc_is_finite_{c_of(kind)}({text})" for text, kind in self.last.items()]
+        return " || ".join(["bad", "!fit", "signs < 0", *(f"bits_{c}" for c in sorted(self.has_bits)), *last])
+
+    @property
+    def may_fail(self) -> bool:
+        """Can it be that the strip is undone?"""
+        return bool(self.jumps or self.last or self.gives_up)
+
+    @property
+    def kept(self) -> list[Store]:
+        """Stores that are undone then."""
+        return self.stores if self.may_fail and not self.stops else []
+
+    @property
+    def is_kept_before(self) -> bool:
+        """Is all that the strip will store kept before it? A test may then jump from anywhere."""
+        return bool(self.kept and self.jumps) and self.is_chain and self.is_regular
 
     @property
     def longest(self) -> int:
-        return max(LENGTH // len(self.stores), 1) if self.stores else LONGEST
+        return max(LENGTH // len(self.kept), 1) if self.kept else LONGEST
 
     @property
     def is_regular(self) -> bool:
@@ -345,33 +404,51 @@ class Strip:
     def undo(self) -> list[str]:
         """Lines that put back what was stored, the last first."""
         if not self.is_regular:
-            sizes = {size_of(s.kind) for s in self.stores}
+            sizes = {size_of(s.kind) for s in self.kept}
             copy = "if (size[stored] == {0}) __builtin_memcpy(at[stored], &old[stored], {0});"
             return ["while (stored) {", "--stored;", *(copy.format(size) for size in sorted(sizes)), "}"]
-        moving = [(j, s) for j, s in reversed(list(enumerate(self.stores))) if not s.stays]
-        lines = [f"{s.array.at(s.iteration('k'))} = old{j}[k];" for j, s in moving]
+        moving = [(j, s) for j, s in reversed(list(enumerate(self.kept))) if not s.stays]
+        lines = [f"{s.iteration('k')} = old{j}[k];" for j, s in moving]
         lines = ["for (; k >= 0; --k) {", *lines, "}"] if lines else []
-        return lines + [f"{s.first} = old{j};" for j, s in enumerate(self.stores) if s.stays]
+        return lines + [f"{s.iteration('0')} = old{j};" for j, s in enumerate(self.kept) if s.stays]
 
-    def write_stores(self, lines: list[str]) -> None:
-        """Write the statements that store, in `lines`: each keeps what was there."""
+    def keeping(self) -> list[str]:
+        """Lines that keep what stands where the strip will store, and what it reads of it."""
+        lines = [f"old{j} = {s.iteration('0')};" for j, s in enumerate(self.kept) if self.is_regular and s.stays]
+        for j, s in enumerate(self.stores):
+            if self.is_kept_before and not s.stays:
+                lines.append(f"for (int64_t k = 0; k < count; ++k) old{j}[k] = {s.iteration('k')};")
+            for x in self.stored_before(s)[:1]:
+                lines.append(f"before{j} = {x.array.element([place.at('0') for place in x.places])};")
+        return lines
+
+    def finish(self, lines: list[str]) -> None:
+        """Write in `lines` what is known only now: the statements that store, and the tests."""
+        if self.is_chain:
+            for line, text in self.jumps.items():
+                lines[line] = text
         for j, s in enumerate(self.stores):
             size = size_of(s.kind)
             kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy(&old[stored], &{s.element}, {size});"]
             kept.append(f"size[stored++] = {size};")
-            if self.is_regular:
-                kept = [] if s.stays else [f"old{j}[k] = {s.element};"]
-            lines[s.line] = " ".join([*kept, f"{s.element} = {s.value};"])
+            if self.is_regular or not self.kept:
+                kept = [] if s.stays or self.is_kept_before or not self.kept else [f"old{j}[k] = {s.element};"]
+            read = self.stored_before(s)
+            for x in read:
+                lines[x.line] = f"const {C_OF_KIND[x.kind]} {x.value} = before{j};"
+            line = self.end if self.stops else s.line
+            lines[line] += " ".join([*kept, f"{s.element} = {s.value};", *[f"before{j} = {s.value};"] * bool(read)])
 
     def locals(self) -> list[str]:
         counts = ["count", "k", "bad", "signs", *["stored"] * (not self.is_regular)]
         counts += [f"{g.name}_{what}" for g in self.groups.values() for what in ("at", "from")]
         lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
-        lines += [f"{self.largest(c)} bits_{c} = 0;" for c in sorted(self.has_bits)]
+        lines += [f"uint{64 if c == 'double' else 32}_t bits_{c} = 0;" for c in sorted(self.has_bits)]
+        lines += [f"{C_OF_KIND[s.kind]} before{j};" for j, s in enumerate(self.stores) if self.stored_before(s)]
         if self.is_regular:
-            stores = enumerate(self.stores)
+            stores = enumerate(self.kept)
             return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{self.longest}]'};" for j, s in stores]
-        length = self.longest * len(self.stores)
+        length = max(self.longest * len(self.kept), 1)
         return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
 
 

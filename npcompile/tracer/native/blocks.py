@@ -211,6 +211,8 @@ class Blocks:
         if inside is not None and is_back and key != inside.key:  # as another block, which has a strip of its own
             self.leave_strip(inside, index)
             return
+        if inside is not None and is_back:
+            inside.strip.end_iteration()
         copies = [c for c in copies if c[0] != c[1]]
         # All are read before one is set.
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]

@@ -30,7 +30,6 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     finally:
         b.state = state
-    strip.ways_out = len(inside.left)
     function, parameters = strip.function(body)
     b.code.functions.append(function)
     b.code.declarations += strip.declarations()
@@ -59,7 +58,8 @@ def written(b: Blocks, inside: Inside) -> list[str]:
             b.block(index)
         if not inside.comes_back:
             raise NoForm("no iteration is followed by another")
-        inside.strip.write_stores(b.code.lines)
+        inside.strip.ways_out = len(inside.left)
+        inside.strip.finish(b.code.lines)
         return b.code.lines
     finally:
         b.code.lines, b.labels, b.pending, b.refused = outer

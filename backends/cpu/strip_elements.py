@@ -1,0 +1,79 @@
+"""Elements that a strip of iterations reads and stores: what is known of their places before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npcompile.backends.cpu.elements import ArrayInput
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Indices of an axis that differ by constants: `low` to `high` are added to the value of `terms`."""
+
+    name: str  # of C variables: {name}_at is the value of the terms in the first iteration, {name}_from what is added to all
+    size: str
+    terms: tuple[tuple[str, int], ...]
+    moves: int  # from one iteration to the next
+    low: int
+    high: int
+
+    @property
+    def may_count_from_the_end(self) -> bool:
+        return self.moves <= 0 if self.terms else self.low < 0
+
+    @property
+    def begin(self) -> str:
+        """What is added to an index."""
+        return f" + {self.name}_from" if self.may_count_from_the_end else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position on an axis that is known of every iteration."""
+
+    group: Group
+    constant: int
+
+    def at(self, k: str) -> str:
+        """The position in iteration k of the strip."""
+        g = self.group
+        moved = f" + {k} * {g.moves}" if g.moves else ""
+        return f"({g.name}_at + INT64_C({self.constant}){g.begin}{moved})"
+
+    def follows(self, other: Place) -> bool:
+        """Is it where the other is an iteration later?"""
+        return self.group is other.group and self.constant == other.constant + other.group.moves
+
+
+@dataclass(slots=True)
+class Load:
+    """Where the program reads an element at known places: `value` is the C variable for it."""
+
+    line: int
+    value: str
+    kind: str
+    array: ArrayInput
+    places: list[Place]
+
+
+@dataclass(slots=True)
+class Store:
+    """Where the program stores: the element, and the same as each iteration of the strip has it, if that is known."""
+
+    line: int
+    element: str
+    kind: str
+    value: str
+    array: ArrayInput
+    places: list[Place] | None
+
+    def iteration(self, k: str) -> str:
+        """The element in an iteration of the strip."""
+        assert self.places is not None
+        return self.array.at([place.at(k) for place in self.places])
+
+    @property
+    def stays(self) -> bool:
+        """Is it the same element in all iterations? It is kept once."""
+        return self.places is not None and not any(place.group.moves for place in self.places)
