@@ -19,6 +19,9 @@ COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A")
 CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
 FUNCTIONS = ("abs", "int", "float", "bool", "min", "max", "math.sqrt", "len", "np.sqrt", "np.maximum", "limited", "shifted")
+BEFORE = ("", "", "", "B = A.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)", "M = np.empty((n, n)); M[:] = 2")
+AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)")
+RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]")
 SERIAL = count()
 
 
@@ -180,9 +183,11 @@ def draw_program(draw: Draw) -> LoopProgram:
     w = Writer(draw)
     w.line("def program(A, B, M, n, p):", 0)
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
+    w.line(w.pick(BEFORE) or "pass", 1)
     for _ in range(draw(1, 2)):
         w.loop(1, 0)
-    w.line("return s, t, k", 1)
+        w.line(w.pick(AFTER) or "pass", 1)
+    w.line(f"return {w.pick(RETURNED)}", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)), values(rng, w.pick(DTYPES), (n,), draw(0, 3))]
