@@ -464,6 +464,18 @@ def test_nothing_is_written_before_an_error():
         assert ours[7, 3] == 0
 
 
+def test_a_view_that_one_branch_makes_of_the_whole():
+    def program(x):
+        a = x * 1
+        v = a[1:]
+        for k in range(20):
+            a[0] += v[0]
+            v = a[1:] if k % 2 else a[:-1]
+        return v.sum(), v, a
+
+    nearly(program, VECTOR)
+
+
 def test_read_only_memory_is_not_written():
     def program(A):
         for k in range(20):

@@ -66,7 +66,7 @@ def signature(value: Any) -> Any:
         case Together(_, parts):
             return "iterators", tuple(map(signature, parts))
         case Part():
-            known = tuple(text if not is_variable(text) else "" for text in (*value.sizes, *value.strides))
+            known = tuple(text if not is_variable(text) else "" for text in (value.data, *value.sizes, *value.strides))
             return (
                 "part",
                 value.dtype.str,
