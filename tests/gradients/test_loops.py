@@ -78,7 +78,31 @@ def pair(x):
     return np.sum(state[0] * state[1])
 
 
-PROGRAMS = (repeated, with_counter, runge_kutta, prefix, rows, several, nested, pair)
+def held_elsewhere(x):
+    total = np.zeros(3)
+    held = total
+    for k in range(20):
+        total += x * k
+    return np.sum(held * x)
+
+
+def swapped(x):
+    a, b = x * 1, x * 2
+    for _ in range(21):
+        b[1:] = a[:-1] * 0.9
+        a, b = b, a
+    return np.sum(a * b * x)
+
+
+def view_anew(x):
+    a = x * 1
+    for k in range(20):
+        v = a[:2]
+        a[0] += k * x[1]
+    return np.sum(v * x[1:])
+
+
+PROGRAMS = (repeated, with_counter, runge_kutta, prefix, rows, several, nested, pair, held_elsewhere, swapped, view_anew)
 
 
 def differences(f: Callable, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
@@ -142,6 +166,41 @@ def test_lists_are_not_changed_twice() -> None:
 
     with pytest.raises(npc.GraphBreakError, match="a container is changed in the body of a loop"):
         npc.grad(collects)(np.ones(2))
+
+
+def swapped_and_held(x):
+    a, b = x * 1, x * 2
+    held = a
+    for _ in range(20):
+        b[1:] = a[:-1] * 0.5
+        a, b = b, a
+    return np.sum(held * x)
+
+
+def rows_that_change(x):
+    table, total = np.outer(np.arange(20.0), x), x * 0
+    for row in table:
+        total = total + row
+        table[-1] += 1
+    return np.sum(total)
+
+
+def view_that_is_read(x):
+    a = x * 1
+    v = a[1:]
+    for k in range(20):
+        a[0] += v[0]
+        v = a[1:] if k % 2 else a[:-1]
+    return np.sum(v)
+
+
+@pytest.mark.parametrize("f", [swapped_and_held, rows_that_change, view_that_is_read], ids=lambda f: f.__name__)
+def test_memory_that_several_variables_show(f: Callable) -> None:
+    """Carries are values: such a loop is no node, and eager Tensors have its gradient."""
+    x = np.array([0.3, 0.5, 0.7])
+    with pytest.raises(npc.GraphBreakError, match="writes to memory that several variables show"):
+        npc.grad(f)(x)
+    np.testing.assert_allclose(npc.compile(f)(x.copy()), f(x.copy()), rtol=1e-12)
 
 
 def test_a_loop_that_data_ends_early_runs_on_tensors() -> None:

@@ -119,7 +119,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
         is_long = takes_long(frame, i.index, iterator)
-        if (is_long or iterator.position == 1) and loops.has_gradients(frame) and loops.can_be_node(iterator):
+        if (is_long or iterator.position == 1) and loops.may_be_node(frame, iterator):
             if iterator.position == 0:
                 frame.push(iteration.next_item(frame.capture, iterator))
                 return None
