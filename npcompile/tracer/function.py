@@ -38,7 +38,7 @@ from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
-from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
+from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.native.candidates import is_over_elements
 from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -311,17 +311,11 @@ class CompiledFunction:
         return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
     def native_function(self, point: Point, state: tuple[Any, ...], outcome: Outcome) -> Variant | None:
-        """A variant that runs the whole function as one native program, where its graph ends at a loop that has that form."""
-        if not point.is_start or self.has_cells or self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS:
+        """A variant that runs the whole function as one native program, where its graph would end."""
+        is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
+        if not point.is_start or self.has_cells or is_refused or isinstance(outcome, Return):
             return None
-        match outcome:
-            case Branch(_, (first, _), (second, _)):
-                following = [first, second]
-            case Stop(index) | Jump(index) | NextItem(index):
-                following = [index]
-            case _:
-                return None
-        return self.native_program(point, state) if any(map(self.may_be_native, following)) else None
+        return self.native_program(point, state) if any(map(self.may_be_native, self.facts.loop_headers)) else None
 
     def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""

@@ -18,7 +18,23 @@ BY_SMALL = ("<< 3", "<< 40", ">> 1", ">> k", "<< -1")  # others make integers of
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A")
 CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
-FUNCTIONS = ("abs", "int", "float", "bool", "min", "max", "math.sqrt", "len", "np.sqrt", "np.maximum", "limited", "shifted")
+FUNCTIONS = (
+    "abs",
+    "int",
+    "float",
+    "bool",
+    "min",
+    "max",
+    "math.sqrt",
+    "len",
+    "np.sqrt",
+    "np.maximum",
+    "limited",
+    "shifted",
+    "np.float32",
+    "np.int64",
+    "np.uint8",
+)
 BEFORE = ("", "", "", "B = A.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)", "M = np.empty((n, n)); M[:] = 2")
 AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)")
 RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]")

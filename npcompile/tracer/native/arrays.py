@@ -443,31 +443,6 @@ def converted(value: Any, dtype: np.dtype) -> Any:
 # --- arrays that are made
 
 
-def made_array(name: str) -> Callable[..., Any]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
-        shape, *others = arguments
-        dtype = others[0] if others else keywords.get("dtype")
-        if len(others) > 1 or set(keywords) - {"dtype"}:
-            raise NoForm(f"np.{name} with these arguments")
-        if dtype is not None and not isinstance(dtype, Known):
-            raise NoForm("a dtype that is computed")
-        kind = np.dtype(np.float64 if dtype is None else dtype.value).str[1:]
-        if kind not in C_OF_KIND:
-            raise NoForm(f"an array of {kind}")
-        sizes = []
-        for n in index_items(shape):
-            if not isinstance(n, Scalar):
-                raise NoForm("a shape of other than integers")
-            text = as_index(n)
-            if known(text) is None:
-                text = code.new("int", text)
-            code.leave_if(f"{text} < 0", fail)
-            sizes.append(text)
-        return filled(code, kind, sizes, {"zeros": "0", "ones": "1"}.get(name), fail)
-
-    return meaning
-
-
 def filled(code: ScalarLoops, kind: str, sizes: Sequence[str], value: str | None, fail: Fail) -> Part:
     if not 1 <= len(sizes) <= AXES:
         raise NoForm(f"an array of {len(sizes)} axes")

@@ -111,6 +111,8 @@ class NativeLoop:
         return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
 
     def guard(self, text: str, checked: bool = False) -> None:
+        if text in self.guards:
+            return
         self.guards.append(text)
         if not checked:
             self.conditions.append(text)

@@ -23,6 +23,7 @@ from npcompile.tracer.native.kinds import (
     Tied,
     promoted,
 )
+from npcompile.tracer.native.making import MAKERS
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,
@@ -281,7 +282,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "dot": positional(arrays.product, 2),
     "copy": positional(arrays.copied, 1),
 }
-MAKERS: dict[Any, Callable[..., Any]] = {getattr(np, name): arrays.made_array(name) for name in ("zeros", "ones", "empty")}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MAKERS,
     **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
@@ -400,6 +400,15 @@ def of_math(name: str) -> Callable[..., Scalar]:
     return meaning
 
 
+def of_type(kind: str) -> Callable[..., Scalar]:
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
+        """A scalar of NumPy's, made of a number that it can hold."""
+        (x,) = map(number, arguments)
+        return Scalar(kind, code.stored(x.text, x.kind, kind, fail))
+
+    return meaning
+
+
 def of_numpy(ufunc: np.ufunc, name: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         (x,) = map(number, arguments)
@@ -436,6 +445,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     float: to_float,
     bool: to_bool,
     len: length,
+    **{np.dtype(kind).type: of_type(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
     np.maximum: extreme(np.maximum),
     np.minimum: extreme(np.minimum),
     **{function: of_math(name) for function, name in MATH.items()},

@@ -1,0 +1,96 @@
+"""Arrays that NumPy makes of numbers, in native programs: constants and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.tracer.native.arrays import as_index, filled, index_items, known, statements
+from npcompile.tracer.native.kinds import Known, Scalar
+
+MOST_COUNTED = 2**40  # numbers of np.arange: NumPy has an error of its own for arrays that no memory holds
+DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
+
+
+def kind_of(dtype: Any) -> str:
+    """The kind of elements that an argument asks for."""
+    if not isinstance(dtype, Known):
+        raise NoForm("a dtype that is computed")
+    try:
+        found = np.dtype(dtype.value)
+    except TypeError as error:
+        raise NoForm(str(error)) from None
+    kind = found.str[1:]
+    if kind not in C_OF_KIND or found is not np.dtype(kind):  # another byte order, or a C type of the same size
+        raise NoForm(f"an array of {found}")
+    return kind
+
+
+def dtype_of(name: str, count: int, arguments: Sequence[Any], keywords: dict[str, Any], otherwise: str) -> str:
+    """The kind of elements, asked for by the argument behind the first `count`, or by keyword."""
+    others = arguments[count:]
+    if len(arguments) < count or len(others) + len(keywords) > 1 or set(keywords) - {"dtype"}:
+        raise NoForm(f"np.{name} with these arguments")
+    dtype = others[0] if others else keywords.get("dtype")
+    is_given = dtype is not None and not (isinstance(dtype, Known) and dtype.value is None)
+    return kind_of(dtype) if is_given else otherwise
+
+
+def sizes_of(code: ScalarLoops, shape: Any, fail: Fail) -> list[str]:
+    sizes = []
+    for n in index_items(shape):
+        if not isinstance(n, Scalar):
+            raise NoForm("a shape of other than integers")
+        text = as_index(n)
+        if known(text) is None:
+            text = code.new("int", text)
+        code.leave_if(f"{text} < 0", fail)
+        sizes.append(text)
+    return sizes
+
+
+def constant_array(name: str, value: str | None) -> Callable[..., Part]:
+    """np.zeros, np.ones, np.empty."""
+
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+        kind = dtype_of(name, 1, arguments, keywords, "f8")
+        return filled(code, kind, sizes_of(code, arguments[0], fail), value, fail)
+
+    return meaning
+
+
+def full(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    if len(arguments) < 2 or not isinstance(arguments[1], Scalar):
+        raise NoForm("np.full of other than a number")
+    value = arguments[1]
+    kind = dtype_of("full", 2, arguments, keywords, DEFAULT_KINDS.get(value.kind, value.kind))
+    sizes = sizes_of(code, arguments[0], fail)
+    return filled(code, kind, sizes, code.stored(value.text, value.kind, kind, fail), fail)
+
+
+def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    if keywords or not 1 <= len(arguments) <= 2 or not all(isinstance(x, Scalar) and x.kind == "int" for x in arguments):
+        raise NoForm("np.arange of other than one or two of Python's integers")
+    start, stop = ("0", as_index(arguments[0])) if len(arguments) == 1 else map(as_index, arguments)
+    count = code.new("int", stop)
+    if start != "0":
+        code.line(f"int64_t {count}_n = 0;")
+        code.leave_if(f"__builtin_sub_overflow({stop}, (int64_t){start}, &{count}_n)", fail)
+        count = code.new("int", f"{count}_n")
+    code.leave_if(f"{count} > INT64_C({MOST_COUNTED})", fail)
+    size = code.new("int", f"npc_max({count}, 0)")
+    made = statements(code).fresh(np.dtype(np.int64), [size])
+    code.line(f"fuel -= {size};")
+    code.line(f"for (int64_t k = 0; k < {size}; k++) ((int64_t*){made.data})[k] = {start} + k;")
+    return made
+
+
+MAKERS: dict[Any, Callable[..., Any]] = {
+    **{getattr(np, name): constant_array(name, value) for name, value in (("zeros", "0"), ("ones", "1"), ("empty", None))},
+    np.full: full,
+    np.arange: arange,
+}

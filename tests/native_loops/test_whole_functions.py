@@ -1,0 +1,328 @@
+"""Functions that are one native program from their start to their return."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from tests.native_loops.agreement import outcome, same
+from tests.native_loops.test_native_loops import agrees
+
+rng = np.random.default_rng(8)
+X, Y = rng.standard_normal(30), rng.standard_normal(30)
+TABLE = np.arange(40) * 3
+
+
+def programs(compiled: Any) -> dict[int, int]:
+    """How many native programs each Point has."""
+    known = compiled_function(compiled)
+    assert known is not None
+    points = known.points.values()
+    return {p.number: n for p in points if (n := sum(v.graph is None and v.compiled is not None for v in p.variants))}
+
+
+def is_whole(user: Any, *arguments: Any) -> Any:
+    """It does what the plain function does, by one native program at its start."""
+    compiled = agrees(user, *arguments)
+    assert programs(compiled) == {0: 1}
+    return compiled
+
+
+# --- results
+
+
+def numbers(x, k):
+    total, count, small, flag = x[0], 0, np.float32(0), False
+    for v in x:
+        total += v
+        count += 1
+        small = np.float32(0.5) + small
+        flag = total > k
+    return total, count, small, flag, not flag, 2.5, None, "text", k, x.size, (total, (count,))
+
+
+def views(x, y):
+    out = np.zeros((x.size, 2))
+    for i in range(x.size):
+        out[i, 0], out[i, 1] = x[i], y[i] * 2
+    return out[1:], out.T, x[::2], x, out, out[3], x[2:9][:, None]
+
+
+def nothing(x):
+    for i in range(x.size):
+        x[i] *= 2
+
+
+def early(x, most):
+    for i in range(x.size):
+        if x[i] > most:
+            return i
+    return x * 2
+
+
+def several(x, y):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = x[i] * y[i]
+    total = 0.0
+    k = 0
+    while k < y.size:
+        total += out[k]
+        k += 1
+    if total > 0:
+        return total, out
+    return out
+
+
+def by_table(x):
+    crc = 0
+    for k in range(x.size):
+        crc = (crc * 5 + TABLE[k % 40]) % 1009
+    return crc, TABLE
+
+
+def made(n, m):
+    a, b, c = np.full((n, m), 2.5), np.arange(n), np.arange(-3, m)
+    d, e = np.full(n, 7), np.full(m, True)
+    f, g = np.full(n, 3, np.float32), np.ones(n, dtype=int)
+    for i in range(n):
+        b[i] += d[i] * g[i]
+        for j in range(m):
+            a[i, j] += b[i] + c[j] * e[j] + f[i]
+    return a, b, c, d, e, f, g
+
+
+def forwarded(found, where, list):
+    type = 0.0
+    for i in range(found.size):
+        type += found[i] * where[i]
+    return type, list
+
+
+CASES = [
+    (numbers, X, 0.5),
+    (views, X, Y),
+    (nothing, X),
+    (early, X, 1.0),
+    (early, X, 100.0),
+    (several, X, Y),
+    (several, X, -X),
+    (by_table, X),
+    (made, 20, 17),
+    (made, 20, 0),
+    (forwarded, X, Y, 3),
+]
+
+
+@pytest.mark.parametrize(
+    "program, arguments", [(f, a) for f, *a in CASES], ids=[f"{f.__name__}-{k}" for k, (f, *_) in enumerate(CASES)]
+)
+def test_results(program, arguments):
+    is_whole(program, *arguments)
+
+
+def test_views_share_memory_and_arguments_are_themselves():
+    compiled = npc.compile(views)
+    for _ in range(2):
+        x = X.copy()
+        tail, turned, evens, whole, out, row, _ = compiled(x, Y)
+        assert whole is x and evens.base is x
+        assert tail.base is out and turned.base is out and row.base is out and out.base is None
+    number = 1e300
+    assert npc.compile(numbers)(X, number)[8] is number
+
+
+def test_what_is_made_is_free_again():
+    kept = is_whole(made, 20, 17)(20, 17)[1]
+    watched = weakref.ref(kept)
+    del kept
+    gc.collect()
+    assert watched() is None
+
+
+# --- where it is left
+
+
+def divided(x, y):
+    out = np.zeros(x.size)
+    scale = 1 / x[0]
+    for i in range(x.size):
+        out[i] = scale / y[i]
+    rest = out[0] / y[1]
+    return out, rest
+
+
+@pytest.mark.parametrize("where", [(0, 0), (1, 5), (1, 29), (1, 1)])
+def test_warnings_come_from_their_statements(where):
+    arrays = X.copy(), Y.copy()
+    compiled = is_whole(divided, *arrays)
+    arrays[where[0]][where[1]] = 0.0
+    for action in ("always", "error"):
+        for state in ({}, {"all": "raise"}, {"all": "ignore"}, {"under": "warn"}):
+            with np.errstate(**state):
+                ours, theirs = (filtered(f, action, arrays) for f in (compiled, divided))
+            assert all(map(same, ours, theirs))
+
+
+def filtered(function: Any, action: str, arrays: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        if action == "always":
+            return outcome(function, divided, [*arrays])
+        try:
+            return (function(*arrays),)
+        except (RuntimeWarning, FloatingPointError) as error:
+            return (repr(error),)
+
+
+def test_errors_leave_what_was_done_before():
+    def f(x, out, k):
+        out[0] = 1
+        for i in range(x.size):
+            out[i + k] = x[i]
+        out[-1] = 2
+        return out
+
+    compiled = is_whole(f, X, np.zeros(40), 5)
+    for k in (12, -3, 45):
+        ours, theirs = (outcome(g, f, [X, np.zeros(40), k]) for g in (compiled, f))
+        assert all(map(same, ours, theirs))
+
+
+def test_statements_behind_loops_without_a_native_form():
+    def f(x):
+        total = 0.0
+        for v in x:
+            total += v
+        return np.cumsum(x) * total, total
+
+    compiled = agrees(f, X)
+    assert programs(compiled) == {0: 1} and compiled.__npcompile__.graphs
+
+
+def test_statements_before_loops_without_a_native_form():
+    def f(x):
+        y = np.cumsum(x)
+        total = 0.0
+        for v in y:
+            total += v
+        if total > 1e300:
+            raise ValueError(total)
+        return total, y
+
+    compiled = agrees(f, X)
+    assert 0 not in programs(compiled) and len(programs(compiled)) == 1
+
+
+def test_handlers_see_what_their_blocks_raise():
+    def f(x, y):
+        out = np.zeros(x.size)
+        for i in range(x.size):
+            out[i] = x[i]
+        try:
+            for i in range(x.size):
+                out[i] += y[i]
+        except IndexError as error:
+            return out, str(error), i
+        with np.errstate(divide="ignore"):
+            for i in range(x.size):
+                out[i] = np.float64(1) / (out[i] - out[i])
+        return out
+
+    agrees(f, X, Y)
+    agrees(f, X, Y[:25])
+
+
+def test_an_interrupt_ends_it():
+    def f(n):
+        x = np.ones(8)
+        for k in range(n):
+            x[k % 8] += 1
+        return x
+
+    compiled = is_whole(f, 100)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            compiled(10**13)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+
+
+# --- when it runs
+
+
+class Marked(np.ndarray):
+    pass
+
+
+def test_other_arguments_are_other_programs():
+    def f(x, a):
+        total = a
+        for i in range(x.size):
+            total = total + x[i] * a
+        return total, x[0], a
+
+    compiled = npc.compile(f)
+    fixed = np.arange(20.0)
+    fixed.flags.writeable = False
+    unaligned = np.zeros(8 * 20 + 1, np.uint8)[1:].view(np.float64)
+    arrays = [
+        X,
+        X[::2],
+        X.astype("f4"),
+        X.astype(">f8"),
+        np.arange(20),
+        fixed,
+        unaligned,
+        X.view(Marked),
+        np.arange(20).astype("q"),
+        X[:, None][:, 0],
+    ]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*recompile_limit")
+        for a in (2, 2.5, True, np.float64(0.5), 2**63, -(2**63), np.longlong(3), 1j):
+            for x in arrays:
+                ours, theirs = (outcome(g, f, [x, a])[0] for g in (compiled, f))
+                assert same(ours, theirs) or type(theirs[1]) is Marked, (x.dtype, a)
+    assert programs(compiled)
+
+
+def test_globals_and_functions_may_change(monkeypatch):
+    compiled = is_whole(by_table, X)
+    for table in (TABLE[::-1], np.arange(40.0), [1] * 40):
+        monkeypatch.setitem(globals(), "TABLE", table)
+        assert same(compiled(X)[0], by_table(X)[0]) and compiled(X)[1] is table
+    monkeypatch.setattr(np, "zeros", np.ones)
+    compiled = npc.compile(views)
+    assert same(compiled(X, Y), views(X, Y))
+    monkeypatch.undo()
+    assert same(compiled(X, Y), views(X, Y)) and same(npc.compile(by_table)(X), by_table(X))
+
+
+def test_statements_about_large_arrays_outside_of_loops_are_left_to_graphs():
+    def f(x):
+        y = x * 2 + x[::-1]
+        total = 0.0
+        for i in range(x.size):
+            total += y[i]
+        return total, y - total
+
+    compiled = is_whole(f, X)
+    for size in (5000, 60, 6000):
+        x = rng.standard_normal(size)
+        assert same(compiled(x), f(x))
+    assert programs(compiled)[0] == 1 and len(programs(compiled)) == 2 and compiled.__npcompile__.graphs
