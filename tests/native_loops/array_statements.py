@@ -82,6 +82,9 @@ class ArrayWriter(Writer):
                 f"{self.pick(('M[{w}, {w}]', 'M[{w}]')).format(w=window)} {self.pick(('', '+', '-'))}= {self.matrix(window)}",
                 depth,
             )
+        elif kind == 4 and self.draw(0, 2) == 0:
+            a, b = (self.vector(w) for w in self.pick((("1:", ":-1"), (":", "::-1"), (":", ":"))))
+            self.line(f"{self.pick(('v', 'w'))} = {a} if {self.pick(self.indices or ['k'])} % 2 else {b}", depth)
         elif kind == 4:
             self.line(f"{self.pick(('v', 'w'))} = {self.formula(':')}", depth)
             self.vectors = sorted({*self.vectors, self.lines[-1].split()[0]})
