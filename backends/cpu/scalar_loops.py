@@ -436,7 +436,10 @@ class ScalarLoops:
             made = self.room(kind)
             self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
             return made
+        lines = len(self.lines)
         made = self.new(kind, plain)
+        if len(self.lines) == lines:  # it was computed before, and tested
+            return made
         x, y = self.integer(a, kind), self.integer(b, kind)
         line = self.strip.note_overflow(op, c, a, b, made, x.least >= 0, y.least >= 0)
         if kind in ("int", "i8") and known.terms is not None:

@@ -258,10 +258,9 @@ class Strip:
             assert not group.moves
             return text, None
         self.some[size] = None
-        fits = self.code.new("int", f"-(int64_t)((uint64_t){text} < (uint64_t){size})")
-        self.jumps[len(self.code.lines) - 1] = ""
-        self.either(f"fit &= {fits};", f"if (SELDOM((uint64_t){text} >= (uint64_t){size})) goto undo;")
-        place = self.code.new("int", f"{text} & {fits}")
+        fits = self.code.new("bool", f"(uint64_t){text} < (uint64_t){size}")
+        self.either(f"fit &= {fits};", f"if (SELDOM(!{fits})) goto undo;")
+        place = self.code.new("int", f"{text} & -(int64_t){fits}")
         self.jumps[len(self.code.lines) - 1] = f"const int64_t {place} = {text};"
         return place, None
 

@@ -86,6 +86,12 @@ def rows_product(y, x, values, columns, starts):
     return y
 
 
+def looked_up(x, y, m):
+    for j in range(1, x.size):
+        x[j] = min(x[j - 1] + y[m - 1], y[m - 1] + x[j])
+    return x
+
+
 def counted(x, most):
     steps = 0
     for i in range(1, x.size):
@@ -120,6 +126,7 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     (states, (TABLE.astype(np.int16), LETTERS, np.zeros(N, np.uint8))),
     *((rows_product, (np.zeros(5), MIXED[:8], rng.random(64), with_last(COLUMNS, v, "i8"), STARTS)) for v in (7, 8, -1, -9)),
     (rows_product, (np.zeros(5), MIXED[:8], with_last(np.ones(64), np.inf), COLUMNS, STARTS)),
+    *((looked_up, (with_last(np.arange(N), v, "i8"), np.arange(N), m)) for v in (3, LARGEST - 2) for m in (3, N + 1)),
     *((counted, (rng.integers(-9, 9, n), m)) for n in (20, N) for m in (1, 2**62)),
 ]
 
