@@ -17,6 +17,7 @@ from npcompile.backends.cpu.reducers import (
     partial_fields,
     store_partial,
 )
+from npcompile.backends.cpu.row_blocks import ROWS, block_condition, print_row_block, sums_rows
 from npcompile.backends.cpu.scatters import print_sliced_scatter, sliced_scatter
 from npcompile.backends.cpu.sliced_scans import print_scan_slices, sliced_scan
 from npcompile.backends.cpu.squares import Square, print_square, square_of
@@ -141,7 +142,9 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
     for axis, count in reversed(counters):
         p.line(f"int64_t {axis} = rest % ({count});")
         p.line(f"rest /= {count};")
-    p.open("for (int64_t task = begin; task < end; task++) {")
+    in_blocks = bool(tasks.axes and counters[-1][0] == tasks.axes[-1][0] and sums_rows(p.kernel, tasks.body))
+    step = "step" if in_blocks else "1"
+    p.open(f"for (int64_t task = begin{', step = 1' if in_blocks else ''}; task < end; task += {step}) {{")
     if tasks.block:
         axis, size = tasks.block
         n = size_text(size)
@@ -152,13 +155,24 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
     if tasks.square:
         assert tasks.block
         print_square(p, tasks.square, tasks.block[0], tasks.body)
+    elif in_blocks:
+        axis, count = counters[-1]
+        p.open(f"if ({block_condition(axis, count, tasks.body)}) {{")
+        print_row_block(p, axis, tasks.body)
+        p.line(f"step = {ROWS};")
+        p.close()
+        p.open("else {")
+        p.statements(tasks.body)
+        p.line("step = 1;")
+        p.close()
     else:
         p.statements(tasks.body)
     for k, (axis, count) in enumerate(reversed(counters)):
+        by = step if k == 0 else "1"
         if k == len(counters) - 1:
-            p.line(f"{axis}++;")
+            p.line(f"{axis} += {by};")
         else:
-            p.open(f"if (++{axis} == {count}) {{")
+            p.open(f"if (({axis} += {by}) == {count}) {{")
             p.line(f"{axis} = 0;")
     for _ in counters[1:]:
         p.close()

@@ -31,8 +31,10 @@ from npcompile.backends.cpu.reducers import (
     identity_text,
     is_along_memory,
     is_blocked,
+    is_harmless,
     is_position,
     notes_nan,
+    total_of_lanes,
     total_text,
     tree_text,
     zero_text,
@@ -95,6 +97,8 @@ class Printer:
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
     replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
+    within: str = ""  # where this does not hold a lane has nothing to add
+    rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
 
     def line(self, text: str) -> None:
@@ -137,8 +141,8 @@ class Printer:
                 zero = "{0}" if target.dtype.kind == "c" else "0"
                 if mask and target.dtype.kind == "c":
                     read = f"{mask.name} ? {read} : ({c_type(target.dtype)}){zero}"
-                elif mask:
-                    read = f"{mask.name} ? {read} : 0"
+                elif mask or self.within:
+                    read = f"{mask.name if mask else self.within} ? {read} : 0"
                 self.line(f"const {c_type(target.dtype)} {target.name} = {read};")
             case Store(buffer, offset, value):
                 self.line(f"{self.memory(buffer, offset, value.dtype)} = {stored_text(value.name, value.dtype)};")
@@ -264,7 +268,7 @@ class Printer:
         self.lane_loop(s, "base", str(self.lanes), "omp simd")
         self.close()
         if not (isinstance(s.size, int) and s.size % self.lanes == 0 and s.axis not in self.limits):
-            self.lane_loop(s, "base", f"{end} - base")
+            self.last_lanes(s, f"{end} - base")
         if not self.is_one_block:
             for a in sums:
                 total = self.lanes_total(a)
@@ -273,13 +277,25 @@ class Printer:
             self.close()
 
     def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
-        self.line(f"#pragma {pragma}")
-        self.open(f"for (int64_t lane = 0; lane < {lanes}; lane++) {{")
-        self.line(f"const int64_t {s.axis} = {base} + lane;")
-        before, self.lane = self.lane, "lane"
-        self.statements(s.body)
-        self.lane = before
-        self.close()
+        every = self.accumulators
+        for row, sums in self.rows or [("", every)]:
+            self.line(f"#pragma {pragma}")
+            self.open(f"for (int64_t lane = 0; lane < {lanes}; lane++) {{ {row}".rstrip())
+            self.line(f"const int64_t {s.axis} = {base} + lane;")
+            before, self.lane, self.accumulators = self.lane, "lane", sums
+            self.statements(s.body)
+            self.lane = before
+            self.close()
+        self.accumulators = every
+
+    def last_lanes(self, s: Loop, rest: str) -> None:
+        """The lanes of a round that is not whole: where that does no harm, all of them, the others with nothing."""
+        if not is_harmless(s):
+            return self.lane_loop(s, "base", rest)
+        self.line(f"const int64_t rest = {rest};")
+        self.within = "lane < rest"
+        self.lane_loop(s, "base", str(self.lanes), "omp simd")
+        self.within = ""
 
     def flush_sometimes(self) -> None:
         flushed = [a for a in self.accumulators.values() if compensated(a)]
@@ -299,7 +315,7 @@ class Printer:
         self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {identity_text(a)};")
 
     def lanes_total(self, a: Accumulator) -> str:
-        return tree_text(a, [f"{a.name}[{lane}]" for lane in range(self.lanes)])
+        return total_of_lanes(a, self.lanes)
 
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
@@ -330,6 +346,9 @@ class Printer:
             self.line(f"{a.name}_nan |= {value} != {value};")
         else:
             place = self.place(a)
+            if self.within:
+                self.line(f"const {c_type(a.dtype)} {a.name}_added = {self.within} ? {value} : {identity_text(a)};")
+                value = f"{a.name}_added"
             self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
             if self.is_running:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")

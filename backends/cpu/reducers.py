@@ -9,7 +9,19 @@ import numpy as np
 
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text
 from npcompile.backends.kernels.index import split_linear
-from npcompile.backends.kernels.kernel import Accumulator, CheckIndex, Columns, Load, Product, Reduce, Scan, walk
+from npcompile.backends.kernels.kernel import (
+    Accumulate,
+    Accumulator,
+    CheckIndex,
+    Columns,
+    Let,
+    Load,
+    Loop,
+    Product,
+    Reduce,
+    Scan,
+    walk,
+)
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Dim
 
@@ -111,7 +123,7 @@ def identity_of(reducer: str, dtype: np.dtype) -> str:
     return constant_text(0, dtype)
 
 
-FOLD = re.compile(r"npc_fold_(\w+)_([a-z]\d+)_(\d+)\(")
+FOLD, TOTAL = (re.compile(rf"npc_{name}_([a-z]\d+)_(\d+)\(") for name in (r"fold_(\w+)", "total"))
 
 
 def folds_text(kernels: str) -> str:
@@ -124,7 +136,26 @@ def folds_text(kernels: str) -> str:
         lines.append(f"  for (int width = {int(lanes) // 2}; width; width /= 2)")
         lines.append(f"    for (int lane = 0; lane < width; lane++) a[lane] = {text};")
         lines.append("}")
+    for name, lanes in sorted(set(TOTAL.findall(kernels))):
+        lines.append(sum_of_lanes(c_type(np.dtype(name)), name, int(lanes)))
     return "\n".join(lines)
+
+
+def total_of_lanes(a: Accumulator, lanes: int) -> str:
+    """The sum of all lanes, in pairs: those of vectors in halves, for which compilers need no single lane."""
+    if lanes > 1 and short(a.dtype) in ("f4", "f8"):
+        return f"npc_total_{short(a.dtype)}_{lanes}({a.name})"
+    return tree_text(a, [f"{a.name}[{lane}]" for lane in range(lanes)])
+
+
+def sum_of_lanes(c: str, name: str, lanes: int) -> str:
+    lines, before, width = [f"static inline {c} npc_total_{name}_{lanes}(const {c}* a{lanes}) {{"], lanes, lanes // 2
+    while width > 2:
+        halves = f"a{width}[lane] = a{before}[lane] + a{before}[lane + {width}]"
+        lines += [f"  {c} a{width}[{width}];", "  #pragma omp simd", f"  for (int lane = 0; lane < {width}; lane++) {halves};"]
+        before, width = width, width // 2
+    total = f"a{before}[0] + a{before}[1]" if before == 2 else f"(a{before}[0] + a{before}[1]) + (a{before}[2] + a{before}[3])"
+    return "\n".join([*lines, f"  return {total};", "}"])
 
 
 def from_zero(a: Accumulator, total: str) -> str:
@@ -189,6 +220,24 @@ def is_blocked(s: Reduce) -> bool:
         return False
     plain = all(kind(a.dtype) in "fiubc" and not is_position(a) and not a.is_ordered for a in s.accumulators)
     return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
+
+
+def is_harmless(s: Loop) -> bool:
+    """Are its elements beside each other, and numbers made of them that zeros note nothing in?"""
+    for x in s.body:
+        match x:
+            case Load(target, _, offset, None) if target.dtype.kind == "f":
+                found = split_linear(offset, s.axis)
+                step = found[0] if found else None
+                if not isinstance(step, int) or step not in (0, target.dtype.itemsize):
+                    return False
+            case Let(_, op) if op in ("multiply", "add", "subtract", "negative", "square", "absolute"):
+                pass
+            case Accumulate():
+                pass
+            case _:
+                return False
+    return True
 
 
 def fits_simd(s: Reduce) -> bool:

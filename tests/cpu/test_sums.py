@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -128,3 +129,25 @@ def test_what_is_known_of_a_size_does_not_show_in_the_result(name, dtype):
     for shape in ((5,), (17,), (255,), (257,), (1000,), (100_000,), (7, 9), (3, 500)):
         x = np.random.default_rng(shape).standard_normal(shape).astype(dtype)
         assert np.array_equal(known(x), unknown(x)), shape
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("columns", [3, 20, 37, 600])
+def test_a_row_is_summed_alike_alone_and_beside_others(columns: int, dtype: str) -> None:
+    """Four rows are summed at a time; the lanes that a row does not fill note nothing, whatever the other rows hold."""
+
+    @npc.compile(dynamic=True)
+    def sums(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
+        return x @ w, x.sum(axis=1), (x * x).sum(axis=1) + 1, x.mean(axis=1, keepdims=True) * x
+
+    rng = np.random.default_rng(columns)
+    x, w = rng.standard_normal((11, columns)).astype(dtype), rng.standard_normal(columns).astype(dtype)
+    x[3], x[7, 0], w[1] = -0.0, np.nan, 0
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        whole = sums(x, w)
+    assert not noted
+    for k in range(11):
+        for made, alone in zip(whole, sums(x[[k, 0]], w)):
+            np.testing.assert_array_equal(made[k], alone[0], strict=True)
+    assert not np.signbit(whole[1][3])
