@@ -32,7 +32,7 @@ from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, warn_user
+from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, warn_once
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
@@ -489,12 +489,3 @@ def drop_sources(filenames: list[str]) -> None:
 
 def names_in(lines: Iterable[str]) -> set[str]:
     return set(re.findall(r"\w+", "\n".join(lines)))
-
-
-_warned: set[str] = set()
-
-
-def warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        warn_user(message)

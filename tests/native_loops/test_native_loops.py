@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.errors import CompilerRefused
+from npcompile.backends.cpu.scalar_loops import ScalarLoops
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, outcome, same
 
@@ -416,6 +418,19 @@ def test_native_loops_can_be_switched_off():
         compiled = npc.compile(smoothing)
         assert np.array_equal(compiled(np.arange(30.0), 0.5), smoothing(np.arange(30.0), 0.5))
     assert native_loops(compiled) == 0
+
+
+def test_a_program_that_the_compiler_refuses_is_told_of_once(monkeypatch):
+    def refuse(code):
+        raise CompilerRefused("cc loop.c\nsaid no")
+
+    monkeypatch.setattr(ScalarLoops, "compile", refuse)
+    x = rng.random(N)
+    with pytest.warns(RuntimeWarning, match="said no A loop runs as a compiled body instead") as told:
+        compiled = npc.compile(smoothing)
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(x, 0.3), smoothing(x, 0.3))
+    assert len(told) == 1 and not native_loops(compiled)
 
 
 def test_an_interrupt_ends_a_long_loop():

@@ -48,6 +48,16 @@ def warn_user(message: str) -> None:
     warnings.warn_explicit(message, RuntimeWarning, *place, registry)
 
 
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """The same, of a message that was not given before."""
+    if message not in _warned:
+        _warned.add(message)
+        warn_user(message)
+
+
 def hide_frames() -> None:
     """Take the frames down to the user's code out of the traceback of the exception that is being handled.
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import Part
-from npcompile.backends.cpu.errors import CompilerError, NoCompiler
+from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, may_not_return
 from npcompile.tensor_core.graph import Builder
+from npcompile.tracer.bytecode.tracebacks import warn_once
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
@@ -274,7 +275,10 @@ class NativeLoop:
             blocks.write(self.state())
             self.require_small_arrays()
             call, source, seconds = blocks.code.compile()
-        except (NoForm, NoCompiler, CompilerError) as reason:
+        except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
+            warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
+            raise NotNative(str(error)) from None
+        except (NoForm, NoCompiler) as reason:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
         native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
