@@ -54,6 +54,7 @@ class Tensor(MemoryAccess):
     def __init__(self, data: Any, dtype: Any = None, *, requires_grad: bool = False):
         """A copy of `data`, as `tensor(data, dtype, requires_grad=requires_grad)` makes."""
         self._data, self._link, self.grad = devices.to_device(copied_data(data, dtype), chosen(None, data)), None, None
+        self._is_scalar = False
         if requires_grad:
             self.requires_grad_()
 
@@ -344,13 +345,14 @@ def attribute_call(name: str) -> Call:
 @lru_cache(maxsize=256)
 def method_call(name: str) -> Call:
     written, out = 0 if name in CHANGING else None, out_position(getattr(np, name, None))
-    return Call(f"x.{name}", getattr(np.ndarray, name), SURFACE.methods.get(name), written, out=out)
+    of_scalar = getattr(np.generic, name, None)  # they cannot be changed
+    return Call(f"x.{name}", getattr(np.ndarray, name), SURFACE.methods.get(name), written, out=out, of_scalar=of_scalar)
 
 
 @lru_cache(maxsize=256)
 def operator_call(symbol: str, native: Callable[..., Any]) -> Call:
     in_place = 0 if symbol.endswith("=") and symbol not in python_operators.COMPARE else None
-    return Call(symbol, native, SURFACE.operators.get(symbol), in_place, ufunc=UFUNCS.get(symbol))
+    return Call(symbol, native, SURFACE.operators.get(symbol), in_place, ufunc=UFUNCS.get(symbol), of_scalar=native)
 
 
 CHANGING = ("fill", "partition", "put", "sort")  # methods that change the array itself

@@ -42,6 +42,7 @@ class Call:
     function: Any = None  # the NumPy function, where it is one
     out: int | None = None  # where `out` stands among the positional arguments
     ufunc: np.ufunc | None = None  # the ufunc that this is a call of, without a shorter way for some numbers
+    of_scalar: Callable[..., Any] | None = None  # `native` of an array scalar, for operators and methods
 
 
 def collect(values: Sequence[Any], found: list[Handle]) -> None:

@@ -38,7 +38,14 @@ def perform(call: Call, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 def run(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:
     try:
-        result = call.native(*[plain_leaf(a) if a.__class__ not in CONTAINERS else plain(a) for a in args], **plain(kwargs))
+        given = [plain_leaf(a) if a.__class__ not in CONTAINERS else plain(a) for a in args]
+        native = call.native
+        if call.of_scalar is not None:
+            for k, x in enumerate(args[:2]):
+                if isinstance(x, Handle) and x._is_scalar:
+                    given[k] = x._data[()]
+                    native = call.of_scalar if k == 0 else native
+        result = native(*given, **plain(kwargs))
     finally:
         for handle in written_handles(call, args, kwargs):
             handle._wrote()

@@ -29,16 +29,17 @@ class Handle:
     """`_data` shows the present contents: an ndarray, or the array of a device, which NumPy itself cannot read. `_link` is
     what the tape knows of them: None while it knows nothing."""
 
-    __slots__ = ("__weakref__", "_data", "_link", "grad")
+    __slots__ = ("__weakref__", "_data", "_is_scalar", "_link", "grad")
 
     _data: Any
     _link: TapeArray | None
+    _is_scalar: bool  # did NumPy give an array scalar? Its operators and methods are not those of an array of no dimensions
     grad: Any
 
     @classmethod
     def _of(cls, data: Any, link: TapeArray | None = None) -> Self:
         self = object.__new__(cls)
-        self._data, self._link, self.grad = data, link, None
+        self._data, self._link, self._is_scalar, self.grad = data, link, False, None
         return self
 
     @property

@@ -57,7 +57,11 @@ def box(kind: type[Handle], value: Any, owner: Handle | None = None) -> Any:
     data = np.asarray(value)
     if is_other or data.dtype not in HELD:
         return value
-    return kind._of(data) if owner is None else view_in(kind, data, owner)
+    if owner is not None:
+        return view_in(kind, data, owner)
+    made = kind._of(data)
+    made._is_scalar = isinstance(value, np.generic)
+    return made
 
 
 def view_in(kind: type[Handle], data: Any, owner: Handle) -> Any:

@@ -405,3 +405,17 @@ def test_activations(name: str) -> None:
     function(x)[0].backward()
     slope = {"softmax": 0.25, "relu": 0.0, "gelu": 0.5, "sigmoid": 0.25}[name]
     assert x.grad[0].item() == pytest.approx(slope)
+
+
+def test_array_scalars_have_their_own_operators_and_methods() -> None:
+    x = np.array([-np.inf, -0.0, 4.0, -1.0])
+    t = tensor(x)
+    with np.errstate(all="ignore"):
+        for k in range(4):  # a power, not the square root that arrays have
+            assert np.asarray(t[k] ** 0.5).tobytes() == (x[k] ** 0.5).tobytes() or k == 3
+    with pytest.warns(RuntimeWarning, match="overflow encountered in scalar add"):
+        tensor(np.array([127], np.int8))[0] + np.int8(1)
+    assert type(t.sum().astype(object)) is float and type(tensor(np.array(1.0)).astype(object)) is np.ndarray
+    total = before = t[2]
+    total += 1
+    assert total == 5 and before == 4
