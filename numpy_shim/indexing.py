@@ -11,6 +11,7 @@ import numpy as np
 
 from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
+from npcompile.numpy_shim.overlaps import require_read_first
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
 from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
 from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
@@ -149,6 +150,7 @@ def setitem(builder: Builder, x: Array, key: Any, value: Any) -> None:
         require_element(value, x.dtype)
         if isinstance(value, (list, tuple)) and source.ndim > view.ndim:
             raise Decline("setting an array element with a sequence")
+        require_read_first(view, value)
         view.write(fit(builder, source.node, view.shape))
     elif any(isinstance(lookup.item, Mask) for lookup in selection.lookups):
         write_masked(builder, view, selection, source)

@@ -30,6 +30,7 @@ from npcompile.numpy_shim.arguments import (
 )
 from npcompile.numpy_shim.item_sizes import view_items
 from npcompile.numpy_shim.manipulation import calls_method
+from npcompile.numpy_shim.overlaps import require_read_first
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured, as_array, implements, is_traced, literal
 from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshaped
 from npcompile.tensor_core.dim import same
@@ -269,6 +270,7 @@ def copyto(builder: Builder, dst: Any, src: Any, casting: Any = "same_kind", whe
         require_cast(src.dtype, dst.dtype, casting)
     elif casting not in ("same_kind", "unsafe") or not np.can_cast(np.asarray(src).dtype, dst.dtype, casting):
         raise Decline("copyto of a constant of another kind")
+    require_read_first(dst, src)
     source = fit(builder, assigned(builder, src, dst.dtype).node, dst.shape)
     if where is not True:
         mask = array_of(builder, where)
