@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npcompile.backends.cpu.accesses import OWN
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.primitives import (
@@ -455,6 +456,10 @@ class ArrayLoops:
             if not self.code.are_small:
                 raise NoForm("whole arrays that are large, outside of loops")
             self.code.asks_small = True
+        if self.code.accesses is not None:
+            for text, (c, _) in function.parameters.items():
+                if c == "char*" and text != "rt":
+                    self.code.accesses.memory(text)
         arguments = ", ".join(filter(None, [function.texts, extra]))
         leave = f"goto {fail()};" if can_leave else ""
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
@@ -468,7 +473,10 @@ class ArrayLoops:
         known = tuple(sizes)
         self.code.line(f"if (npc_room(&{slot}, npc_dtypes[{code.dtype(dtype)}], {len(sizes)}, {sizes_text(known)})) goto failed;")
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
-        return Part(dtype, code.new("data", f"((npc_array*){slot})->data"), known, strides, slot, True, True, True, True)
+        data = code.new("data", f"((npc_array*){slot})->data")
+        if code.accesses is not None:
+            code.accesses.origins[data] = OWN
+        return Part(dtype, data, known, strides, slot, True, True, True, True)
 
     def are_far(self, a: Part, b: Part) -> bool | None:
         """Is no byte in both? None when that depends on numbers of the program."""
@@ -487,6 +495,8 @@ class ArrayLoops:
         if target.ndim > 1 and has_one_rank(tree, target.ndim) and all(map(is_flat, [target, *parts_of(tree)])):
             size = (self.code.new("int", known_product(target.sizes)),)
             target, tree = flat(target, size), flat_tree(tree, size)
+        if self.code.accesses is not None and not is_new:
+            self.code.accesses.memory(target.data, is_written=True)
         f = Function(self.name())
         store = Store(f, target, tree)
         others = [p for p in parts_of(tree) if not is_same(p, target)]

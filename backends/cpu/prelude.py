@@ -52,8 +52,9 @@ typedef double (*npc_ddot)(const int64_t* n, const double* x, const int64_t* inc
 typedef float (*npc_sdot)(const int64_t* n, const float* x, const int64_t* incx, const float* y, const int64_t* incy);
 
 /* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
-   Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release` and BLAS may be called from a body; from there a
-   loop runs on the calling thread and `scratch` sets no exception. */
+   Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release`, `watch`, `poll`, `empty`, `incref`, `decref` and BLAS
+   may be called from a body; from there a loop runs on the calling thread, `scratch` and `empty` set no exception, and where
+   `poll` is not 0 the body has to end. Arrays that it makes are its own: no Python object, and gone before it ends. */
 struct npc_runtime {
   /* Run `body` over 0 .. n-1: in one call when n <= grain, else in chunks on all threads with the GIL released.
      -1 when the user interrupted it: some items have not run then. */

@@ -222,6 +222,7 @@ struct loop {
 static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
 static int is_child;                 /* forked from a process that had workers: stays on one thread */
 static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
+static __thread struct loop* body_loop;
 
 /* The offer of a loop to workers: | number of the loop: 32 bits | wanted workers: 16 | workers that joined: 16 |.
    Nobody may join while `wanted` is not more than `joined`. */
@@ -251,9 +252,18 @@ static int count_threads(void) {
 #endif
 }
 
+/* See whether the user interrupts; by the calling thread, which may take the GIL. */
+static int look_for_signals(struct loop* loop) {
+  PyEval_RestoreThread(loop->state);
+  if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
+  loop->state = PyEval_SaveThread();
+  return loop->is_interrupted;
+}
+
 static void run_chunks(struct loop* loop, int thread) {
   int64_t chunk = loop->grain * 4, start = now(), checked = start;
   body_thread = thread + 1;
+  body_loop = loop;
   if (thread) clear_flags();
   while (!__atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED)) {
     /* Small at first, to see how long they take, and at the end, to finish together. */
@@ -267,9 +277,7 @@ static void run_chunks(struct loop* loop, int thread) {
     if (end - start < SHORT) chunk = least(chunk * 2, loop->n / loop->grain * loop->grain);
     if (end - start > LONG && chunk > loop->grain) chunk = greatest(chunk / loop->grain / 2, 1) * loop->grain;
     if (thread == 0 && end - checked > LONG) {
-      PyEval_RestoreThread(loop->state);
-      if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
-      loop->state = PyEval_SaveThread();
+      look_for_signals(loop);
       end = checked = now();
     }
     start = end;
@@ -343,11 +351,16 @@ static void run_with_workers(struct loop* loop) {
   }
   run_chunks(loop, 0);
   uint64_t offer = __atomic_fetch_and(&workers.offer, ~(uint64_t)0xffff0000, __ATOMIC_SEQ_CST); /* nobody wanted now */
-  for (int i = 0; __atomic_load_n(&workers.finished, __ATOMIC_ACQUIRE) < joined(offer); i++) {
+  int64_t checked = now();
+  for (unsigned i = 0; __atomic_load_n(&workers.finished, __ATOMIC_ACQUIRE) < joined(offer); i++) {
     if (i < 1000)
       pause_briefly();
     else
       sched_yield();
+    if (i % 1024 == 0 && now() - checked > LONG && !loop->is_interrupted) {
+      look_for_signals(loop);
+      checked = now();
+    }
   }
 }
 
@@ -382,6 +395,8 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
 }
 
 static int poll(void) {
+  if (body_thread > 1) return __atomic_load_n(&body_loop->is_interrupted, __ATOMIC_RELAXED);
+  if (body_thread) return look_for_signals(body_loop);
   PyEval_RestoreThread(PyEval_SaveThread());
   return PyErr_CheckSignals();
 }
@@ -518,10 +533,30 @@ static void release(void* memory) {
 
 /* ---- arrays ---- */
 
+/* A body has no GIL. What it makes is an array of its own, of which Python hears nothing: it has no type. */
+enum { MOST_AXES = 8 };
+struct own_array {
+  npc_array array;
+  int64_t dimensions[MOST_AXES];
+};
+
+static PyObject* own_empty(int64_t bytes, int nd, const int64_t* dimensions) {
+  const int64_t lead = (sizeof(struct own_array) + 63) / 64 * 64;
+  struct own_array* made = nd > MOST_AXES ? 0 : scratch(lead + bytes);
+  if (!made) return 0;
+  made->array = (npc_array){.ob_refcnt = 1, .data = (char*)made + lead, .nd = nd, .dimensions = made->dimensions};
+  for (int i = 0; i < nd; i++) made->dimensions[i] = dimensions[i];
+  return (PyObject*)made;
+}
+
 static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
   int64_t bytes = ((numpy_descr*)dtype)->elsize;
   for (int i = 0; i < nd; i++)
-    if (__builtin_mul_overflow(bytes, dimensions[i], &bytes)) bytes = 0; /* NumPy raises its error */
+    if (__builtin_mul_overflow(bytes, dimensions[i], &bytes)) {
+      if (body_thread) return 0;
+      bytes = 0; /* NumPy raises its error */
+    }
+  if (body_thread) return own_empty(bytes, nd, dimensions);
   Py_IncRef(dtype); /* stolen */
   if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
 
@@ -653,8 +688,20 @@ static int take_scalar(PyObject* object, PyObject* dtype, void* out) {
 /* ---- tuples and errors ---- */
 
 static void tuple_set(PyObject* tuple, int64_t i, PyObject* item) { PyTuple_SetItem(tuple, i, item); }
+/* Objects of Python's stay as they are while a body runs, which has no GIL. */
+static int is_own(PyObject* object) { return !((npc_array*)object)->ob_type; }
+static void incref(PyObject* object) {
+  if (!body_thread)
+    Py_IncRef(object);
+  else if (is_own(object))
+    ((npc_array*)object)->ob_refcnt++;
+}
 static void decref(PyObject* object) {
-  if (object) Py_DecRef(object);
+  if (!object) return;
+  if (!body_thread)
+    Py_DecRef(object);
+  else if (is_own(object) && !--((npc_array*)object)->ob_refcnt)
+    release(object);
 }
 
 static PyObject* filled(PyObject* made, int (*set)(PyObject*, int64_t, PyObject*), int n, __builtin_va_list items) {
@@ -779,7 +826,7 @@ static struct npc_runtime runtime = {
     .take_float = take_float,
     .take_bool = take_bool,
     .take_scalar = take_scalar,
-    .incref = Py_IncRef,
+    .incref = incref,
     .decref = decref,
     .error = error,
     .watch = clear_flags,

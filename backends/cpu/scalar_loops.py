@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.accesses import Accesses
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
 from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.primitives import truncated_text
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
@@ -145,6 +147,7 @@ class ScalarLoops:
     functions: list[str] = field(default_factory=list)  # of strips
     apart: set[tuple[str, str]] = field(default_factory=set)  # arrays that must not overlap where strips run
     computed: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  # kind, expression -> variable, its line
+    accesses: Accesses | None = None  # of the loop whose chunks are being written
 
     # --- inputs
 
@@ -259,7 +262,8 @@ class ScalarLoops:
         for a in self.arrays:
             given[a.name] = "char* restrict"
             given |= {f"{a.name}_{part}{axis}": "int64_t" for part in "ns" for axis in range(a.ndim)}
-        return {**self.variables, **given}
+        moving = self.accesses.moving if self.accesses is not None else ()
+        return {**self.variables, **given, **dict.fromkeys(moving, "int64_t")}
 
     def keep_apart(self, written: Iterable[str], named: Iterable[str]) -> bool:
         """Must arrays that a strip writes not overlap others that it names?"""
@@ -428,13 +432,14 @@ class ScalarLoops:
 
     def arithmetic(self, op: str, kind: str, a: str, b: str, known: Integer, fail: Fail) -> str:
         """A sum, difference or product of integers. The program leaves where it overflows."""
-        c = C_OF_KIND[kind]
+        c, (low, high) = C_OF_KIND[kind], BOUNDS[kind]
         plain = f"({c})({a} {SIGNS[op]} {b})"
         if known.fits(*BOUNDS[kind]):
             return self.known(kind, plain, known)
         if self.strip is None:
             made = self.room(kind)
             self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
+            self.integers[made] = replace(known, least=max(known.least, low), most=min(known.most, high))
             return made
         lines = len(self.lines)
         made = self.new(kind, plain)
@@ -532,6 +537,7 @@ class ScalarLoops:
         return place
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:
+        self.note_access(array, indices, is_written=False)
         if self.strip is not None:
             found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]
             places = [place for place, _ in found]
@@ -544,11 +550,16 @@ class ScalarLoops:
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
         array.is_written = True
+        self.note_access(array, indices, is_written=True)
         if self.strip is not None:
             found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]
             self.strip.store(array, array.at([place for place, _ in found]), [known for _, known in found], value)
         else:
             self.line(f"{array.at([self.place(array, axis, index, fail) for axis, index in enumerate(indices)])} = {value};")
+
+    def note_access(self, array: ArrayInput, indices: Sequence[str], is_written: bool) -> None:
+        if self.accesses is not None and self.strip is None:  # what strips do the loop itself does too
+            self.accesses.element(array, [self.integer(index) for index in indices], is_written)
 
     # --- the unit
 
@@ -558,6 +569,7 @@ class ScalarLoops:
         OTHERS is the exit where types, or what else guards ask of what is given, are not as expected; UNFIT where memory is.
         """
         lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, STRIP_HELPERS]
+        lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in self.functions)
         if self.statements is not None:
             lines.append(self.statements.text())
         lines += self.functions

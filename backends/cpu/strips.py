@@ -76,6 +76,7 @@ class Way:
     first: str
     stop: str
     step: int
+    is_range: bool = True  # else positions of an array's items
     place: str = ""  # the C variable of the body
 
     @property

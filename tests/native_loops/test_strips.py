@@ -230,7 +230,7 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     *((far_offset, (MIXED, m)) for m in (0, -N, -7, 5, 2**62, 2**63 - 5, -(2**63) + 1)),
     (broken, (POSITIVE, ONES, 9.0)),
     (broken, (POSITIVE, with_last(ONES, 0), np.inf)),
-    (broken, (with_last(POSITIVE, np.inf), ONES, 1e9)),
+    (broken, (with_last(POSITIVE, np.inf), ONES, 10**9)),
     *((whole_numbers, (rng.integers(0, 9, N).astype(d), rng.integers(1, 9, N).astype(d), 3)) for d in ("i8", "i4", "u1", "f8")),
     (whole_numbers, (with_last(rng.integers(0, 9, N), -(2**31), "i4"), with_last(rng.integers(1, 9, N), -1, "i4"), 3)),
     (whole_numbers, (rng.integers(0, 9, N), with_last(rng.integers(1, 9, N), 0, "i8"), 3)),
@@ -304,7 +304,7 @@ def test_long_loops_with_numbers_that_are_not_finite(bad):
     def f(x, y):
         s = 0.0
         for i in range(x.size):
-            s = 0.5 * s + np.minimum(x[i] * 2.0, 1e9)
+            s = 0.5 * s + np.minimum(x[i] * 2.0, 10**9)
             y[i] = s
         return s
 

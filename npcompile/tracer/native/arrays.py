@@ -21,6 +21,8 @@ from npcompile.backends.cpu.array_loops import (
     is_same,
     parts_of,
 )
+from npcompile.backends.cpu.elements import ArrayInput
+from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
 
@@ -48,21 +50,25 @@ def part_of(value: Elements | Part) -> Part:
         return value
     a = value.input
     dtype = np.dtype(a.kind)
-    strides = [f"{a.name}_s{k}" for k in range(a.ndim)]
-    if a.is_contiguous:
-        strides[-1] = str(dtype.itemsize)
     sizes = tuple(f"{a.name}_n{k}" for k in range(a.ndim))
     return Part(
         dtype,
         a.name,
         sizes,
-        tuple(strides),
+        strides_of(a),
         a.made or f"(PyObject*){a.name}_array",
         is_own=bool(a.made),
         is_whole=bool(a.made),
         is_dense=a.is_contiguous,
         is_ordered=a.is_contiguous or a.ndim == 1,
     )
+
+
+def strides_of(a: ArrayInput) -> tuple[str, ...]:
+    strides = [f"{a.name}_s{k}" for k in range(a.ndim)]
+    if a.is_contiguous:
+        strides[-1] = str(np.dtype(a.kind).itemsize)
+    return tuple(strides)
 
 
 def tree_of(value: Any) -> tuple[Tree, tuple[str, ...]]:
@@ -219,6 +225,7 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     if all(i == Slice(None, None, None) for i in items):
         return replace(part, is_whole=False)
     axis, offsets, sizes, strides = 0, [], [], []
+    places: list[Integer | None] = [None] * part.ndim
     for item in items:
         if isinstance(item, Known) and item.value is None:
             sizes.append("1")
@@ -228,6 +235,7 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
         axis += 1
         if isinstance(item, Scalar):
             at = as_index(item)
+            places[axis - 1] = code.integer(item.text)
             place = code.new("int", f"{at} < 0 ? {at} + {n} : {at}")
             code.leave_if(f"(uint64_t){place} >= (uint64_t){n}", fail)
             offsets.append(f"{place} * {s}")
@@ -242,6 +250,9 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     if len(sizes) > AXES:
         raise NoForm(f"arrays of {len(sizes)} axes")
     data = code.new("data", " + ".join([part.data, *offsets])) if offsets else part.data
+    if offsets and code.accesses is not None:
+        given = next((a for a in code.arrays if a.name == part.data and part.strides == strides_of(a)), None)
+        code.accesses.view(data, part.data, None if given is None else places)
     return Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own, is_ordered=part.is_ordered)
 
 
@@ -303,6 +314,8 @@ def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
         raise NoForm("an array of no axes")
     kind = part.dtype.str[1:]
     element = f"*({C_OF_KIND[kind]}*)({found.data})"
+    if code.accesses is not None:
+        code.accesses.memory(found.data)
     return Scalar(kind, code.new(kind, f"{element} != 0" if kind == "b1" else element))
 
 

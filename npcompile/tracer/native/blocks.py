@@ -112,6 +112,10 @@ class Blocks:
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
     inside: Inside | None = None  # the loop whose strip is being written
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
+    write_parallel: Callable[[Blocks, int, str], None] | None = None  # before that
+    apart: Any = None  # the loop whose chunks are being written: an Apart
+    parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
+    why_serial: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home = self.program, self.facts
@@ -142,18 +146,26 @@ class Blocks:
         """The whole program, entered at the header."""
         self.state = state
         self.go(self.header)
+        self.write_pending()
+        reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
+        if not reached or not reached <= self.came_back:
+            raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
+
+    def write_pending(self) -> None:
         while self.pending:
             index, state, label = self.pending.pop()
             self.code.label(label)
             self.at, self.state = index, state
             if index in self.facts.loop_headers:
                 self.code.poll()
+                is_inside = any(index in region and index != header for header, region in self.parallel.items())
+                if self.apart is not None:
+                    self.code.lines += self.apart.at_header(index)
+                elif self.write_parallel is not None and not is_inside:
+                    self.write_parallel(self, index, label)
                 if self.write_strip is not None:
                     self.write_strip(self, index, label)
             self.block(index)
-        reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
-        if not reached or not reached <= self.came_back:
-            raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
 
     # --- blocks
 
@@ -190,6 +202,8 @@ class Blocks:
             self.code.settle()
             self.leave_strip(inside, index)
             return
+        if self.apart is not None and index not in self.apart.region:
+            raise NoProgram("a loop that is left before its end")
         if index not in self.region:
             self.settle(self.fail())
             self.code.jump(self.leave(index, self.state, is_end=True))
@@ -208,6 +222,8 @@ class Blocks:
         if inside is not None and is_back and key == inside.key:
             inside.strip.settle_sums(copies)
         self.code.settle()
+        if inside is None and self.apart is not None:
+            self.apart.go(self.code, index, key, copies)
         if inside is not None and is_back and key != inside.key:  # as another block, which has a strip of its own
             self.leave_strip(inside, index)
             return
@@ -329,6 +345,8 @@ class Blocks:
 
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
+        if self.apart is not None:
+            return "stopped"
         assert self.home is not None
         program, facts = self.home
         entry = program.entry_of(index)
@@ -348,6 +366,8 @@ class Blocks:
 
     def give(self, value: Any, fail: Fail) -> None:
         """The function returns a value."""
+        if self.apart is not None:
+            raise NoProgram("a loop that is left before its end")
         if self.given:
             raise NoForm("an iterator that others may have has to be set")
         text = self.object_text(self.all_settled(value, fail))

@@ -17,7 +17,11 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     region = loop_region(b.facts, index)
     if any(k in b.facts.loop_headers for k in region if k != index):
         return
-    strip = Strip(f"strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)))
+    strip = Strip(
+        f"{'' if b.apart is None else b.apart.spread.name + '_'}strip{len(b.labels)}",
+        b.code,
+        frozenset(staying(b, index, region)),
+    )
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
     if iterator is not None and not isinstance(iterator, Steps | Walk | Together):
         return
@@ -74,7 +78,7 @@ def ways(iterator: Any) -> list[Way]:
         case Steps():
             return [Way(iterator.next, iterator.stop, iterator.step)]
         case Walk():
-            return [Way(iterator.next, arrays.part_of(iterator.elements).sizes[0], 1)]
+            return [Way(iterator.next, arrays.part_of(iterator.elements).sizes[0], 1, is_range=False)]
     return []
 
 

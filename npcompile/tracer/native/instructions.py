@@ -297,6 +297,11 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         return
     after = b.program.after_loop(i.index)
     going = has_next(iterator)
+    if b.apart is not None and b.apart.header == i.index:
+        b.code.line(f"if (!({going})) goto done;")
+        b.push(next_item(b, iterator, fail))
+        advance(b, iterator)
+        return
     inside = b.state.copy()
     b.state.stack.pop()
     b.code.line(f"if (!({going})) {{")
@@ -333,6 +338,8 @@ def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
         return Items(tuple(next_item(b, part, fail) for part in iterator.parts))
     if b.inside is None:
         place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
+        if b.apart is not None:
+            b.apart.item(b.code, iterator.next, place)
     else:
         (way,) = (w for w in b.inside.strip.ways if w.first == iterator.next)
         place = way.place = b.code.new("int", f"{iterator.next} + k * {way.step}")

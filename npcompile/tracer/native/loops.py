@@ -24,6 +24,7 @@ from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
 from npcompile.tracer.native.meanings import MOST_COUNTED
+from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State
 from npcompile.tracer.values import NULL, Lazy
 
@@ -100,6 +101,7 @@ class NativeLoop:
             self.function.name_constant,
             self.point.is_start,
             write_strip=write_strip,
+            write_parallel=write_parallel,
         )
         self.values = dict(zip(self.point.parameters, state))
         self.blocks.code.are_small = not self.has_large_arrays()

@@ -1,0 +1,316 @@
+"""Loops whose iterations are independent: chunks of them run on all threads, as functions of their own.
+
+A chunk stops at the first iteration that has to leave the program: for an error, a warning, a number that is none of C's. Then
+no later iterations are begun, all earlier ones are finished, and what later ones stored is put back: each chunk keeps the
+old contents of what it is about to write. Where the program has use for variables as an iteration leaves them, the last one
+that was finished is put back too, and the program does it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field
+
+from npcompile.backends.cpu.accesses import Accesses, Written
+from npcompile.backends.cpu.integers import SMALL
+from npcompile.backends.cpu.strips import Way, size_of
+
+WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
+GRAIN = 8_000  # that one thread takes at once
+FEWEST_THREADS = 2
+VAIN = -2  # nothing was done
+MOST_KEPT = 1 << 30  # bytes of old contents
+KEPT_BYTES = 8.0  # that are worth keeping for a unit of fuel
+LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+SPREAD_HELPERS = r"""
+/* What the iterations of a loop write: parts of this shape, each `step` bytes from the one before. */
+struct npc_places {
+  char* data;
+  int64_t step, bytes; /* of one part */
+  int nd;
+  const int64_t *sizes, *strides;
+  int64_t itemsize;
+  char* room; /* for the old contents */
+};
+/* What all threads know of a loop. */
+struct npc_spread {
+  int64_t n, limit; /* the first iteration that stopped */
+  struct npc_places* places;
+  int count;
+  int64_t grain;
+  char* kept; /* of each `grain` iterations: are there old contents? */
+};
+static inline void npc_items(char* data, int64_t stride, char* room, int64_t n, int64_t itemsize, int is_kept) {
+  if (stride == itemsize)
+    __builtin_memcpy(is_kept ? room : data, is_kept ? data : room, n * itemsize);
+  else if (itemsize == 8 && is_kept)
+    for (int64_t i = 0; i < n; i++) __builtin_memcpy(room + i * 8, data + i * stride, 8);
+  else
+    for (int64_t i = 0; i < n; i++, data += stride, room += itemsize)
+      __builtin_memcpy(is_kept ? room : data, is_kept ? data : room, itemsize);
+}
+/* To `room` or back: the parts of n iterations, without the first `skip` of them. Where their elements lie side by side, so they
+   do in the room. */
+static void npc_move(const struct npc_places* p, int axis, char* data, char** room, int64_t n, int64_t skip, int is_kept) {
+  if (axis == p->nd) {
+    npc_items(data + skip * p->step, p->step, *room + skip * p->itemsize, n - skip, p->itemsize, is_kept);
+    *room += n * p->itemsize;
+  } else if (axis == p->nd - 1 && n == 1) {
+    npc_items(data, p->strides[axis], *room, p->sizes[axis], p->itemsize, is_kept);
+    *room += p->sizes[axis] * p->itemsize;
+  } else {
+    for (int64_t i = 0; i < p->sizes[axis]; i++) npc_move(p, axis + 1, data + i * p->strides[axis], room, n, skip, is_kept);
+  }
+}
+static void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t first, int is_kept) {
+  const int64_t n = npc_min(s->grain, s->n - begin);
+  for (int k = 0; k < s->count; k++) {
+    const struct npc_places* p = s->places + k;
+    char *data = p->data + begin * p->step, *room = p->room + begin * p->bytes;
+    if (p->step == p->itemsize || p->step == -p->itemsize) {
+      npc_move(p, 0, data, &room, n, first - begin, is_kept);
+    } else {
+      for (int64_t i = first; i < begin + n; i++) {
+        room = p->room + i * p->bytes;
+        npc_move(p, 0, p->data + i * p->step, &room, 1, 0, is_kept);
+      }
+    }
+  }
+}
+static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
+  for (; begin < end; begin += s->grain) {
+    npc_move_grain(s, begin, begin, 1);
+    s->kept[begin / s->grain] = 1;
+  }
+}
+static void npc_put_back(struct npc_spread* s, int64_t first) {
+  for (int64_t begin = first / s->grain * s->grain; begin < s->n; begin += s->grain, first = begin)
+    if (s->kept[begin / s->grain]) npc_move_grain(s, begin, first, 0);
+}
+static void npc_stop(struct npc_spread* s, int64_t at) {
+  int64_t limit = __atomic_load_n(&s->limit, __ATOMIC_RELAXED);
+  while (at < limit && !__atomic_compare_exchange_n(&s->limit, &limit, at, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+}
+/* The iterations that are done, less `again`; -1 if the user interrupted them. Those behind are undone. */
+static int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
+  const int64_t n = s->n;
+  const int64_t marks = (n / s->grain + 64) / 64 * 64;
+  int64_t bytes = marks;
+  for (int k = 0; k < s->count; k++) bytes += (s->places[k].bytes * n + 63) / 64 * 64;
+  char* room = rt->scratch(bytes);
+  if (!room) return -1;
+  s->kept = room;
+  __builtin_memset(room, 0, marks);
+  room += marks;
+  for (int k = 0; k < s->count; k++) {
+    s->places[k].room = room;
+    room += (s->places[k].bytes * n + 63) / 64 * 64;
+  }
+  const int is_interrupted = rt->parallel(body, s, n, s->grain);
+  const int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
+  npc_put_back(s, done);
+  rt->release(s->kept);
+  return is_interrupted ? -1 : done;
+}
+/* Do no two indices mean the same memory? Axes from the smallest stride on, each beyond the extent of those before. */
+static int npc_is_plain(const npc_array* a) {
+  int64_t extent = 0;
+  int order[64];
+  for (int k = 0; k < a->nd; k++) {
+    int j = k;
+    for (; j && __builtin_llabs(a->strides[order[j - 1]]) > __builtin_llabs(a->strides[k]); j--) order[j] = order[j - 1];
+    order[j] = k;
+  }
+  for (int k = 0; k < a->nd; k++) {
+    const int64_t n = a->dimensions[order[k]], stride = __builtin_llabs(a->strides[order[k]]);
+    if (!n) return 1;
+    if (n > 1 && stride <= extent) return 0;
+    extent += (n - 1) * stride;
+  }
+  return 1;
+}
+"""
+
+
+@dataclass(slots=True)
+class Spread:
+    """The C of a loop whose iterations run on all threads, while it is written."""
+
+    name: str
+    ways: list[Way]
+    accesses: Accesses
+    has_results: bool  # is anything that it sets read behind the loop?
+    kinds: dict[str, str] = field(default_factory=dict)  # of what its functions are given: C types
+
+    @property
+    def counter(self) -> Way:
+        """The range, of those that the loop goes over, that says how many iterations there are."""
+        return next(w for w in self.ways if w.is_range)
+
+    @property
+    def iteration(self) -> str:
+        """The number of the iteration that comes next."""
+        way = self.counter
+        distance = f"({way.first} - shared->{way.first})"
+        return distance if way.step == 1 else f"{distance} / {way.step}"
+
+    def moving(self, k: int) -> str:
+        """The C variable that is the loop's k-th item."""
+        return f"{self.name}_at{k}"
+
+    def at_header(self) -> list[str]:
+        limit = "__atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)"
+        return [f"if (SELDOM({self.iteration} > {limit})) goto done;"]
+
+    def functions(self, body: Sequence[str], declarations: Sequence[str], outer: dict[str, str], held: Set[str]) -> list[str]:
+        """The functions: of a chunk, and of all iterations. The latter gives how many are done, or VAIN.
+
+        `outer` are the program's variables, `held` those of arrays that it made before.
+        """
+        n = self.name
+        written = self.accesses.written()
+        assert written is not None
+        whole = self.whole(written)
+        named = {word for line in [*body, *declarations, *whole] for word in WORD.findall(line)}
+        named |= {way.first for way in self.ways}
+        own = [name for name, c in outer.items() if c == "PyObject*" and name in named and name not in held]
+        given = {name: c.replace(" restrict", "") for name, c in outer.items() if name in named and name not in own}
+        self.kinds = given
+        fields = "".join(f" {c} {name};" for name, c in given.items())
+        chunk = [
+            f"typedef struct {{ struct npc_spread spread;{fields} }} {n}_shared;",
+            f"STRIP void {n}_chunk(void* context, int64_t begin, int64_t end, int thread) {{",
+            f"{n}_shared* const shared = context;",
+            "if (begin > __atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)) return;",
+            "npc_keep(&shared->spread, begin, end);",
+            *(f"{c} {name} = shared->{name};" for name, c in given.items()),
+            *(f"{way.first} += begin * {way.step};" for way in self.ways),
+            *(f"{way.stop} = {way.first} + (end - begin) * {way.step};" for way in self.ways if way.is_range),
+            *(f"int64_t {self.moving(k)} = 0;" for k in range(len(self.ways))),
+            *(f"PyObject* {name} = 0;" for name in own),
+            "const int apart = 1;",
+            "int64_t fuel = POLL;",
+            *declarations,
+            *body,
+            "failed:;",
+            "stopped:;",
+            f"npc_stop(&shared->spread, {self.iteration} - 1);",
+            "done:;",
+            *(f"rt->decref({name});" for name in own),
+            "}",
+        ]
+        parameters = ", ".join(f"{c} {name}" for name, c in given.items())
+        head = f"static int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
+        values = ", ".join(
+            [".spread = {.n = left, .limit = left, .places = places, .count = count}", *(f".{v} = {v}" for v in given)]
+        )
+        run = [
+            f"{n}_shared shared = {{{values}}};",
+            f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / (4 * threads)));",
+            f"return npc_spread({n}_chunk, &shared.spread, {int(self.has_results)});",
+            "}",
+        ]
+        return [*chunk, head, *whole, *run]
+
+    def whole(self, written: Sequence[Written]) -> list[str]:
+        """Lines that find out whether iterations are apart, and where they write."""
+        lines = ["const int threads = rt->threads();", f"if (threads < {FEWEST_THREADS}) return {VAIN};"]
+        terms = [i.terms for w in written for i in (*w.places, *w.others) if i is not None]
+        first = {self.moving(k): way.first for k, way in enumerate(self.ways)}
+        names = dict.fromkeys(first.get(name, name) for each in terms for name, _ in each)
+        lines += [f"if ((uint64_t){name} + {SMALL} > {2 * SMALL}) return {VAIN};" for name in names]
+        lines += [
+            f"if (left > {SMALL}) return {VAIN};",
+            "int64_t bytes = 0;",
+            f"struct npc_places places[{max(len(written), 1)}];",
+        ]
+        for k, w in enumerate(written):
+            lines += self.places(k, w)
+        lines += [
+            f"const int count = {len(written)};",
+            f"if ((double)bytes * left > {MOST_KEPT}.0 || bytes > {KEPT_BYTES} * (cost + 1)) return {VAIN};",
+        ]
+        return lines
+
+    def places(self, k: int, w: Written) -> list[str]:
+        a = w.array
+        first = {self.moving(j): way.first for j, way in enumerate(self.ways)}
+        last = {self.moving(j): f"{way.first} + (left - 1) * {way.step}" for j, way in enumerate(self.ways)}
+        moves = {self.moving(j): way.step for j, way in enumerate(self.ways)}
+        lines = [f"char* data{k} = {a.name};", f"int64_t step{k} = 0;"]
+        rest = []
+        for axis, index in enumerate(w.places):
+            size, stride = f"{a.name}_n{axis}", f"{a.name}_s{axis}"
+            if index is None:
+                rest.append(axis)
+                continue
+            lines += [
+                "{",
+                f"int64_t begin = {index.text(first)}, end = {index.text(last)};",
+                f"if (begin < 0 && end < 0) {{ begin += {size}; end += {size}; }}",
+                f"if (begin < 0 || end < 0 || begin >= {size} || end >= {size}) return {VAIN};",
+            ]
+            if axis == w.axis:
+                for other in w.others:
+                    lines += [
+                        f"{{ int64_t at = {other.text({})};",
+                        f"at += at < 0 ? {size} : 0;",
+                        f"if (at >= npc_min(begin, end) && at <= npc_max(begin, end)) return {VAIN}; }}",
+                    ]
+            step = sum(moves.get(name, 0) * factor for name, factor in index.terms)
+            lines += [f"data{k} += begin * {stride};", f"step{k} += {step} * {stride};", "}"]
+        sizes = "".join(f", {a.name}_n{axis}" for axis in rest)
+        strides = "".join(f", {a.name}_s{axis}" for axis in rest)
+        item = size_of(a.kind)
+        lines += [
+            f"const int64_t sizes{k}[] = {{{sizes[2:] or 0}}}, strides{k}[] = {{{strides[2:] or 0}}};",
+            f"const int64_t bytes{k} = {' * '.join([str(item), *(f'{a.name}_n{axis}' for axis in rest)])};",
+            f"places[{k}] = (struct npc_places){{data{k}, step{k}, bytes{k}, {len(rest)}, sizes{k}, strides{k}, {item}, 0}};",
+            f"bytes += bytes{k};",
+        ]
+        return lines
+
+    def call(self, conditions: Iterable[str]) -> list[str]:
+        """Lines at the loop's header that run the iterations where it pays. The loop as it is follows.
+
+        What the iterations since the last visit took tells what the others will take. A loop that is begun anew has to go by
+        what it took when it was run before.
+        """
+        n, way = self.name, self.counter
+        named = ", ".join([f"{n}_left", f"{n}_cost", *self.kinds])
+        moved = f"({way.first} - {n}_seen)"
+        forward = f"{moved} {'>' if way.step > 0 else '<'} 0"
+        lines = [
+            f"if ({n}_pauses) {{ --{n}_pauses; goto {n}_slow; }}",
+            f"if ({forward}) {n}_cost = (double)(fuel < {n}_fuel ? {n}_fuel - fuel : POLL / 2) * {way.step} / (double){moved};",
+            f"{n}_seen = {way.first};",
+            f"{n}_fuel = fuel;",
+            f"if ({n}_cost * (double)({way.stop} - {way.first}) < {WORTH}.0 * {way.step}) goto {n}_slow;",
+        ]
+        if way.step < 0:
+            lines[-1] = f"if ({n}_cost * (double)({way.first} - {way.stop}) < {WORTH}.0 * {-way.step}) goto {n}_slow;"
+        lines.append(f"{n}_left = {way.count};")
+        lines += [f"if ({w.count} < {n}_left) {n}_left = {w.count};" for w in self.ways if w is not way]
+        lines.append(f"if ({n}_left < 2) goto {n}_slow;")
+        lines += [
+            f"{n}_done = {' && '.join([*conditions, '1'])} ? {n}({named}) : {VAIN};",
+            f"if ({n}_done == -1) goto failed;",
+            f"{n}_waits = {n}_done >= {n}_left - 1 ? 0 : npc_min(2 * {n}_waits + 1, {LONGEST_PAUSE});",
+            f"{n}_pauses = {n}_waits;",
+            *(f"if ({n}_done > 0) {w.first} += {n}_done * {w.step};" for w in self.ways),
+            f"{n}_seen = {way.first};",
+        ]
+        return lines
+
+    def declarations(self) -> list[str]:
+        n = self.name
+        beyond = "INT64_C(1) << 62" if self.counter.step > 0 else "-(INT64_C(1) << 62)"
+        return [
+            f"static int64_t {n}_pauses, {n}_waits; /* between calls */",
+            f"int64_t {n}_seen = {beyond}, {n}_fuel = 0, {n}_left = 0, {n}_done = 0;",
+            f"double {n}_cost = 0;",
+        ]

@@ -1,0 +1,227 @@
+"""Loops whose iterations are independent, written a second time as functions that threads run chunks of.
+
+What a variable holds must not come from the iteration before, nor may what an array holds (`backends/cpu/accesses.py`). All that
+has no form there, or leaves the program, only ends the chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.backends.cpu.accesses import Accesses, Origin
+from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.integers import Integer
+from npcompile.backends.cpu.parallel_loops import Spread
+from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.native.blocks import Blocks, NoProgram
+from npcompile.tracer.native.innermost import staying, ways
+from npcompile.tracer.native.kinds import Items, Outside, Steps, Together, Walk
+from npcompile.tracer.native.states import State, key_of, loop_region
+
+
+@dataclass(slots=True)
+class Apart:
+    """The loop whose chunk is being written."""
+
+    spread: Spread
+    header: int
+    region: frozenset[int]
+    key: tuple[Any, ...]  # of the block at its header
+    once: frozenset[str]  # variables that one instruction of the loop sets
+    slots: tuple[str, ...]
+    held: frozenset[str]  # C variables of arrays that were made before
+    comes_back: bool = False
+    items: dict[str, str] = field(default_factory=dict)  # the loop's own variables -> C variables of their values
+
+    def at_header(self, index: int) -> list[str]:
+        return self.spread.at_header() if index == self.header else []
+
+    def go(self, code: ScalarLoops, index: int, key: tuple[Any, ...], copies: Iterable[tuple[str, str, str]]) -> None:
+        """To a block of the loop, with variables that are set before: (variable, value, kind)."""
+        if index == self.header:
+            if key != self.key:
+                raise NoProgram("an iteration begins with other types than the one before")
+            self.comes_back = True
+        if any(kind == "object" and target in self.held for target, _, kind in copies):
+            raise NoProgram("arrays that change their names")
+        for target, value, kind in copies:
+            if target != value:
+                self.set(code, target, value, kind)
+
+    def item(self, code: ScalarLoops, variable: str, place: str) -> None:
+        """`place` is what the loop takes from its range or array, `variable` is its C variable."""
+        if variable in self.items and code.strip is None:
+            code.line(f"{self.items[variable]} = {place};")
+            code.integers[place] = Integer(-(2**62), 2**62, ((self.items[variable], 1),))
+
+    def set(self, code: ScalarLoops, target: str, value: str, kind: str) -> None:
+        """A C variable that other blocks read is set."""
+        if kind == "data":
+            self.spread.accesses.moved(target, value)
+        elif kind in ("int", "i8") and target[0] == "L":
+            name, known = self.slots[int(target[1:].partition("_")[0])], code.integer(value)
+            if name in self.once and known.terms is not None:
+                code.integers[target] = known
+
+
+def write_parallel(b: Blocks, index: int, label: str) -> None:
+    """Write the chunks of the loop whose header is at `index`, where its iterations are independent."""
+    iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
+    if not isinstance(iterator, Steps | Together):
+        return
+    region = loop_region(b.facts, index)
+    found = ways(iterator)
+    variables = Variables.of(b.facts, index, region)
+    is_early = any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items())
+    if is_early or variables.are_carried or not any(w.is_range for w in found):
+        return
+    name = f"spread{len(b.labels)}"
+    spread = Spread(
+        name, found, Accesses(b.code.arrays, tuple(f"{name}_at{k}" for k in range(len(found)))), variables.has_results
+    )
+    items = {way.first: spread.moving(k) for k, way in enumerate(found)}
+    held = frozenset(p.root for p in parts_in(b.state))
+    apart = Apart(spread, index, region, key_of(index, b.state), frozenset(variables.once), b.facts.slots, held, items=items)
+    code, statements = b.code, b.code.statements
+    kept = code.functions.copy(), code.declarations.copy(), code.integers.copy(), code.apart.copy()
+    made = statements.functions.copy() if statements is not None else []
+    try:
+        functions, conditions = written(b, apart, label)
+    except NoForm as reason:
+        code.functions, code.declarations, code.integers, code.apart = kept
+        if code.statements is not None:
+            code.statements.functions = made
+        b.why_serial.append(f"{reason} (line {b.program.instructions[index].line})")
+        return
+    code.integers = kept[2]
+    code.functions += functions
+    code.declarations = kept[1] + spread.declarations()
+    code.lines += [*spread.call(conditions), f"{name}_slow:;"]
+    b.parallel[index] = region
+
+
+def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
+    """(the functions, under which conditions they may run). Raises NoForm."""
+    code, spread = b.code, apart.spread
+    outer = code.lines, code.declarations, b.labels, b.pending, b.refused, b.clean, b.at, b.came_back.copy(), b.returns
+    state = b.state
+    declared = len(code.declarations)
+    code.lines, b.labels, b.pending, b.refused = [], {apart.key: label}, [], []
+    b.apart, code.accesses = apart, spread.accesses
+    try:
+        begin(b, apart)
+        b.pending.append((apart.header, state.copy(), label))
+        b.write_pending()
+        if not apart.comes_back:
+            raise NoForm("no iteration is followed by another")
+        writes = spread.accesses.written()
+        if writes is None:
+            raise NoForm("iterations that may depend on each other")
+        body, declarations = code.lines, code.declarations[declared:]
+        functions = spread.functions(body, declarations, given(code, spread), apart.held)
+        is_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
+        plain = [f"npc_is_plain({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
+        return functions, [*["apart"] * is_apart, *plain]
+    finally:
+        code.lines, code.declarations, b.labels, b.pending, b.refused, b.clean, b.at, b.came_back, b.returns = outer
+        b.state = state
+        b.apart = code.accesses = None
+        code.computed.clear()
+
+
+def given(code: ScalarLoops, spread: Spread) -> dict[str, str]:
+    moving = spread.accesses.moving
+    return {name: c for name, c in code.outer().items() if name not in moving}
+
+
+def begin(b: Blocks, apart: Apart) -> None:
+    """What is known of the loop's variables, and of memory, before its first iteration."""
+    code = b.code
+    for text in staying(b, apart.header, apart.region):
+        if text in code.variables and code.variables[text] == "int64_t":
+            code.integers[text] = Integer(-(2**63), 2**63 - 1, ((text, 1),))
+    for part in parts_in(b.state):
+        array = next((a for a in code.arrays if part.root == f"(PyObject*){a.name}_array"), None)
+        if array is not None:
+            apart.spread.accesses.origins[part.data] = Origin(array.name, (None,) * array.ndim)
+        elif part.is_own:
+            apart.spread.accesses.origins[part.data] = Origin("made before", ())
+
+
+def parts_in(state: State) -> Iterable[Part]:
+    pending = [*state.stack, *state.locals.values()]
+    while pending:
+        match pending.pop():
+            case Part() as part:
+                yield part
+            case Walk(_, elements):
+                pending.append(elements)
+            case Items(items):
+                pending += items
+            case Together(_, parts):
+                pending += parts
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What a loop does to local variables."""
+
+    stored: frozenset[str]
+    once: frozenset[str]  # set by one instruction only
+    are_carried: bool  # does an iteration read what another one has set, or does the code behind the loop so but for the last?
+    has_results: bool  # does the code behind the loop read any?
+
+    @classmethod
+    def of(cls, facts: CodeFacts, header: int, region: frozenset[int]) -> Variables:
+        counts: dict[str, int] = {}
+        for k in region:
+            for access in facts.instructions[k].accesses:
+                if access.kind != "read":
+                    counts[facts.slots[access.slot]] = counts.get(facts.slots[access.slot], 0) + 1
+        stored = frozenset(counts)
+        read = read_first(facts, header, region)
+        behind = (facts.live[header] - read) & stored
+        are_carried = bool(read & stored) or not behind <= set_always(facts, header, region)
+        return cls(stored, frozenset(n for n, count in counts.items() if count == 1), are_carried, bool(behind))
+
+
+def inner_successors(facts: CodeFacts, k: int, header: int, region: frozenset[int]) -> list[int]:
+    return [s for s in facts.successors[k] if s in region and s != header]
+
+
+def read_first(facts: CodeFacts, header: int, region: frozenset[int]) -> frozenset[str]:
+    """Variables that an iteration may read before it sets them."""
+    live: dict[int, frozenset[str]] = {k: frozenset() for k in region}
+    changed = True
+    while changed:
+        changed = False
+        for k in sorted(region, reverse=True):
+            names = frozenset[str]().union(*(live[s] for s in inner_successors(facts, k, header, region)))
+            for access in reversed(facts.instructions[k].accesses):
+                name = facts.slots[access.slot]
+                names = names | {name} if access.kind in ("read", "take") else names - {name}
+            changed |= names != live[k]
+            live[k] = names
+    return live[header]
+
+
+def set_always(facts: CodeFacts, header: int, region: frozenset[int]) -> frozenset[str]:
+    """Variables that every iteration sets before the next begins."""
+    every = frozenset(facts.slots)
+    before: dict[int, frozenset[str]] = dict.fromkeys(region, every) | {header: frozenset()}
+    ends: dict[int, frozenset[str]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for k in sorted(region):
+            names = before[k] | {facts.slots[a.slot] for a in facts.instructions[k].accesses if a.kind == "write"}
+            for s in facts.successors[k]:
+                if s == header:
+                    ends[k] = names
+                elif s in region and not before[s] <= names:
+                    before[s] &= names
+                    changed = True
+    return every.intersection(*ends.values()) if ends else frozenset()

@@ -1,0 +1,325 @@
+"""Loops whose iterations are independent run on all threads, and do what they do one after the other."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.cpu import parallel_loops, scalar_loops
+from npcompile.backends.cpu.loader import unit_of
+from npcompile.compiler import compiled_function
+from tests.native_loops.agreement import cloned, outcome, same
+
+rng = np.random.default_rng(8)
+N = 40
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Loops of any length are worth threads, however few there are."""
+    for name, value in (("WORTH", -1), ("GRAIN", 1), ("FEWEST_THREADS", 1), ("KEPT_BYTES", 10**9)):
+        monkeypatch.setattr(parallel_loops, name, value)
+    counted = parallel_loops.SPREAD_HELPERS.replace("= rt->parallel(", "= (npc_runs++, 0) || rt->parallel(")
+    monkeypatch.setattr(scalar_loops, "SPREAD_HELPERS", "int64_t npc_runs = 0;\n" + counted)
+
+
+def parallel_runs(compiled: Any) -> int:
+    """How often iterations ran on threads."""
+    known = compiled_function(compiled)
+    calls = [v.compiled.call for p in known.points.values() for v in p.variants if v.graph is None and v.compiled]
+    handles = [unit_of(call).library.handle for call in calls]
+    return sum(ctypes.c_int64.in_dll(h, "npc_runs").value for h in handles if hasattr(h, "npc_runs"))
+
+
+def agrees(user: Any, *arguments: Any, parallel: bool = True) -> None:
+    """The compiled function does what the plain one does, three times, on threads."""
+    compiled = npc.compile(user)
+    for _ in range(3):
+        theirs = outcome(user, user, cloned(arguments))
+        ours = outcome(compiled, user, cloned(arguments))
+        for a, b in zip(ours, theirs):
+            assert same(a, b), f"{a!r} where Python gives {b!r}"
+    assert bool(parallel_runs(compiled)) == parallel
+
+
+def product(A, B):
+    C = np.zeros((A.shape[0], B.shape[1]))
+    for i in range(A.shape[0]):
+        for j in range(B.shape[1]):
+            s = 0.0
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[k, j]
+            C[i, j] = s
+    return C, i
+
+
+def escape_times(re, im, most):
+    out = np.zeros((im.size, re.size), np.int64)
+    for i in range(im.size):
+        for j in range(re.size):
+            x = y = 0.0
+            k = 0
+            while k < most and x * x + y * y < 4:
+                x, y = x * x - y * y + re[j], 2 * x * y + im[i]
+                k += 1
+            out[i, j] = k
+    return out
+
+
+def sparse_rows(data, indices, starts, x):
+    y = np.zeros(starts.size - 1)
+    for i in range(y.size):
+        for j in range(starts[i], starts[i + 1]):
+            y[i] += data[j] * x[indices[j]]
+    return y
+
+
+def pairs(x, y):
+    n = x.size
+    total = np.zeros(n)
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                total[i] += y[j] / (x[i] - x[j])
+    return total
+
+
+def elimination(A):
+    n = A.shape[0]
+    for k in range(n):
+        for i in range(k + 1, n):
+            factor = A[i, k] / A[k, k]
+            for j in range(k, n):
+                A[i, j] -= factor * A[k, j]
+    return A
+
+
+def by_columns(A, x):
+    for j in range(A.shape[1] - 1, -1, -2):
+        for i in range(A.shape[0]):
+            A[i, j] = A[i, j] * x[i] + j
+    return A
+
+
+def scaled(A, x):
+    for i, a in enumerate(x):
+        for j in range(A.shape[1]):
+            A[i, j] *= a
+    return A
+
+
+def rows_of_arrays(A, B):
+    out = np.empty(A.shape[0])
+    for i in range(A.shape[0]):
+        A[i, :] += B[i]
+        out[i] = np.max(A[i] * B[i, :])
+    return A, out
+
+
+def one_level(x, y):
+    for i in range(x.size):
+        t = x[i] * 2
+        y[i] = t * t + i
+    return y, t, i
+
+
+POINTS = np.linspace(-1.9, 0.5, 23), np.linspace(-1.1, 1.1, 17)
+MATRIX = rng.standard_normal((N, N)) + 5
+STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
+
+
+@pytest.mark.parametrize(
+    "user, arguments",
+    [
+        (product, (rng.standard_normal((N, 7)), rng.standard_normal((7, 9)))),
+        (product, (rng.standard_normal((7, N)).T, rng.standard_normal((18, 14))[::2, ::2][:7])),
+        (escape_times, (*POINTS, 30)),
+        (sparse_rows, (rng.random(STARTS[-1]), rng.integers(0, N, STARTS[-1]), STARTS, rng.random(N))),
+        (pairs, (rng.random(N), rng.random(N))),
+        (elimination, (MATRIX,)),
+        (elimination, (np.asfortranarray(MATRIX),)),
+        (by_columns, (MATRIX, rng.random(N))),
+        (scaled, (MATRIX, rng.random(N))),
+        (rows_of_arrays, (MATRIX, rng.random((N, N)))),
+        (one_level, (rng.random(5000), rng.random(5000))),
+    ],
+)
+def test_independent_iterations(user, arguments):
+    agrees(user, *arguments)
+
+
+def neighbours(x, y):
+    for i in range(1, x.size):
+        y[i] = x[i] + y[i - 1]
+    return y
+
+
+def total(x):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i]
+    return s
+
+
+def last_of(x):
+    t = 0.0
+    for i in range(x.size):
+        if x[i] > 0.5:
+            t = x[i]
+    return t
+
+
+def ended_early(x, y):
+    for i in range(x.size):
+        y[i] = x[i]
+        if x[i] > 0.9:
+            break
+    return y
+
+
+def places_that_are_data(x, places):
+    for i in range(x.size):
+        x[places[i]] = i
+    return x
+
+
+def same_place(x, y):
+    for i in range(x.size):
+        y[0] = x[i]
+        y[i // 2] = x[i]
+    return y
+
+
+def rows_and_columns(A):
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            A[i, j] = A[j, i] + 1
+    return A
+
+
+@pytest.mark.parametrize(
+    "user, arguments",
+    [
+        (neighbours, (rng.random(N), rng.random(N))),
+        (total, (rng.random(N),)),
+        (last_of, (rng.random(N),)),
+        (ended_early, (rng.random(N), np.zeros(N))),
+        (places_that_are_data, (np.zeros(N), rng.integers(0, N, N))),
+        (same_place, (rng.random(N), np.zeros(N))),
+        (rows_and_columns, (MATRIX,)),
+    ],
+)
+def test_dependent_iterations_stay_in_order(user, arguments):
+    agrees(user, *arguments, parallel=False)
+
+
+def quotients(A, x):
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            A[i, j] = A[i, j] / x[i]
+    return A, i
+
+
+def into_bytes(A, out):
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            out[i, j] = A[i, j]
+    return out
+
+
+def found_at(A, places, out):
+    for i in range(A.shape[0]):
+        t = 2.0 * i
+        for j in range(A.shape[1]):
+            A[i, j] = A[i, j] + A.shape[0]
+        out[i] = places[places[i]] + t
+    return A, out, t
+
+
+def caught(A, places, out):
+    t = -1.0
+    try:
+        for i in range(A.shape[0]):
+            out[i] = i
+            for j in range(A.shape[1]):
+                A[i, j] = A[i, j] + places[places[i]]
+            t = A[i, 0] + i
+    except IndexError:
+        return A, out, t, i
+    return A, out, t
+
+
+def in_every_other_column(x):
+    return np.repeat(x, 2, 1)[:, ::2]
+
+
+@pytest.mark.parametrize(
+    "user, at, layout",
+    [
+        (quotients, [0], np.asfortranarray),
+        (quotients, [*range(3, N, 9)], np.ascontiguousarray),
+        (into_bytes, [1], np.flip),
+        (found_at, [N - 1], in_every_other_column),
+        (found_at, [2], np.asfortranarray),
+        (caught, [20, N - 1], np.ascontiguousarray),
+        (caught, [N - 1], np.flip),
+    ],
+)
+def test_an_iteration_that_has_to_leave(user, at, layout):
+    A, x, places = layout(MATRIX), rng.random(N) + 1, rng.integers(0, N, N)
+    if user is quotients:
+        x[at] = 0.0
+        agrees(user, A, x)
+    elif user is into_bytes:
+        A[at, 3] = -1.0
+        agrees(user, A, np.zeros((N, N), np.uint8))
+    else:
+        places[at] = 1000
+        agrees(user, A, places, np.zeros(N))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("views", [lambda x: (x[:N], x[:N]), lambda x: (x[:N], x[1 : N + 1]), lambda x: (x[1 : N + 1], x[:N])])
+def test_arrays_that_overlap(views):
+    base = rng.random(2 * N)
+    compiled = npc.compile(one_level)
+    for _ in range(3):
+        ours, theirs = base.copy(), base.copy()
+        assert same(compiled(*views(ours)), one_level(*views(theirs)))
+        assert same(ours, theirs)
+    assert not parallel_runs(compiled)
+
+
+def test_an_array_that_overlaps_itself():
+    compiled = npc.compile(scaled)
+    for _ in range(3):
+        ours, theirs = np.arange(2.0 * N), np.arange(2.0 * N)
+        windows = [np.lib.stride_tricks.as_strided(x, (N, N), (8, 8)) for x in (ours, theirs)]
+        assert same(compiled(windows[0], np.ones(N) + 1), scaled(windows[1], np.ones(N) + 1))
+        assert same(ours, theirs)
+    assert not parallel_runs(compiled)
+
+
+def whole_loop(x, most):
+    for i in range(x.size):
+        k = 0
+        while k < most:
+            k += 1
+            x[i] = x[i] * 0.5 + k
+    return x
+
+
+def test_interrupted():
+    compiled = npc.compile(whole_loop)
+    compiled(np.zeros(8), 10)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        compiled(np.zeros(8), 1 << 50)
+    assert same(compiled(np.zeros(8), 10), whole_loop(np.zeros(8), 10))
