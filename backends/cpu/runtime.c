@@ -373,8 +373,10 @@ static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t g
     body(context, 0, n, body_thread ? body_thread - 1 : 0);
     return 0;
   }
+  const int most = count_threads();
+  if (n / grain >= most) piece = grain; /* enough for all as they are */
   const int are_awake = now() - workers.latest < SPIN;
-  const int threads = (int)least((n - 1) / (are_awake ? piece : grain) + 1, count_threads());
+  const int threads = (int)least((n - 1) / (are_awake ? piece : grain) + 1, most);
   struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = threads};
   loop.state = PyEval_SaveThread();
   if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
