@@ -492,6 +492,8 @@ class ArrayLoops:
         """Every element of `target` set to the tree's, which broadcasts to it."""
         if tree.dtype != target.dtype:
             tree = Apply("cast", (tree,), target.dtype)
+        if isinstance(tree, Read) and not is_new and target.ndim == 1 and target.root == tree.part.root:
+            self.leave_to_copy(target, tree.part, fail)
         if target.ndim > 1 and has_one_rank(tree, target.ndim) and all(map(is_flat, [target, *parts_of(tree)])):
             size = (self.code.new("int", known_product(target.sizes)),)
             target, tree = flat(target, size), flat_tree(tree, size)
@@ -509,12 +511,22 @@ class ArrayLoops:
         self.functions += store.lines(tests, needs_room)
         self.call(f, "", fail, store.can_leave, target.sizes, is_plain=isinstance(tree, Number | Read))
 
-    def extents_text(self, f: Function, a: Part, b: Part) -> str:
-        """Is no byte between the first and the last of one in the other?"""
+    def leave_to_copy(self, target: Part, source: Part, fail: Fail) -> None:
+        """NumPy copies vectors of one memory, whose strides have one direction, as if these were equal: it reads what it wrote."""
+        to, come = target.strides[0], source.strides[-1] if source.ndim else "0"
+        if to != come and come != "0":
+            are_near = f"!{self.extents_text(None, target, source)}"
+            self.code.leave_if(f"{target.sizes[0]} > 1 && {to} != {come} && ({to} > 0) == ({come} > 0) && {are_near}", fail)
+
+    def extents_text(self, f: Function | None, a: Part, b: Part) -> str:
+        """Is no byte between the first and the last of one in the other? Said in the function, or in the program itself."""
+
+        def take(text: str, c: str = "int64_t") -> str:
+            return f.take(text, c) if f is not None else text
 
         def ends(p: Part) -> tuple[str, str]:
-            first = f.take(p.data, "char*")
-            pairs = [(f.take(n), f.take(s)) for n, s in zip(p.sizes, p.strides)]
+            first = take(p.data, "char*")
+            pairs = [(take(n), take(s)) for n, s in zip(p.sizes, p.strides)]
             low = "".join(f" + NPC_LOW({n}, {s})" for n, s in pairs)
             high = "".join(f" + NPC_HIGH({n}, {s})" for n, s in pairs)
             return f"{first}{low}", f"{first}{high} + {p.dtype.itemsize}"
