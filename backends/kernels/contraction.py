@@ -10,9 +10,9 @@ order, so they need no guard.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.product import DTYPES, is_narrow, is_tiny
-from npcompile.backends.kernels.schedule import MOVEMENT, in_memory
+from npcompile.backends.kernels.schedule import MOVEMENT, in_memory, readers_of
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
@@ -29,6 +29,7 @@ from npcompile.tensor_core.meta import TensorMeta, product
 WORTH = 4  # times fewer products, at least
 BLOCK = 32  # products added one after another where NumPy sums pairwise
 MANY = 4096  # products: fewer are not worth a call of BLAS where none is written
+WORTH_ORDERING, MOST_IN_CHAIN = 1 << 18, 5  # products of a chain, and operands: the bound of more might not be finite
 WORTH_CALLING = 8192  # products of one matrix product of a stack: fewer are not worth a call each
 Operand = tuple[Node, tuple[int, ...]]  # of an einsum, with its axes
 Labels = tuple[int | None, ...]  # of each axis of a factor, the axis of the whole product; None where it repeats
@@ -116,9 +117,19 @@ class Factoring:
     may_guard: bool = True
     least: int = 0  # products, where there has to be a guard
     strided: bool = False  # does the backend read matrices by any strides, and fuse products that it makes itself?
+    chained: set[Node] = field(default_factory=set)  # products that only another product reads
+
+    def built(self, node: Node) -> Node:
+        if node not in self.new:
+            self.new[node] = self.rebuild(node)
+        return self.new[node]
 
     def rebuild(self, node: Node) -> Node:
-        inputs = tuple(self.new[i] for i in node.inputs)
+        if node.op == "einsum" and any(i in self.chained for i in node.inputs):
+            made = self.chain(node)
+            if made is not None:
+                return made
+        inputs = tuple(self.built(i) for i in node.inputs)
         self.builder.location = node.location
         if node.op == "einsum" and len(inputs) > 1:
             made = self.einsum(list(zip(inputs, node.params["inputs"])), node.params["output"], node.params.get("block"))
@@ -183,21 +194,45 @@ class Factoring:
         repeated = self.builder.apply("broadcast_to", one, shape=node.shape) if node.meta.ndim else one
         return self.builder.apply("maximum", self.builder.apply("absolute", node), repeated)
 
-    def einsum(self, operands: list[Operand], output: tuple[int, ...], block: int | None) -> Node | None:
+    def chain(self, node: Node) -> Node | None:
+        """A product of products, in the order of least work; None where the order of the program is about as good."""
+        operands, written = chain_of(node, self.chained)
+        sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
+        hints = {a: hint_of(n) for a, n in sizes.items()}
+        _, work = contraction_order([axes for _, axes in operands], node.params["output"], hints)
+        if written < max(WORTH_ORDERING, 2 * work, self.least) or len(operands) > MOST_IN_CHAIN:
+            return None
+        self.builder.location = node.location
+        return self.einsum([(self.built(x), axes) for x, axes in operands], node.params["output"], None, is_chain=True)
+
+    def number(self, size: Size, dtype: np.dtype) -> Node:
+        if isinstance(size, int):
+            return self.builder.constant(size, dtype)
+        return self.builder.apply("cast", self.builder.apply("size", value=size), dtype=dtype)
+
+    def greatest(self, node: Node) -> Node:
+        """The largest absolute value, or 1."""
+        found = self.builder.apply("absolute", node)
+        if node.meta.ndim:
+            found = self.builder.apply("reduce", found, reducer="maximum", axes=tuple(range(node.meta.ndim)))
+        return self.at_least_one(found)
+
+    def einsum(self, operands: list[Operand], output: tuple[int, ...], block: int | None, is_chain: bool = False) -> Node | None:
         """Two operands at a time, the cheapest pair first; None where nothing is gained."""
         if len(operands) == 2:
             return self.matrix_product(operands, output, block)
         dtype = operands[0][0].dtype
         sizes = {axis: n for x, axes in operands for axis, n in zip(axes, x.shape)}
-        steps = contraction_order([axes for _, axes in operands], output, {a: hint_of(n) for a, n in sizes.items()})
-        if steps is None or dtype.kind not in "iuf" or dtype == np.float16:
+        hints = {a: hint_of(n) for a, n in sizes.items()}
+        steps, work = contraction_order([axes for _, axes in operands], output, hints)
+        is_worth = is_chain or math.prod(hints.values()) >= WORTH * work
+        if not is_worth or dtype.kind not in "iuf" or dtype == np.float16 or any(same(n, 0) for n in sizes.values()):
             return None
         if dtype.kind == "f" and not self.is_worth_guarding(math.prod(map(hint_of, sizes.values()))):
             return None
         if dtype.kind == "f":
-            bounds = [self.at_least_one(x) for x, _ in operands]
-            sums = [self.builder.apply("reduce", b, reducer="add", axes=tuple(range(b.meta.ndim))) for b in bounds]
-            self.bounds.append(self.multiply(sums))
+            summed = product([n for a, n in sizes.items() if a not in output])
+            self.bounds.append(self.multiply([self.number(summed, dtype), *(self.greatest(x) for x, _ in operands)]))
         for pair, kept in steps:
             chosen = [operands[k] for k in pair]
             made = self.matrix_product(chosen, kept, block)
@@ -282,8 +317,10 @@ class Factoring:
 Step = tuple[tuple[int, int], tuple[int, ...]]  # which two operands become one, put last, and its axes
 
 
-def contraction_order(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], sizes: dict[int, int]) -> list[Step] | None:
-    """The pairs to take, always the one of least work; None where all at once is about as good."""
+def contraction_order(
+    inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], sizes: dict[int, int]
+) -> tuple[list[Step], int]:
+    """The pairs to take, always the one of least work, and how many products that are in all."""
     operands = list(inputs)
     steps: list[Step] = []
     work = 0
@@ -298,7 +335,42 @@ def contraction_order(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]
         work += costs[pair][0]
         steps.append((pair, costs[pair][2]))
         operands = [axes for k, axes in enumerate(operands) if k not in pair] + [costs[pair][2]]
-    return steps if math.prod(sizes.values()) >= WORTH * work else None
+    return steps, work
+
+
+def chained_products(graph: Graph) -> set[Node]:
+    """The sums of products that are read once, by a sum of products."""
+    readers = readers_of(graph.nodes)
+    given_out = {*graph.outputs, *(node for _, node in graph.writes)}
+
+    def is_chained(node: Node) -> bool:
+        if node.op != "einsum" or node in given_out or len(reading := readers.get(node, [])) != 1:
+            return False
+        (reader,) = reading
+        axes = [a for x, a in zip(reader.inputs, reader.params["inputs"]) if x is node] if reader.op == "einsum" else []
+        is_alike = reader.dtype == node.dtype and "block" not in node.params and "block" not in reader.params
+        return len(axes) == 1 and len({*axes[0]}) == len(axes[0]) and is_alike and len(reader.inputs) > 1
+
+    return {n for n in graph.nodes if is_chained(n)}
+
+
+def chain_of(node: Node, chained: Set[Node]) -> tuple[list[Operand], int]:
+    """What is multiplied in a product of products, with the axes of one einsum of it all, and how many products are written."""
+    operands: list[Operand] = []
+    fresh = count(1 + max(a for axes in node.params["inputs"] for a in axes))
+    written = 0
+    waiting = [(node, node.params["output"])]
+    while waiting:
+        x, outside = waiting.pop()
+        if x is not node and x not in chained:
+            operands.insert(0, (x, outside))
+            continue
+        names = dict(zip(x.params["output"], outside))
+        sizes = {a: n for i, axes in zip(x.inputs, x.params["inputs"]) for a, n in zip(axes, i.shape)}
+        names |= {a: a if x is node else next(fresh) for a in sizes if a not in names}
+        written += math.prod(map(hint_of, sizes.values()))
+        waiting += [(i, tuple(names[a] for a in axes)) for i, axes in zip(x.inputs, x.params["inputs"])]
+    return operands, written
 
 
 def is_view(node: Node) -> bool:
@@ -328,11 +400,12 @@ def factor(graph: Graph, least: int = 0, *, strided: bool = False) -> FactoredGr
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
     factoring = Factoring(Builder(env=env), may_guard=not graph.writes, least=least, strided=strided)
+    factoring.chained = chained_products(graph)
     for node in graph.inputs:
         factoring.new[node] = factoring.builder.input(node.meta)
     for node in graph.nodes:
-        if node.op != "input":
-            factoring.new[node] = factoring.rebuild(node)
+        if node.op != "input" and node not in factoring.chained:
+            factoring.built(node)
     guard = factoring.guard()
     outputs = [factoring.new[n] for n in graph.outputs] + ([guard] if guard is not None else [])
     metas = [*graph.metas, *([TensorMeta((), np.dtype(np.bool_), boxed=False)] if guard is not None else [])]
