@@ -512,7 +512,7 @@ class ArrayLoops:
         self.call(f, "", fail, store.can_leave, target.sizes, is_plain=isinstance(tree, Number | Read))
 
     def leave_to_copy(self, target: Part, source: Part, fail: Fail) -> None:
-        """NumPy copies vectors of one memory, whose strides have one direction, as if these were equal: it reads what it wrote."""
+        """NumPy copies vectors of one memory, whose strides have one direction, as if these were equal: reads what it wrote."""
         to, come = target.strides[0], source.strides[-1] if source.ndim else "0"
         if to != come and come != "0":
             are_near = f"!{self.extents_text(None, target, source)}"
