@@ -45,6 +45,10 @@ class Place:
         """Is it where the other is an iteration later?"""
         return self.group is other.group and self.constant == other.constant + other.group.moves
 
+    def is_never(self, other: Place) -> bool:
+        """Are they different positions that stay?"""
+        return self.group is other.group and not self.group.moves and self.constant != other.constant
+
 
 @dataclass(slots=True)
 class Load:
@@ -55,6 +59,16 @@ class Load:
     kind: str
     array: ArrayInput
     places: list[Place]
+
+    @property
+    def first(self) -> str:
+        """The element in the first iteration of the strip."""
+        return self.array.element([place.at("0") for place in self.places])
+
+    def follows(self, other: Load) -> bool:
+        """Does it read what the other reads an iteration later?"""
+        moves = any(place.group.moves for place in self.places)
+        return moves and self.array is other.array and all(new.follows(old) for new, old in zip(self.places, other.places))
 
 
 @dataclass(slots=True)
@@ -72,6 +86,10 @@ class Store:
         """The element in an iteration of the strip."""
         assert self.places is not None
         return self.array.at([place.at(k) for place in self.places])
+
+    def is_never_at(self, load: Load) -> bool:
+        """Are they in different rows, or columns, in all iterations?"""
+        return self.places is not None and any(new.is_never(old) for new, old in zip(self.places, load.places))
 
     @property
     def stays(self) -> bool:

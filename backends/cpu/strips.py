@@ -10,7 +10,8 @@ finite makes each sum, difference and product of it not finite, so only results 
 
 Where an iteration needs what the one before it computed, compilers make no vectors, and what is noted would stand beside the one
 chain that takes the time: there, tests jump to the end of the strip. Where all can stand before anything is stored, the strip
-ends with the iteration before, and nothing has to be put back. An element that the iteration before has stored is not read again.
+ends with the iteration before, and nothing has to be put back. An element that the iteration before has stored or read is not
+read again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STRIP_HELPERS = r"""
 /* A function of its own, for its registers. Of straight code vectors make chains longer. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
-#define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
+#define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
 #define BRIEF __attribute__((optimize("O1")))
 #else
 #define STRIP static __attribute__((noinline))
@@ -207,6 +208,18 @@ class Strip:
     def loads_of(self, store: Store) -> list[Load]:
         """Of the same array, before the program stores there."""
         return [x for x in self.loads.values() if x.array is store.array and x.line < store.line]
+
+    def read_before(self) -> list[tuple[Load, Load]]:
+        """(a load, another that has read the same element an iteration before), where loads are not in vectors."""
+        if not self.is_chain or not self.is_straight or self.end < 0:
+            return []
+        stored = [x for s in self.stores for x in self.stored_before(s)]
+        found = []
+        for old in self.loads.values():
+            if any(old is x for x in stored) or any(s.array is old.array and not s.is_never_at(old) for s in self.stores):
+                continue
+            found += [(old, new) for new in self.loads.values() if new.follows(old)][:1]
+        return found
 
     @property
     def is_chain(self) -> bool:
@@ -419,8 +432,8 @@ class Strip:
             if self.is_kept_before and not s.stays:
                 lines.append(f"for (int64_t k = 0; k < count; ++k) old{j}[k] = {s.iteration('k')};")
             for x in self.stored_before(s)[:1]:
-                lines.append(f"before{j} = {x.array.element([place.at('0') for place in x.places])};")
-        return lines
+                lines.append(f"before{j} = {x.first};")
+        return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(self.read_before())]
 
     def finish(self, lines: list[str]) -> None:
         """Write in `lines` what is known only now: the statements that store, and the tests."""
@@ -438,6 +451,9 @@ class Strip:
                 lines[x.line] = f"const {C_OF_KIND[x.kind]} {x.value} = before{j};"
             line = self.end if self.stops else s.line
             lines[line] += " ".join([*kept, f"{s.element} = {s.value};", *[f"before{j} = {s.value};"] * bool(read)])
+        for j, (old, new) in enumerate(self.read_before()):
+            lines[old.line] = f"const {C_OF_KIND[old.kind]} {old.value} = read{j};"
+            lines[self.end] += f" read{j} = {new.value};"
 
     def locals(self) -> list[str]:
         counts = ["count", "k", "bad", "signs", *["stored"] * (not self.is_regular)]
@@ -445,6 +461,7 @@ class Strip:
         lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
         lines += [f"uint{64 if c == 'double' else 32}_t bits_{c} = 0;" for c in sorted(self.has_bits)]
         lines += [f"{C_OF_KIND[s.kind]} before{j};" for j, s in enumerate(self.stores) if self.stored_before(s)]
+        lines += [f"{C_OF_KIND[x.kind]} read{j};" for j, (x, _) in enumerate(self.read_before())]
         if self.is_regular:
             stores = enumerate(self.kept)
             return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{self.longest}]'};" for j, s in stores]

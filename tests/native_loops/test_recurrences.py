@@ -92,6 +92,23 @@ def looked_up(x, y, m):
     return x
 
 
+def smoothed(A, w):
+    for i in range(1, A.shape[0]):
+        for j in range(1, A.shape[1] - 1):
+            A[i, j] = A[i, j - 1] * 0.25 + A[i - 1, j - 1] + A[i - 1, j] * w[j + 1] - A[i - 1, j + 1] + w[j - 1] / w[j]
+    return A
+
+
+def crossing(x, y, A):
+    s = x[0]
+    for i in range(x.size - 3, 1, -1):
+        s = s * 0.5 + x[i + 1] - x[i] + y[i] - y[i + 1]
+        A[i, 1] = s + A[i + 1, 0] - A[i, 0]
+        y[i - 1] = A[i + 1, 0] + s
+        A[i - 1, 0] = y[i]
+    return A, s
+
+
 def counted(x, most):
     steps = 0
     for i in range(1, x.size):
@@ -127,6 +144,9 @@ CASES: list[tuple[Any, tuple[Any, ...]]] = [
     *((rows_product, (np.zeros(5), MIXED[:8], rng.random(64), with_last(COLUMNS, v, "i8"), STARTS)) for v in (7, 8, -1, -9)),
     (rows_product, (np.zeros(5), MIXED[:8], with_last(np.ones(64), np.inf), COLUMNS, STARTS)),
     *((looked_up, (with_last(np.arange(N), v, "i8"), np.arange(N), m)) for v in (3, LARGEST - 2) for m in (3, N + 1)),
+    *((smoothed, (rng.random((12, n)), with_last(rng.random(n) + 0.5, v))) for n in (7, N) for v in (1, 0, np.nan)),
+    (smoothed, (rng.random((N, 30)).T[::-1], rng.random(N) + 0.5)),
+    *((crossing, (MIXED, with_last(MIXED, v), rng.random((N, 2)))) for v in (1, np.inf)),
     *((counted, (rng.integers(-9, 9, n), m)) for n in (20, N) for m in (1, 2**62)),
 ]
 
