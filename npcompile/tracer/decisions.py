@@ -18,6 +18,7 @@ class Decisions:
 
     native_calls: dict[int, Break] = field(default_factory=dict)  # instruction of the outermost frame -> why
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
+    short_loops: set[int] = field(default_factory=set)  # those of few enough iterations for one graph
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined

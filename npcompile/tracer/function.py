@@ -284,7 +284,7 @@ class CompiledFunction:
             frame = self.frame_at(capture, point, state)
             try:
                 outcome = frame.run()
-                if (native := self.native_function(point, state, outcome)) is not None:
+                if (native := self.native_function(point, state, outcome, decisions)) is not None:
                     return native
                 captured = time.perf_counter()
                 return self.finish(point, capture, frame, outcome, captured - began)
@@ -310,24 +310,26 @@ class CompiledFunction:
         space = self.user.__globals__
         return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
-    def native_function(self, point: Point, state: tuple[Any, ...], outcome: Outcome) -> Variant | None:
+    def native_function(self, point: Point, state: tuple[Any, ...], outcome: Outcome, decisions: Decisions) -> Variant | None:
         """A variant that runs the whole function as one native program, where its graph would end."""
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
         if not point.is_start or self.has_cells or is_refused or isinstance(outcome, Return):
             return None
-        return self.native_program(point, state) if any(map(self.may_be_native, self.facts.loop_headers)) else None
+        if not any(map(self.may_be_native, self.facts.loop_headers)):
+            return None
+        return self.native_program(point, state, frozenset(decisions.short_loops))
 
     def native_loop(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
         """A variant that runs the loop whose header the Point is at as one native program, where it has that form."""
         return self.native_program(point, state) if self.may_be_native(point.layout.index) else None
 
-    def native_program(self, point: Point, state: tuple[Any, ...]) -> Variant | None:
+    def native_program(self, point: Point, state: tuple[Any, ...], short_loops: frozenset[int] = frozenset()) -> Variant | None:
         index = point.layout.index
         if point.place is not None:
             return None
         began = time.perf_counter()
         try:
-            made = NativeLoop.at(self, point, state).make()
+            made = NativeLoop.at(self, point, state).make(short_loops)
         except NotNative as refused:
             why = str(refused)
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")

@@ -155,6 +155,8 @@ def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     if is_first and iterator.kind == "range" and frame.capture.is_native(header, frame.locals):
         return not loops.has_gradients(frame)
     if left <= UNROLL_LIMIT and header not in frame.before:
+        if frame.parent is None:
+            frame.capture.decisions.short_loops.add(header)
         return False
     made = frame.capture.builder.made
     may_be_light = iterator.position == 0 and left <= ELEMENTWISE_LIMIT and iteration.is_of_containers(iterator)

@@ -257,12 +257,16 @@ class NativeLoop:
     def has_large_arrays(self) -> bool:
         return any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray)
 
-    def require_small_arrays(self) -> None:
-        """A loop of several statements about the same large arrays in each iteration is a graph that is run repeatedly."""
+    def require_small_arrays(self, short_loops: frozenset[int]) -> None:
+        """A loop of several statements about the same large arrays in each iteration is a graph that is run repeatedly.
+
+        So are the few iterations of a short loop, which are one statement after another.
+        """
         blocks = self.blocks
         made, code = blocks.code.statements, blocks.code
         loops = [loop for loop, _ in made.instructions if loop >= 0] if made is not None else []
-        if not code.asks_small and not any(loops.count(loop) > 1 and loop not in code.indexed for loop in loops):
+        repeated = any(loops.count(loop) > 1 and loop not in code.indexed for loop in loops)
+        if not code.asks_small and not repeated and short_loops.isdisjoint(loops):
             return
         if self.has_large_arrays():
             raise TooLarge("whole arrays that are large")
@@ -270,12 +274,12 @@ class NativeLoop:
         for source in blocks.arrays:
             self.guard(f"{source}.size <= {SMALL}", True)
 
-    def make(self) -> Made:
-        """Raises NotNative."""
+    def make(self, short_loops: frozenset[int]) -> Made:
+        """`short_loops`: headers of those that have few iterations. Raises NotNative."""
         blocks = self.blocks
         try:
             blocks.write(self.state())
-            self.require_small_arrays()
+            self.require_small_arrays(short_loops)
             call, source, seconds = blocks.code.compile()
         except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
             warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
