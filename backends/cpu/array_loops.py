@@ -126,6 +126,14 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """An array that a loop makes and whose elements are in C variables (`pointwise_loops.py`)."""
+
+    name: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """A primitive of numbers of one dtype, with the result's."""
 
@@ -134,7 +142,7 @@ class Apply:
     dtype: np.dtype
 
 
-Tree = Read | Number | Gather | Apply
+Tree = Read | Number | Gather | Held | Apply
 
 
 def has_form(op: str, dtypes: Sequence[np.dtype]) -> bool:
@@ -585,7 +593,7 @@ def has_one_rank(tree: Tree, rank: int) -> bool:
     """Does it read only parts of so many axes, at no computed places?"""
     if isinstance(tree, Apply):
         return all(has_one_rank(a, rank) for a in tree.args)
-    return isinstance(tree, Number) or isinstance(tree, Read) and tree.part.ndim == rank
+    return isinstance(tree, Number | Held) or isinstance(tree, Read) and tree.part.ndim == rank
 
 
 def is_same(a: Part, b: Part) -> bool:

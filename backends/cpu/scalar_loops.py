@@ -134,6 +134,8 @@ class ScalarLoops:
     dtypes: list[np.dtype] = field(default_factory=list)
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
+    pointwise: Any = None  # the loop that is followed to see what it does to each element
+    by_blocks: set[int] = field(default_factory=set)  # instructions of loops that are written by blocks of rows
     indexed: set[int] = field(default_factory=set)  # loops in which some index is a variable
     instruction: int = -1  # the bytecode that is being written
     loop: int = -1  # the header of the outermost loop that it is in
@@ -543,12 +545,16 @@ class ScalarLoops:
             places = [place for place, _ in found]
         else:
             places = [self.place(array, axis, index, fail) for axis, index in enumerate(indices)]
+        if self.pointwise is not None:
+            self.pointwise.reads[f"(PyObject*){array.name}_array"] = None
         made = self.new(array.kind, array.element(places))
         if self.strip is not None:
             self.strip.load(array, [known for _, known in found], made)
         return made
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
+        if self.pointwise is not None:
+            raise NoForm("single elements that are set")
         array.is_written = True
         self.note_access(array, indices, is_written=True)
         if self.strip is not None:

@@ -36,6 +36,8 @@ def is_array(value: Any) -> bool:
 
 def statements(code: ScalarLoops) -> ArrayLoops:
     code.refuse_strip()
+    if code.pointwise is not None:
+        raise NoForm("a statement in which elements need others")
     if code.statements is None:
         code.statements = ArrayLoops(code)
     made: ArrayLoops = code.statements
@@ -83,6 +85,8 @@ def settled(code: ScalarLoops, value: Any, fail: Fail) -> Any:
     """The value, computed if it was not."""
     if not isinstance(value, Formula):
         return value
+    if code.pointwise is not None:
+        return code.pointwise.hold(value)
     require_order(value.tree, len(value.sizes))
     return statements(code).make(value.tree, value.sizes, fail)
 
@@ -94,6 +98,8 @@ def require_order(tree: Tree, rank: int) -> None:
 
 
 def memory(code: ScalarLoops, value: Any, fail: Fail) -> Part:
+    if isinstance(value, Formula) and code.pointwise is not None:
+        raise NoForm("a part of an array that a loop made")
     return part_of(settled(code, value, fail))
 
 
@@ -131,9 +137,19 @@ def broadcast(code: ScalarLoops, shapes: Sequence[tuple[str, ...]], fail: Fail) 
         sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
         others = [*dict.fromkeys(n for n in sizes if n != "1")]
         for n in others[1:]:
-            code.leave_if(f"{n} != {others[0]}", fail)
+            require_same(code, n, others[0], fail)
         found.append(others[0] if others else "1")
     return tuple(found)
+
+
+def require_same(code: ScalarLoops, size: str, other: str, fail: Fail) -> None:
+    """Leave where they differ."""
+    if size == other:
+        return
+    if code.pointwise is not None:
+        code.pointwise.require_same(size, other)
+    else:
+        code.leave_if(f"{size} != {other}", fail)
 
 
 # --- elementwise
@@ -253,7 +269,10 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     if offsets and code.accesses is not None:
         given = next((a for a in code.arrays if a.name == part.data and part.strides == strides_of(a)), None)
         code.accesses.view(data, part.data, None if given is None else places)
-    return Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own, is_ordered=part.is_ordered)
+    found = Part(part.dtype, data, tuple(sizes), tuple(strides), part.root, part.is_own, is_ordered=part.is_ordered)
+    if code.pointwise is not None:
+        code.pointwise.view(part, items, found)
+    return found
 
 
 def times(code: ScalarLoops, stride: str, step: str) -> str:
@@ -300,6 +319,8 @@ def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
     """A view, a scalar of a part, or elements at computed places."""
     if is_array(key):
         places, sizes = tree_of(key)
+        if places.dtype.kind == "b" and code.pointwise is not None:
+            return code.pointwise.select(owner, key)
         if places.dtype.kind not in "iu" or places.dtype == np.uint64:
             raise NoForm(f"an index of {places.dtype}")
         part = memory(code, owner, fail)
@@ -312,6 +333,8 @@ def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
         return found
     if any(isinstance(i, Known) for i in index_items(key)):
         raise NoForm("an array of no axes")
+    if code.pointwise is not None:
+        code.pointwise.reads[part.root] = None
     kind = part.dtype.str[1:]
     element = f"*({C_OF_KIND[kind]}*)({found.data})"
     if code.accesses is not None:
@@ -320,6 +343,9 @@ def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
 
 
 def setitem(code: ScalarLoops, owner: Any, key: Any, value: Any, fail: Fail) -> None:
+    if is_array(key) and kind_of(key) == "b1" and code.pointwise is not None:
+        code.pointwise.put(code, owner, key, value, fail)
+        return
     if isinstance(owner, Formula) or is_array(key):
         raise NoForm("elements at computed places are set")
     base = part_of(owner)
@@ -333,7 +359,7 @@ def assign(code: ScalarLoops, target: Part, value: Any, fail: Fail) -> None:
     """Write a number or an array into memory, as NumPy's assignment casts and broadcasts."""
     kind = target.dtype.str[1:]
     if isinstance(value, Scalar):
-        statements(code).store(target, number(code.stored(value.text, value.kind, kind, fail), kind), fail)
+        stored(code, target, number(code.stored(value.text, value.kind, kind, fail), kind), fail)
         return
     if not is_array(value):
         raise NoForm(f"{type(value).__name__} is stored")
@@ -343,15 +369,22 @@ def assign(code: ScalarLoops, target: Part, value: Any, fail: Fail) -> None:
     if len(sizes) > target.ndim:
         raise NoForm("an array of more axes is stored")
     for n, size in zip(reversed(sizes), reversed(target.sizes)):
-        if n not in ("1", size):
-            code.leave_if(f"{n} != {size}", fail)
-    statements(code).store(target, tree, fail)
+        if n != "1":
+            require_same(code, n, size, fail)
+    stored(code, target, tree, fail)
+
+
+def stored(code: ScalarLoops, target: Part, tree: Tree, fail: Fail) -> None:
+    if code.pointwise is not None:
+        code.pointwise.store(target, tree)
+    else:
+        statements(code).store(target, tree, fail)
 
 
 def in_place(code: ScalarLoops, ufunc: np.ufunc, owner: Any, value: Any, fail: Fail) -> Any:
     """An operator such as +=, of an array: the array."""
     if isinstance(owner, Formula):
-        raise NoForm("an operator in place of what is not stored")
+        return replaced(code, ufunc, owner, value, fail)
     if isinstance(owner, Elements):
         owner.input.is_written = True
     target = part_of(owner)
@@ -360,6 +393,19 @@ def in_place(code: ScalarLoops, ufunc: np.ufunc, owner: Any, value: Any, fail: F
         raise NoForm(f"{ufunc.__name__} in place gives {made.tree.dtype}")
     assign(code, target, made, fail)
     return owner
+
+
+def replaced(code: ScalarLoops, ufunc: np.ufunc, owner: Formula, value: Any, fail: Fail) -> Formula:
+    """The same of an array that is not in memory."""
+    if code.pointwise is None:
+        raise NoForm("an operator in place of what is not stored")
+    made = power(code, owner, value, fail) if ufunc is np.power else elementwise(code, ufunc, [owner, value], fail)
+    if not np.can_cast(made.tree.dtype, owner.tree.dtype, "same_kind"):
+        raise NoForm(f"{ufunc.__name__} in place gives {made.tree.dtype}")
+    if isinstance(owner.tree, Apply):  # nothing else has what an index gave
+        return Formula(cast(made.tree, owner.tree.dtype.str[1:]), owner.sizes)
+    found: Formula = code.pointwise.replace(owner, made.tree, made.sizes)
+    return found
 
 
 # --- reductions
@@ -465,10 +511,12 @@ def filled(code: ScalarLoops, kind: str, sizes: Sequence[str], value: str | None
     return made
 
 
-def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part | Formula:
     tree, sizes = tree_of(x)
     if isinstance(tree, Read) and not is_dense(tree.part):
         raise NoForm("a copy in another order than C's")
+    if code.pointwise is not None:
+        return code.pointwise.fresh(Formula(tree, sizes))
     return statements(code).make(tree, sizes, fail)
 
 

@@ -111,6 +111,7 @@ class Blocks:
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
     inside: Inside | None = None  # the loop whose strip is being written
+    pointwise: Any = None  # the loop that is followed to see what it does to each element
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
     write_parallel: Callable[[Blocks, int, str], None] | None = None  # before that
     apart: Any = None  # the loop whose chunks are being written: an Apart
@@ -196,6 +197,9 @@ class Blocks:
         if self.calls:
             self.code.settle()
             self.follow(index)
+            return
+        if self.pointwise is not None:
+            self.pointwise.arrive(index)
             return
         inside = self.inside
         if inside is not None and index not in inside.region:
@@ -502,6 +506,8 @@ class Blocks:
         def made() -> str:
             if self.inside is not None:
                 return self.inside.strip.give_up()
+            if self.pointwise is not None:
+                return "undo"
             if not label:
                 label.append(self.back_out())
             return label[0]
@@ -537,6 +543,8 @@ class Blocks:
 
     def branch(self, condition: str, index: int) -> None:
         """To `index` if the condition holds, else on."""
+        if self.pointwise is not None:
+            raise NoForm("a branch")
         after = self.state.copy()
         self.code.settle()
         if self.inside is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip, Way
-from npcompile.tracer.native import arrays
+from npcompile.tracer.native import arrays, pointwise
 from npcompile.tracer.native.blocks import Blocks, Inside
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import key_of, loop_region, names_set
@@ -16,6 +16,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     """Write a strip of the loop whose header is at `index`, where it has one. The loop as it is follows."""
     region = loop_region(b.facts, index)
     if any(k in b.facts.loop_headers for k in region if k != index):
+        return
+    if b.apart is None and index not in b.parallel and pointwise.write(b, index, region):
         return
     strip = Strip(
         f"{'' if b.apart is None else b.apart.spread.name + '_'}strip{len(b.labels)}",

@@ -264,7 +264,8 @@ class NativeLoop:
         """
         blocks = self.blocks
         made, code = blocks.code.statements, blocks.code
-        loops = [loop for loop, _ in made.instructions if loop >= 0] if made is not None else []
+        instructions = made.instructions if made is not None else set()
+        loops = [loop for loop, i in instructions if loop >= 0 and i not in code.by_blocks]
         repeated = any(loops.count(loop) > 1 and loop not in code.indexed for loop in loops)
         if not code.asks_small and not repeated and short_loops.isdisjoint(loops):
             return

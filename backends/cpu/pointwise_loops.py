@@ -1,0 +1,363 @@
+"""Loops whose every iteration does the same to each row of their arrays, as C: blocks of rows outside, the iterations inside.
+
+A block's rows stay in the cache through all iterations, and blocks run on all threads. Statements of one shape that follow each
+other are one loop nest. Nothing is looked at in between but the processor's flags: where one is up, or an operation cannot be
+done exactly, what was written is put back, and the loop runs statement by statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.array_loops import (
+    Apply,
+    Function,
+    Held,
+    Nest,
+    Part,
+    Read,
+    Tree,
+    dense_strides,
+    flat,
+    flat_tree,
+    has_one_rank,
+    is_flat,
+    known_product,
+    may_note,
+    parts_of,
+)
+from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.scalar_loops import NoForm
+
+BLOCK = 512  # elements of an array that a block has, about
+FEWEST = 2  # iterations
+MOST = 1 << 24  # iterations of a run times elements of a block: then the next look for signals
+PARALLEL_FROM = 1 << 17  # operations on elements
+LONGEST_PAUSE = 1 << 10  # runs of the loop between attempts that were in vain
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+Sizes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """An array that the loop makes."""
+
+    name: str
+    tree: Tree
+    sizes: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An array from before the loop, or a part of one, that the loop writes to."""
+
+    target: Part
+    tree: Tree
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.target.sizes
+
+
+Statement = Set | Write
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A variable that holds an array made in the iteration before: at first `init`, in the end `result`."""
+
+    entered: str  # the `Held` that the iteration begins with
+    left: str  # and the one that it ends with
+    init: Part | None  # None: nothing reads it before it is set
+    result: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What is written as C. Texts of sizes and addresses are the program's."""
+
+    name: str
+    statements: Sequence[Statement]
+    carried: Sequence[Carried]
+    written: Sequence[Part]  # whole arrays, in C order
+    first: Sequence[str]  # lines at the beginning of each iteration, about numbers
+    last: Sequence[str]  # and at its end
+    count: str  # how many there are
+    variables: Mapping[str, tuple[str, str]]  # set by the loop -> (C type, what they are at first)
+    tests: Sequence[str]  # what must hold
+    ignores: str  # are floating-point errors ignored?
+
+
+class Here(Function):
+    """What loop nests in the function name stands there already."""
+
+    def take(self, text: str, c: str = "int64_t") -> str:
+        if text.lstrip("-").isdigit():
+            return text
+        return f"((char*)({text}))" if c == "char*" else f"(({c})({text}))" if not text.isidentifier() else text
+
+
+def held_in(tree: Tree) -> list[str]:
+    match tree:
+        case Held(name):
+            return [name]
+        case Apply(_, args):
+            return [name for a in args for name in held_in(a)]
+    return []
+
+
+@dataclass(slots=True)
+class Group:
+    """Statements that are one loop nest."""
+
+    statements: list[Statement] = field(default_factory=list)
+
+    def takes(self, s: Statement) -> bool:
+        """May the statement be done to each element when the others have been, not to all when these are done?"""
+        if not self.statements:
+            return True
+        if self.statements[0].sizes != s.sizes:
+            return False
+        others = [p for each in self.statements for p in parts_of(each.tree)]
+        targets = [each.target for each in self.statements if isinstance(each, Write)]
+        mine = [s.target] if isinstance(s, Write) else []
+        pairs = [(p, q) for p in [*parts_of(s.tree), *mine] for q in targets] + [(p, q) for p in mine for q in others]
+        return all(p.root != q.root or key_of(p) == key_of(q) for p, q in pairs)
+
+    @property
+    def made(self) -> list[str]:
+        return [s.name for s in self.statements if isinstance(s, Set)]
+
+    @property
+    def used(self) -> set[str]:
+        return {name for s in self.statements for name in held_in(s.tree)} - {*self.made}
+
+
+def grouped(statements: Iterable[Statement]) -> list[Group]:
+    groups = [Group()]
+    for s in statements:
+        if not groups[-1].takes(s):
+            groups.append(Group())
+        groups[-1].statements.append(s)
+    return groups
+
+
+def key_of(part: Part) -> tuple[str, Sizes, Sizes]:
+    return part.data, part.sizes, part.strides
+
+
+@dataclass(slots=True)
+class Row(Nest):
+    """The elements of one loop nest: each is read once."""
+
+    storage: dict[str, Part] = field(default_factory=dict)  # of arrays that other nests made
+    values: dict[object, str] = field(default_factory=dict)  # what is in a C variable
+
+    def value(self, tree: Tree) -> str:
+        match tree:
+            case Held(name):
+                if name not in self.values:
+                    self.keep(name, Nest.value(self, Read(self.storage[name])), tree.dtype)
+                return self.values[name]
+            case Read(part):
+                if key_of(part) not in self.values:
+                    self.keep(key_of(part), Nest.value(self, tree), part.dtype)
+                return self.values[key_of(part)]
+        return Nest.value(self, tree)
+
+    def keep(self, key: object, text: str, dtype: np.dtype) -> str:
+        if not text.isidentifier():
+            self.made += 1
+            self.body.append(f"const {c_type(dtype)} e{self.made} = {text};")
+            text = f"e{self.made}"
+        self.values[key] = text
+        return text
+
+
+def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """(the functions, the lines that run them and jump to {name}_slow when it was in vain). `types`: of the program's names."""
+    name = loop.name
+    body, room = Body(loop).lines()
+    named = {w for line in [*body, *loop.variables] for w in WORD.findall(line)} | {
+        w for _, init in loop.variables.values() for w in WORD.findall(init)
+    }
+    given = {w: types[w] for w in types if w in named}
+    constants = {w: c for w, c in given.items() if w not in loop.variables}
+    fields = [f"{c.replace(' restrict', '')} {w};" for w, c in constants.items()]
+    fields += [f"{c} {w}, {w}_out;" for w, (c, _) in loop.variables.items()]
+    fields += ["char* kept;", *(f"char* keep{k};" for k in range(len(loop.written)))]
+    functions = [
+        f"struct {name} {{ {' '.join(fields)} int64_t block, turns; int ignores, bad; }};",
+        f"static int64_t {name}_pause, {name}_waits;",
+        f"static void {name}_run(void* context, int64_t from, int64_t to, int thread) {{",
+        f"struct {name}* const c = context;",
+        *(f"{c.replace(' restrict', '')} const {w} = c->{w};" for w, c in constants.items()),
+        *room,
+        "for (int64_t begin = from, end; begin < to; begin = end) {",
+        "end = npc_min(to, begin + c->block);",
+        *body,
+        "if (!begin) {",
+        *(f"c->{w}_out = {w};" for w in loop.variables),
+        "}",
+        "}",
+        "goto done;",
+        "undo: c->bad = 1;",
+        "done:;",
+        "rt->release(room);" if room else "",
+        "}",
+    ]
+    return functions, call(loop, constants)
+
+
+def call(loop: Loop, constants: Mapping[str, str]) -> list[str]:
+    name, c = loop.name, f"{loop.name}_c"
+    rows = loop.statements[0].sizes[0]
+    inner = widest(loop)
+    lines = [f"if (SELDOM({name}_pause > 0)) {{ --{name}_pause; goto {name}_slow; }}"]
+    lines += [f"if (!({' && '.join(loop.tests)})) goto {name}_slow;"]
+    values = [*constants, *(init for _, init in loop.variables.values())]
+    fields = [*constants, *loop.variables]
+    inits = [f".{f} = {'(char*)' if constants.get(f, '').startswith('char*') else ''}({v})" for f, v in zip(fields, values)]
+    lines += [f"struct {name} {c} = {{{', '.join(inits)}}};", f"{c}.ignores = {loop.ignores};"]
+    lines += [f"{c}.block = npc_max(1, {BLOCK} / npc_max(1, {inner}));"]
+    lines += [f"{c}.turns = npc_min({loop.count}, {MOST} / npc_min({c}.block, {rows}) / npc_max(1, {inner}) + {FEWEST});"]
+    blocks = f"(({rows}) / {c}.block + 1)"
+    places = " + ".join([blocks, *(f"{bytes_of_rows(p)} * ({rows})" for p in loop.written)])
+    if loop.written:
+        lines += [f"if (!({c}.kept = rt->scratch({places}))) goto failed;", f"__builtin_memset({c}.kept, 0, {blocks});"]
+    offset = f"{c}.kept + {blocks}"
+    for k, part in enumerate(loop.written):
+        lines.append(f"{c}.keep{k} = {offset};")
+        offset += f" + {bytes_of_rows(part)} * ({rows})"
+    work = f"({rows}) * ({inner}) * {c}.turns"
+    lines += ["npc_forget();", f"const int64_t {name}_work = {work};", f"fuel -= {name}_work;"]
+    grain = f"{name}_work * {max(1, operations(loop))} < {PARALLEL_FROM} ? ({rows}) : {c}.block"
+    lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, {rows}, {grain});"]
+    lines += [f"{c}.bad |= {name}_stopped || (npc_noted() && !{c}.ignores);"]
+    if loop.written:
+        lines += [f"for (int64_t at = 0; {c}.bad && at < {blocks}; at++) if ({c}.kept[at]) {{"]
+        lines += [f"const int64_t begin = at * {c}.block, end = npc_min({rows}, begin + {c}.block);"]
+        lines += [copied(part, f"(char*)({part.data})", f"{c}.keep{k}") for k, part in enumerate(loop.written)]
+        lines += ["}", f"rt->release({c}.kept);"]
+    lines += [f"if ({name}_stopped) goto failed;", f"if (SELDOM({c}.bad)) {{", f"{name}_pause = {name}_waits;"]
+    lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
+    return [*lines, f"{name}_waits = 0;", *(f"{w} = {c}.{w}_out;" for w in loop.variables)]
+
+
+def bytes_of_rows(part: Part) -> str:
+    return f"({known_product([*part.sizes[1:], str(part.dtype.itemsize)])})"
+
+
+def copied(part: Part, to: str, of: str) -> str:
+    """The rows from `begin` to `end` of an array."""
+    row = bytes_of_rows(part)
+    return f"__builtin_memcpy({to} + begin * {row}, {of} + begin * {row}, (end - begin) * {row});"
+
+
+def widest(loop: Loop) -> str:
+    """Elements of a row of the largest statement, as far as is known."""
+    rows = {s.sizes[1:] for s in loop.statements}
+    return known_product(max(rows, key=len))
+
+
+def operations(loop: Loop) -> int:
+    def count(tree: Tree) -> int:
+        return 1 + sum(map(count, tree.args)) if isinstance(tree, Apply) else 0
+
+    return sum(count(s.tree) for s in loop.statements)
+
+
+@dataclass(slots=True)
+class Body:
+    """What is done to a block of rows."""
+
+    loop: Loop
+    storage: dict[str, Part] = field(default_factory=dict)
+
+    def lines(self) -> tuple[list[str], list[str]]:
+        """(the lines, those that get memory for what they hold)"""
+        loop = self.loop
+        groups = grouped(loop.statements)
+        for carried in loop.carried:
+            behind = False
+            for group in groups:
+                if behind and carried.entered in group.used:
+                    raise NoForm("an array of the iteration before that is read when there is a new one")
+                behind |= carried.left in group.made
+        room = self.place(groups)
+        begin = [copied(part, f"c->keep{k}", f"(char*)({part.data})") for k, part in enumerate(loop.written)]
+        begin += ["c->kept[begin / c->block] = 1;"] * bool(begin)
+        for carried in loop.carried:
+            if carried.init is not None:
+                held = Set(carried.entered, Read(carried.init), carried.result.sizes)
+                begin += self.nest(Group([held]), {carried.entered})
+        begin += [f"{c} {w} = c->{w};" for w, (c, _) in loop.variables.items()]
+        inside = [line for g in groups for line in self.nest(g, {n for n in g.made if n in self.storage})]
+        return [
+            *begin,
+            "for (int64_t turn = 0; turn < c->turns; turn++) {",
+            "if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) goto done;",
+            *loop.first,
+            *inside,
+            *loop.last,
+            "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
+            "}",
+        ], room
+
+    def place(self, groups: Sequence[Group]) -> list[str]:
+        """Give memory to what one nest makes and another uses, or what nobody reads and may have errors that NumPy reports."""
+        sets = [s for g in groups for s in g.statements if isinstance(s, Set)]
+        read = {name for g in groups for s in g.statements for name in held_in(s.tree)}
+        results = {c.left: c.result for c in self.loop.carried}
+        self.storage = {c.entered: c.result for c in self.loop.carried} | results
+        used = {name for g in groups for name in g.used}
+        others = [s for s in sets if s.name not in results]
+        others = [s for s in others if s.name in used or (s.name not in read and may_note(s.tree))]
+        row_bytes = [known_product([*s.sizes[1:], str(s.tree.dtype.itemsize)]) for s in others]
+        for k, (s, n) in enumerate(zip(others, row_bytes)):
+            place = " + ".join([f"c->block * ({m})" for m in row_bytes[:k]]) or "0"
+            data = f"room + {place} - begin * ({n})"
+            strides = dense_strides(s.sizes, s.tree.dtype.itemsize)
+            self.storage[s.name] = Part(s.tree.dtype, data, s.sizes, strides, s.name, True, False, True, True)
+        if not others:
+            return []
+        total = " + ".join(f"c->block * ({n})" for n in row_bytes)
+        return [f"char* const room = rt->scratch({total});", "if (!room) { c->bad = 1; return; }"]
+
+    def nest(self, group: Group, stored: set[str]) -> list[str]:
+        """The loop nest of some statements, which leave what is to be `stored` in its memory."""
+        statements = group.statements
+        sizes = statements[0].sizes
+        storage = {n: self.storage[n] for n in {*group.used, *stored} if n in self.storage}
+        parts = [*storage.values(), *(p for s in statements for p in parts_of(s.tree))]
+        parts += [s.target for s in statements if isinstance(s, Write)]
+        is_one = all(has_one_rank(s.tree, len(sizes)) for s in statements)
+        begin, end = "begin", "end"
+        if len(sizes) > 1 and is_one and all(map(is_flat, parts)):
+            begin, end = (f"{at} * ({known_product(sizes[1:])})" for at in (begin, end))
+            size = (known_product(sizes),)
+            statements = [flattened(s, size) for s in statements]
+            storage = {n: flat(p, size) for n, p in storage.items()}
+            sizes = size
+        row = Row(Here(""), sizes, storage=storage)
+        targets: dict[object, str] = {}
+        for s in statements:
+            text = row.value(s.tree)
+            key = s.name if isinstance(s, Set) else key_of(s.target)
+            value = row.keep(key, text, s.tree.dtype)
+            if isinstance(s, Write):
+                targets[key] = f"{row.element(s.target)} = {value};"
+            elif s.name in stored:
+                targets[key] = f"{row.element(storage[s.name])} = {value};"
+        return ["{", *row.loops([*targets.values()], begin, end, "#pragma GCC ivdep"), "}"]
+
+
+def flattened(s: Statement, size: tuple[str]) -> Statement:
+    if isinstance(s, Set):
+        return Set(s.name, flat_tree(s.tree, size), size)
+    return Write(flat(s.target, size), flat_tree(s.tree, size))

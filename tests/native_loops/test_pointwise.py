@@ -1,0 +1,212 @@
+"""Loops that do the same to each row of whole arrays: by blocks of rows where they can be, and as NumPy does them everywhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from benchmarks.programs.simulation import barrier_option, julia, mandelbrot, particles
+from npcompile.compiler import compiled_function
+from tests.native_loops.agreement import check
+from tests.native_loops.pointwise import draw_program
+from tests.native_loops.test_array_statements import nearly
+from tests.native_loops.test_native_loops import agrees
+from tests.random_programs import check_examples
+
+rng = np.random.default_rng(12)
+N = 700  # more than a block
+X, Y = rng.standard_normal(N), rng.standard_normal(N)
+PAIRS = rng.standard_normal((N, 2))
+
+
+def by_blocks(compiled: Any) -> bool:
+    """Is some loop of the function written by blocks of rows?"""
+    known = compiled_function(compiled)
+    assert known is not None
+    variants = [v for point in known.points.values() for v in point.variants]
+    return any(v.graph is None and v.compiled is not None and "struct pointwise" in v.compiled.source for v in variants)
+
+
+def blocks_agree(user: Any, *arguments: Any, expected: bool = True) -> None:
+    assert by_blocks(agrees(user, *arguments)) == expected
+
+
+def test_simulations():
+    re, im = np.meshgrid(np.linspace(-2, 1, 40), np.linspace(-1.3, 1.3, 30))
+    blocks_agree(julia, re, im, 30)
+    blocks_agree(mandelbrot, re, im, 30)
+    blocks_agree(particles, rng.random((N, 2)), rng.standard_normal((N, 2)), 30)
+    nearly(barrier_option, rng.standard_normal((30, N)), 100.0, 95.0, 120.0)
+
+
+def test_numbers_and_elements_change_from_iteration_to_iteration():
+    def decay(A, B, c, n):
+        s = 1.0
+        for t in range(3, n, 2):
+            s = s * 0.5 + c[t]
+            A += B * s
+            B = B - t * c[-t]
+        return s, t, A, B
+
+    blocks_agree(decay, X, Y, rng.standard_normal(40), 40)
+
+
+def test_rows_of_an_iterator():
+    def paths(A, R):
+        last = A
+        for row in R:
+            last = np.maximum(last, A + row)
+            A = A + row
+        return A, last
+
+    blocks_agree(paths, X, rng.standard_normal((30, N)))
+    blocks_agree(paths, X, rng.standard_normal((N, 30)).T)
+
+
+def test_columns_and_broadcasts():
+    def turn(M, A, d):
+        for _ in range(20):
+            M[:, 0] += M[:, 1] * 0.1
+            M -= d * A[:, None]
+            A *= 0.99
+            M[:, 1] = M[:, 0] - M[:, -1]
+        return M
+
+    blocks_agree(turn, PAIRS, X, np.array([0.5, 0.25]))
+
+
+def test_arrays_of_one_memory():
+    def program(A, B, n):
+        for _ in range(n):
+            A += B * 0.5
+            B = B - A
+        return B
+
+    def names(A, n):
+        v = A * 2
+        for _ in range(n):
+            w = v
+            v += 1
+            v = w * 0.5
+        return v, w
+
+    blocks_agree(program, X, Y, 20)
+    compiled = npc.compile(program)
+    for given in (lambda: (x := X.copy(), x), lambda: ((x := np.resize(X, N + 1))[1:], x[:-1])):
+        theirs, ours = given(), given()
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(*ours, 20), program(*theirs, 20))
+            np.testing.assert_array_equal(ours[0], theirs[0])
+    agrees(names, X, 20)
+
+
+def test_rows_that_need_others():
+    def shifted(A, n):
+        for _ in range(n):
+            A[1:] += A[:-1] * 0.5
+        return A
+
+    def reversed_(A, B, n):
+        for _ in range(n):
+            A += B
+            B = A[::-1] * 0.5
+        return B
+
+    def transposed(M, n):
+        for _ in range(n):
+            M *= M.T
+        return M
+
+    for program, given in ((shifted, (X, 20)), (reversed_, (X, Y, 20)), (transposed, (np.ones((20, 20)), 20))):
+        blocks_agree(program, *given, expected=False)
+
+
+def test_errors_are_reported_where_they_happen():
+    def program(A, B, n):
+        for t in range(n):
+            A *= 2.0
+            B = B + 1 / A
+            if_any = B > t
+            B[if_any] = np.sqrt(B[if_any] - 5)
+        return B
+
+    grown = X.copy()
+    grown[500] = 1e308
+    zero = np.abs(X) + 1
+    zero[600] = 0
+    for given in (np.abs(X) + 1, grown, zero):
+        for state in ({}, {"over": "ignore"}, {"all": "ignore"}):
+            with np.errstate(**state):
+                agrees(program, given, 10 + np.abs(Y), 25)
+    with np.errstate(all="raise"):
+        agrees(program, grown, Y, 25, loops=0)
+
+
+def test_only_what_a_mask_selects_has_errors():
+    def program(A, n):
+        inside = A > 0
+        for _ in range(n):
+            A[inside] = np.sqrt(A[inside])
+            A[~inside] *= 2
+        return A
+
+    blocks_agree(program, X, 20)
+
+
+def test_integers_wrap_around_and_scalars_do_not():
+    def program(A, B, s, n):
+        for t in range(n):
+            A *= 3
+            B += A
+            s = s * s
+        return s
+
+    agrees(program, np.arange(N, dtype=np.int32), np.arange(N, dtype=np.int64), np.int32(7), 30)
+    agrees(program, np.arange(N, dtype=np.int32), np.arange(N, dtype=np.int64), 7, 20, loops=0)
+
+
+def test_no_iterations_and_no_elements():
+    def program(A, n):
+        B = A * 1
+        for t in range(n):
+            B = B * 0.5
+            A += B
+        return B
+
+    compiled = npc.compile(program)
+    for n, size in ((30, N), (0, N), (1, N), (2, N), (30, 0), (30, 1)):
+        ours, theirs = X[:size].copy(), X[:size].copy()
+        np.testing.assert_array_equal(compiled(ours, n), program(theirs, n), strict=True)
+        np.testing.assert_array_equal(ours, theirs)
+    assert by_blocks(compiled)
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_interrupts(size):
+    def program(A, n):
+        for _ in range(n):
+            A *= 0.5
+            A += 1
+
+    compiled, A = npc.compile(program), np.ones(size)
+    compiled(A, 100)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            compiled(A, 10**10)  # minutes
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert by_blocks(compiled)
+
+
+def test_random_programs():
+    check_examples(draw_program, check, "cpu", 10)
