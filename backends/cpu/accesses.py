@@ -2,13 +2,15 @@
 
 Indices are sums of the loop's own variables and of what stays as it is while the loop runs, where that is known. Of each array
 that is written, all that the loop reads or writes must then have one and the same index on some axis, another one in each
-iteration. What it reads of that array at an index that stays must lie elsewhere: that is asked when the loop begins.
+iteration. What it reads of that array at an index that stays must lie elsewhere: that is asked when the loop begins. Or the
+array is one of pairs, `D[i, j]` and `D[j, i]`, and `j` goes on from `i`: then the less of both indices is the iteration's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.integers import Integer
@@ -21,8 +23,12 @@ class Index:
     terms: tuple[tuple[str, int], ...]
     constant: int
 
-    def moves(self, moving: Sequence[str]) -> bool:
-        return any(name in moving for name, _ in self.terms)
+    def step(self, moving: Mapping[str, int]) -> int:
+        """From one iteration to the next."""
+        return sum(factor * moving.get(name, 0) for name, factor in self.terms)
+
+    def stays(self, moving: Mapping[str, int]) -> bool:
+        return not any(name in moving for name, _ in self.terms)
 
     def text(self, values: dict[str, str]) -> str:
         """As C, where some of the variables have these values."""
@@ -30,23 +36,29 @@ class Index:
         return " + ".join([*terms, f"INT64_C({self.constant})"])
 
 
-Places = tuple[Index | None, ...]  # on each axis of an array; None is anywhere
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The variable of a loop inside, which goes up from `start`."""
+
+    name: str
+    start: Index
+
+
+Places = tuple[Index | Inner | None, ...]  # on each axis of an array; None is anywhere
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An array that is written, `axis` the one on which iterations are apart."""
+    """An array that is written, and the axes on which each iteration has an index of its own. Of pairs it is the less of two."""
 
     array: ArrayInput
-    axis: int
-    places: Places  # of all that is written
-    others: tuple[Index, ...]  # where it is read besides, on that axis
+    own: dict[int, Index]
+    places: tuple[Index | None, ...]  # of all that is written
+    others: tuple[Index, ...]  # where it is read besides, on the first of those axes
 
     @property
-    def index(self) -> Index:
-        found = self.places[self.axis]
-        assert found is not None
-        return found
+    def is_of_pairs(self) -> bool:
+        return len(self.own) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +74,19 @@ OWN = Origin("", ())
 
 @dataclass(slots=True)
 class Accesses:
-    """What the loop's body was seen to read and write while it was written. `moving` are the loop's own variables."""
+    """What the loop's body was seen to read and write while it was written. `moving`: its own variables, their steps."""
 
     arrays: list[ArrayInput]
-    moving: tuple[str, ...]
+    moving: dict[str, int]
     found: dict[str, set[tuple[Places, bool]]] = field(default_factory=dict)  # array -> where, and is it written there?
     origins: dict[str, Origin | None] = field(default_factory=dict)  # of memory: C variables of its first byte
+    inner: dict[str, Inner] = field(default_factory=dict)  # C variables that are variables of loops inside
     are_known: bool = True  # was all memory that is read or written some part of an array?
 
-    def element(self, array: ArrayInput, indices: Sequence[Integer], is_written: bool) -> None:
-        self.note(Origin(array.name, tuple(map(index_of, indices))), is_written)
+    def element(self, array: ArrayInput, indices: Sequence[tuple[str, Integer]], is_written: bool) -> None:
+        """Of indices: (C variable, what is known of it)"""
+        places = tuple(self.inner.get(text) or index_of(known) for text, known in indices)
+        self.note(Origin(array.name, places), is_written)
 
     def note(self, origin: Origin, is_written: bool) -> None:
         if origin is not OWN:
@@ -110,7 +125,9 @@ class Accesses:
         for a in self.arrays:
             found = self.found.get(a.name, set())
             if any(is_written for _, is_written in found):
-                proved = next((w for axis in range(a.ndim) if (w := self.apart_on(a, axis, found)) is not None), None)
+                axes = range(a.ndim)
+                proved = next((w for axis in axes if (w := self.apart_on(a, axis, found)) is not None), None)
+                proved = proved or next((w for p in combinations(axes, 2) if (w := self.pairs(a, p, found)) is not None), None)
                 if proved is None:
                     return None
                 made.append(proved)
@@ -119,14 +136,28 @@ class Accesses:
     def apart_on(self, array: ArrayInput, axis: int, found: set[tuple[Places, bool]]) -> Written | None:
         writes = [places for places, is_written in found if is_written]
         index = writes[0][axis]
-        if index is None or not index.moves(self.moving) or any(places[axis] != index for places in writes):
+        if not isinstance(index, Index) or not index.step(self.moving) or any(places[axis] != index for places in writes):
             return None
         read = [places[axis] for places, is_written in found if not is_written and places[axis] != index]
-        others = [i for i in dict.fromkeys(read) if i is not None and not i.moves(self.moving)]
+        others = [i for i in dict.fromkeys(read) if isinstance(i, Index) and i.stays(self.moving)]
         if len(others) < len(set(read)):
             return None
-        common = tuple(places[0] if len(set(places)) == 1 else None for places in zip(*writes))
-        return Written(array, axis, common, tuple(others))
+        common = tuple(at[0] if len(set(at)) == 1 and isinstance(at[0], Index) else None for at in zip(*writes))
+        return Written(array, {axis: index}, common, tuple(others))
+
+    def pairs(self, array: ArrayInput, axes: tuple[int, int], found: set[tuple[Places, bool]]) -> Written | None:
+        """Every element has a pair of indices on these axes: the iteration's, and it again or one that goes on from there."""
+        pairs = [{places[axis] for axis in axes} for places, _ in found]
+        own = [i for pair in pairs for i in pair if isinstance(i, Index)]
+        index = own[0] if own else None
+        if index is None or not index.step(self.moving) or any(i != index for i in own):
+            return None
+        for other in (i for pair in pairs for i in pair if i != index):
+            if not isinstance(other, Inner) or other.start.terms != index.terms or other.start.constant < index.constant:
+                return None
+        if not all(index in pair for pair in pairs):
+            return None
+        return Written(array, dict.fromkeys(axes, index), (None,) * array.ndim, ())
 
 
 def index_of(integer: Integer) -> Index | None:

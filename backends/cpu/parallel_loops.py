@@ -42,6 +42,7 @@ struct npc_spread {
   struct npc_places* places;
   int count;
   int64_t grain;
+  int is_whole; /* are the places whole arrays, which are kept before the loop? */
   char* kept; /* of each `grain` iterations: are there old contents? */
 };
 static inline void npc_items(char* data, int64_t stride, char* room, int64_t n, int64_t itemsize, int is_kept) {
@@ -81,7 +82,14 @@ static void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t fi
     }
   }
 }
+static void npc_move_whole(const struct npc_spread* s, int is_kept) {
+  for (int k = 0; k < s->count; k++) {
+    char* room = s->places[k].room;
+    npc_move(s->places + k, 0, s->places[k].data, &room, 1, 0, is_kept);
+  }
+}
 static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
+  if (s->is_whole) return;
   for (; begin < end; begin += s->grain) {
     npc_move_grain(s, begin, begin, 1);
     s->kept[begin / s->grain] = 1;
@@ -97,10 +105,10 @@ static void npc_stop(struct npc_spread* s, int64_t at) {
 }
 /* The iterations that are done, less `again`; -1 if the user interrupted them. Those behind are undone. */
 static int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
-  const int64_t n = s->n;
+  const int64_t n = s->n, parts = s->is_whole ? 1 : n;
   const int64_t marks = (n / s->grain + 64) / 64 * 64;
   int64_t bytes = marks;
-  for (int k = 0; k < s->count; k++) bytes += (s->places[k].bytes * n + 63) / 64 * 64;
+  for (int k = 0; k < s->count; k++) bytes += (s->places[k].bytes * parts + 63) / 64 * 64;
   char* room = rt->scratch(bytes);
   if (!room) return -1;
   s->kept = room;
@@ -108,11 +116,17 @@ static int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
   room += marks;
   for (int k = 0; k < s->count; k++) {
     s->places[k].room = room;
-    room += (s->places[k].bytes * n + 63) / 64 * 64;
+    room += (s->places[k].bytes * parts + 63) / 64 * 64;
   }
+  if (s->is_whole) npc_move_whole(s, 1);
   const int is_interrupted = rt->parallel(body, s, n, s->grain);
-  const int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
-  npc_put_back(s, done);
+  int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
+  if (!s->is_whole) {
+    npc_put_back(s, done);
+  } else if (done < n) {
+    done = 0;
+    npc_move_whole(s, 0);
+  }
   rt->release(s->kept);
   return is_interrupted ? -1 : done;
 }
@@ -205,9 +219,8 @@ class Spread:
         ]
         parameters = ", ".join(f"{c} {name}" for name, c in given.items())
         head = f"static int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
-        values = ", ".join(
-            [".spread = {.n = left, .limit = left, .places = places, .count = count}", *(f".{v} = {v}" for v in given)]
-        )
+        spread = f"{{left, left, places, count, 0, {int(is_whole(written))}, 0}}"
+        values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         run = [
             f"{n}_shared shared = {{{values}}};",
             f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / (4 * threads)));",
@@ -219,7 +232,7 @@ class Spread:
     def whole(self, written: Sequence[Written]) -> list[str]:
         """Lines that find out whether iterations are apart, and where they write."""
         lines = ["const int threads = rt->threads();", f"if (threads < {FEWEST_THREADS}) return {VAIN};"]
-        terms = [i.terms for w in written for i in (*w.places, *w.others) if i is not None]
+        terms = [i.terms for w in written for i in (*w.places, *w.others, *w.own.values()) if i is not None]
         first = {self.moving(k): way.first for k, way in enumerate(self.ways)}
         names = dict.fromkeys(first.get(name, name) for each in terms for name, _ in each)
         lines += [f"if ((uint64_t){name} + {SMALL} > {2 * SMALL}) return {VAIN};" for name in names]
@@ -229,40 +242,42 @@ class Spread:
             f"struct npc_places places[{max(len(written), 1)}];",
         ]
         for k, w in enumerate(written):
-            lines += self.places(k, w)
+            lines += self.places(k, w, is_whole(written))
         lines += [
             f"const int count = {len(written)};",
-            f"if ((double)bytes * left > {MOST_KEPT}.0 || bytes > {KEPT_BYTES} * (cost + 1)) return {VAIN};",
+            f"const double kept = (double)bytes * {'1' if is_whole(written) else 'left'};",
+            f"if (kept > {MOST_KEPT}.0 || kept > {KEPT_BYTES} * (cost + 1) * left) return {VAIN};",
         ]
         return lines
 
-    def places(self, k: int, w: Written) -> list[str]:
+    def places(self, k: int, w: Written, kept_whole: bool) -> list[str]:
         a = w.array
         first = {self.moving(j): way.first for j, way in enumerate(self.ways)}
         last = {self.moving(j): f"{way.first} + (left - 1) * {way.step}" for j, way in enumerate(self.ways)}
-        moves = {self.moving(j): way.step for j, way in enumerate(self.ways)}
         lines = [f"char* data{k} = {a.name};", f"int64_t step{k} = 0;"]
-        rest = []
-        for axis, index in enumerate(w.places):
+        rest = [axis for axis, index in enumerate(w.places) if index is None or kept_whole]
+        known = {axis: index for axis, index in enumerate(w.places) if index is not None}
+        for axis, index in (w.own if kept_whole else known).items():
             size, stride = f"{a.name}_n{axis}", f"{a.name}_s{axis}"
-            if index is None:
-                rest.append(axis)
-                continue
             lines += [
                 "{",
                 f"int64_t begin = {index.text(first)}, end = {index.text(last)};",
                 f"if (begin < 0 && end < 0) {{ begin += {size}; end += {size}; }}",
                 f"if (begin < 0 || end < 0 || begin >= {size} || end >= {size}) return {VAIN};",
             ]
-            if axis == w.axis:
+            if w.is_of_pairs:
+                lines.append(f"if ({index.text(first)} < 0) return {VAIN};")
+            if axis in w.own:
                 for other in w.others:
                     lines += [
                         f"{{ int64_t at = {other.text({})};",
                         f"at += at < 0 ? {size} : 0;",
                         f"if (at >= npc_min(begin, end) && at <= npc_max(begin, end)) return {VAIN}; }}",
                     ]
-            step = sum(moves.get(name, 0) * factor for name, factor in index.terms)
-            lines += [f"data{k} += begin * {stride};", f"step{k} += {step} * {stride};", "}"]
+            if not kept_whole:
+                step = index.step(self.accesses.moving)
+                lines += [f"data{k} += begin * {stride};", f"step{k} += {step} * {stride};"]
+            lines.append("}")
         sizes = "".join(f", {a.name}_n{axis}" for axis in rest)
         strides = "".join(f", {a.name}_s{axis}" for axis in rest)
         item = size_of(a.kind)
@@ -314,3 +329,8 @@ class Spread:
             f"int64_t {n}_seen = {beyond}, {n}_fuel = 0, {n}_left = 0, {n}_done = 0;",
             f"double {n}_cost = 0;",
         ]
+
+
+def is_whole(written: Sequence[Written]) -> bool:
+    """Is what an iteration writes scattered over an array, so that all of it is kept?"""
+    return any(w.is_of_pairs for w in written)

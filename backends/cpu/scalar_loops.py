@@ -201,6 +201,8 @@ class ScalarLoops:
             self.integers[name] = known
         if self.strip is not None and text in self.variables:
             self.strip.copies[name] = text
+        if self.accesses is not None and text in self.accesses.inner:
+            self.accesses.inner[name] = self.accesses.inner[text]
         return name
 
     def known(self, kind: str, text: str, known: Integer | None) -> str:
@@ -565,7 +567,7 @@ class ScalarLoops:
 
     def note_access(self, array: ArrayInput, indices: Sequence[str], is_written: bool) -> None:
         if self.accesses is not None and self.strip is None:  # what strips do the loop itself does too
-            self.accesses.element(array, [self.integer(index) for index in indices], is_written)
+            self.accesses.element(array, [(index, self.integer(index)) for index in indices], is_written)
 
     # --- the unit
 

@@ -148,7 +148,10 @@ EACH = [(*case, True) for case in NODES] + [(*case, False) for case in OTHERS]
 
 @pytest.mark.parametrize(("function", "arguments", "is_node"), EACH, ids=[f.__name__ for f, _, _ in EACH])
 def test_answers(
-    function: Callable[..., Any], arguments: Callable[[int], tuple[Any, ...]], is_node: bool, there: There  # noqa: F811
+    function: Callable[..., Any],
+    arguments: Callable[[int], tuple[Any, ...]],
+    is_node: bool,
+    there: There,  # noqa: F811
 ) -> None:
     compiled = npc.compile(function)
     for round in range(3):

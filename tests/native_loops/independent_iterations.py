@@ -26,7 +26,7 @@ class IndependentWriter(Writer):
 
     def __init__(self, draw: Draw):
         super().__init__(draw)
-        self.by_rows = draw(0, 1) == 1
+        self.by_rows, self.by_pairs = draw(0, 1) == 1, draw(0, 5) == 0
         self.own = self.pick(("i", "i", "i", "i + 1", "2 * i", "i - 2", "-i"))
 
     def element(self) -> str:
@@ -35,6 +35,8 @@ class IndependentWriter(Writer):
         kind, other = self.draw(0, 3), self.pick(self.indices[1:] or ["3", "-1"])
         if kind == 0:
             return f"A[{self.own}]"
+        if self.by_pairs:
+            return self.pick(("M[i, {}]", "M[{}, i]", "M[i, i]")).format(self.pick(self.indices[1:] or ["i"]))
         return f"M[{self.own}, {other}]" if self.by_rows else f"M[{other}, {self.own}]"
 
     def atom(self) -> str:
@@ -42,7 +44,7 @@ class IndependentWriter(Writer):
         return f"B[{self.index()}]" if self.indices and self.draw(0, 3) == 0 else super().atom()
 
     def statement(self, depth: int, loops: int) -> None:
-        if "i" in self.indices and self.draw(0, 5) == 0:
+        if "i" in self.indices and not self.by_pairs and self.draw(0, 5) == 0:
             text = self.pick(ROWS if self.by_rows else COLUMNS)
             self.line(text.format(op=self.pick(("+", "-", "*", "/")), e=self.expression(1)).replace("i", self.own, 1), depth)
             return
@@ -66,7 +68,12 @@ def draw_program(draw: Draw) -> LoopProgram:
         w.line(f"{name} = {w.expression() if w.names else w.element()}", depth + 1)
         w.names.append(name)
     w.block(depth + 1, 1, 5)
-    if draw(0, 1):
+    if w.by_pairs:
+        w.line(f"for j in range(i{w.pick(('', '', ' + 1', ' - 1'))}, n):", depth + 1)
+        w.indices.append("j")
+        w.block(depth + 2, 2, 4)
+        w.indices.pop()
+    elif draw(0, 1):
         w.loop(depth + 1, 1)
     w.line(w.pick(("return s, t", "return i", "return None", "return None")), 1)
     rng = np.random.default_rng(draw(0, 1000))

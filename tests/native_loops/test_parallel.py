@@ -130,6 +130,26 @@ def one_level(x, y):
     return y, t, i
 
 
+def distances(A, D):
+    n = A.shape[0]
+    for i in range(n):
+        for j in range(i, n):
+            s = 0.0
+            for k in range(A.shape[1]):
+                s += (A[i, k] - A[j, k]) * A[i, k]
+            D[i, j] = D[j, i] = s
+    return D
+
+
+def pairs_that_fail(A, out):
+    for i in range(A.shape[0]):
+        out[i] = i
+        for j in range(i + 1, A.shape[0]):
+            A[i, j] = A[i, j] / A[i, i]
+            A[j, i] = A[i, j] + 1.0
+    return A, out
+
+
 POINTS = np.linspace(-1.9, 0.5, 23), np.linspace(-1.1, 1.1, 17)
 MATRIX = rng.standard_normal((N, N)) + 5
 STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
@@ -149,6 +169,8 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
         (scaled, (MATRIX, rng.random(N))),
         (rows_of_arrays, (MATRIX, rng.random((N, N)))),
         (one_level, (rng.random(5000), rng.random(5000))),
+        (distances, (rng.standard_normal((N, 7)), np.zeros((N, N)))),
+        (pairs_that_fail, (np.where(np.eye(N), np.arange(N) % 11 - 9.0, MATRIX), np.zeros(N))),
     ],
 )
 def test_independent_iterations(user, arguments):

@@ -279,6 +279,8 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
         b.code.set(starts, value.start.text)
         b.code.set(ends, value.stop.text)
+        if b.apart is not None and b.inside is None:
+            b.apart.begin(b.code, made, value.start.text)
         return made
     if isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
         walk = Walk(name, value)

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cpu.accesses import Accesses, Origin
+from npcompile.backends.cpu.accesses import Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.array_loops import Part
 from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.parallel_loops import Spread
+from npcompile.backends.cpu.parallel_loops import Spread, is_whole
 from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, NoProgram
@@ -35,6 +35,7 @@ class Apart:
     held: frozenset[str]  # C variables of arrays that were made before
     comes_back: bool = False
     items: dict[str, str] = field(default_factory=dict)  # the loop's own variables -> C variables of their values
+    inner: dict[str, Inner | None] = field(default_factory=dict)  # those of loops inside
 
     def at_header(self, index: int) -> list[str]:
         return self.spread.at_header() if index == self.header else []
@@ -56,6 +57,15 @@ class Apart:
         if variable in self.items and code.strip is None:
             code.line(f"{self.items[variable]} = {place};")
             code.integers[place] = Integer(-(2**62), 2**62, ((self.items[variable], 1),))
+        elif (inner := self.inner.get(variable)) is not None and code.strip is None:
+            self.spread.accesses.inner[place] = inner
+
+    def begin(self, code: ScalarLoops, inner: Steps, start: str) -> None:
+        """A loop inside begins."""
+        index = index_of(code.integer(start))
+        made = Inner(inner.next, index) if index is not None and inner.step > 0 else None
+        if self.inner.setdefault(inner.next, made) != made:
+            self.spread.accesses.are_known = False
 
     def set(self, code: ScalarLoops, target: str, value: str, kind: str) -> None:
         """A C variable that other blocks read is set."""
@@ -65,6 +75,8 @@ class Apart:
             name, known = self.slots[int(target[1:].partition("_")[0])], code.integer(value)
             if name in self.once and known.terms is not None:
                 code.integers[target] = known
+            if name in self.once and value in self.spread.accesses.inner:
+                self.spread.accesses.inner[target] = self.spread.accesses.inner[value]
 
 
 def write_parallel(b: Blocks, index: int, label: str) -> None:
@@ -80,7 +92,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
         return
     name = f"spread{len(b.labels)}"
     spread = Spread(
-        name, found, Accesses(b.code.arrays, tuple(f"{name}_at{k}" for k in range(len(found)))), variables.has_results
+        name, found, Accesses(b.code.arrays, {f"{name}_at{k}": way.step for k, way in enumerate(found)}), variables.has_results
     )
     items = {way.first: spread.moving(k) for k, way in enumerate(found)}
     held = frozenset(p.root for p in parts_in(b.state))
@@ -120,6 +132,8 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
         writes = spread.accesses.written()
         if writes is None:
             raise NoForm("iterations that may depend on each other")
+        if spread.has_results and is_whole(writes):
+            raise NoForm("an iteration that cannot be put back alone")
         body, declarations = code.lines, code.declarations[declared:]
         functions = spread.functions(body, declarations, given(code, spread), apart.held)
         is_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
