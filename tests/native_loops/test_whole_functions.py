@@ -102,6 +102,13 @@ def made(n, m):
     return a, b, c, d, e, f, g
 
 
+def rolled(x, A, k):
+    for i in range(x.size):
+        x = np.roll(x, k) + np.roll(x * 0.5, -1) * 0.5
+        A = np.roll(A, i, axis=0) - 0.25 * np.roll(A, k, 1) + np.roll(A[i % 3], 1)
+    return x, A, np.roll(x, -k)
+
+
 def forwarded(found, where, list):
     type = 0.0
     for i in range(found.size):
@@ -120,6 +127,9 @@ CASES = [
     (by_table, X),
     (made, 20, 17),
     (made, 20, 0),
+    (rolled, X, np.outer(X[:9], Y[:7]), 4),
+    (rolled, X, np.outer(X[:9], Y[:7]), -40),
+    (rolled, X, np.ones((5, 0)), 1),
     (forwarded, X, Y, 3),
 ]
 

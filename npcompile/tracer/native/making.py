@@ -1,15 +1,16 @@
-"""Arrays that NumPy makes of numbers, in native programs: constants and ranges."""
+"""Arrays that NumPy makes in native programs: of constants, of ranges, and rolled ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_loops import Part, Read
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native.arrays import as_index, filled, index_items, known, statements
+from npcompile.tracer.native.arrays import as_index, axis_of, filled, index_items, is_array, is_dense, known, memory, statements
 from npcompile.tracer.native.kinds import Known, Scalar
 
 MOST_COUNTED = 2**40  # numbers of np.arange: NumPy has an error of its own for arrays that no memory holds
@@ -86,6 +87,31 @@ def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     made = statements(code).fresh(np.dtype(np.int64), [size])
     code.line(f"fuel -= {size};")
     code.line(f"for (int64_t k = 0; k < {size}; k++) ((int64_t*){made.data})[k] = {start} + k;")
+    return made
+
+
+def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    """What comes behind the end is at the beginning: two copies into a new array."""
+    x, shift, *others = arguments
+    if not is_array(x) or len(others) + len(keywords) > 1 or set(keywords) - {"axis"} or not isinstance(shift, Scalar):
+        raise NoForm("np.roll with these arguments")
+    part = memory(code, x, fail)
+    axis = axis_of(others[0] if others else keywords.get("axis"), part.ndim)
+    if axis is None and part.ndim != 1 or not is_dense(part):
+        raise NoForm("np.roll of an array as one row, or in another order than C's")
+    axis = axis or 0
+    size = part.sizes[axis]
+    front = code.new("int", f"npc_mod({as_index(shift)}, {size})")
+    rest = code.new("int", f"{size} - {front}")
+
+    def some(whole: Part, start: str, count: str) -> Part:
+        data = whole.data if start == "0" else code.new("data", f"{whole.data} + {start} * {whole.strides[axis]}")
+        sizes = (*whole.sizes[:axis], count, *whole.sizes[axis + 1 :])
+        return replace(whole, data=data, sizes=sizes, is_whole=False, is_dense=False)
+
+    made = statements(code).fresh(part.dtype, part.sizes)
+    for target, source in ((some(made, front, rest), some(part, "0", rest)), (some(made, "0", front), some(part, rest, front))):
+        statements(code).store(target, Read(source), fail, is_new=True)
     return made
 
 
