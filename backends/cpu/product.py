@@ -113,9 +113,8 @@ static void npc_slices_TAG(void* context, int64_t begin, int64_t end, int thread
     }
   }
 }
-/* 0, or 2 without memory, 3 when interrupted. */
-static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
-                           const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
+static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+                                const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
   const int64_t size = sizeof(TYPE), limit = rt->blas_limit;
   if (m * n * k <= FEW || m > limit || n > limit || k > limit) {
     npc_few_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k);
@@ -206,6 +205,38 @@ done:
   rt->release(made_b);
   rt->release(made_c);
   rt->release(made_s);
+  return failed;
+}
+/* Is an element infinite or NaN? For infinite ones the processor then has noted an invalid operation. */
+static int npc_not_finite_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  int found = 0;
+  if (column != sizeof(TYPE)) {
+    int64_t t = rows;
+    rows = columns, columns = t;
+    t = row, row = column, column = t;
+  }
+  for (int64_t i = 0; i < rows; i++)
+    if (column == sizeof(TYPE))
+      for (int64_t j = 0; j < columns; j++) {
+        const TYPE value = ((const TYPE*)(x + i * row))[j];
+        found |= value - value != 0;
+      }
+    else
+      for (int64_t j = 0; j < columns; j++) {
+        const TYPE value = *(const TYPE*)(x + i * row + j * column);
+        found |= value - value != 0;
+      }
+  return found;
+}
+/* 0, or 2 without memory, 3 when interrupted. With infinities NumPy's way through BLAS decides which NaN there are, and
+   whether invalid operations are noted, beyond the ends of rows too: so they are noted here, and NumPy is asked. */
+static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+                           const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
+  const int failed = npc_product_once_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);
+  if (!failed && npc_not_finite_TAG(c, m, n, c_m, c_n)) {
+    volatile int asked = npc_not_finite_TAG(a, m, k, a_m, a_k);
+    asked |= npc_not_finite_TAG(b, k, n, b_k, b_n);
+  }
   return failed;
 }
 """

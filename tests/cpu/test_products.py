@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,21 @@ def test_windows_are_multiplied_where_they_are(channels: tuple[int, int], dtype:
     for x in (images, images.transpose(0, 2, 1, 3)[:1, ::-1]):
         agree(compiled(x, kernels), convolve(x, kernels))
     assert "npc_copy" not in "".join(npc.explain(convolve)(images, kernels).sources), "a window was copied"
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_infinities_are_left_to_numpy(dtype) -> None:
+    """Its BLAS notes invalid operations beyond the ends of rows too, and NaN are where its kernels make them."""
+    compiled = npc.compile(lambda x, y: x @ y)
+    for place in range(0, 100, 7):
+        x, y = np.ones((10, 10), dtype), np.full((10, 10), 2, dtype)
+        x.flat[place], y.flat[99 - place] = np.inf, np.nan if place % 2 else 0
+        with warnings.catch_warnings(record=True) as theirs:
+            warnings.simplefilter("always")
+            expected = x @ y
+        with warnings.catch_warnings(record=True) as ours:
+            warnings.simplefilter("always")
+            result = compiled(x, y)
+        assert [str(w.message) for w in ours] == [str(w.message) for w in theirs]
+        for part in (np.real, np.imag):
+            np.testing.assert_array_equal(part(result), part(expected))
