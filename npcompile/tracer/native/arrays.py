@@ -520,6 +520,11 @@ def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part | Formula:
     return statements(code).make(tree, sizes, fail)
 
 
+def rows_of(code: ScalarLoops, part: Part, fail: Fail) -> list[Part]:
+    """Of an array of which it is known how many there are."""
+    return [view(code, part, Scalar("int", f"INT64_C({k})"), fail) for k in range(int(part.sizes[0]))]
+
+
 def is_dense(part: Part) -> bool:
     """Is a copy surely in C order?"""
     return part.ndim == 1 or part.is_dense

@@ -26,6 +26,7 @@ from npcompile.tracer.native.kinds import (
     Elements,
     Items,
     Known,
+    Listed,
     Method,
     Outside,
     Scalar,
@@ -316,7 +317,7 @@ class Blocks:
             return Walk(value.name, self.placed(value.elements, f"{value.name}_of", copies), value.given)
         if isinstance(value, Together):
             return Together(value.function, tuple(self.placed(part, name, copies) for part in value.parts))
-        if isinstance(value, Method | Slice):
+        if isinstance(value, Listed | Method | Slice):
             raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
         if isinstance(value, Span | Tied):
             raise NoProgram("a range that is made in one block and used in another")

@@ -19,6 +19,7 @@ from npcompile.tracer.native.kinds import (
     Elements,
     Items,
     Known,
+    Listed,
     Null,
     Outside,
     Scalar,
@@ -164,6 +165,14 @@ def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     items = [b.pop() for _ in range(i.arg)]
     b.push(Items(tuple(reversed(items))))
+
+
+@means("BUILD_LIST")
+def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    items = [meanings.number(b.pop()) for _ in range(i.arg)]
+    if not items or any(x.kind in ("bool", "b1") for x in items):
+        raise NoForm("a list of something else than integers")
+    b.push(Listed(tuple(reversed(items))))
 
 
 @means("UNPACK_SEQUENCE")

@@ -90,6 +90,13 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """A list of integers made on the stack, to be an index."""
+
+    items: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """A range, of which nothing has been asked."""
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native import arrays
+from npcompile.tracer.native import arrays, lists
 from npcompile.tracer.native.kinds import (
     MATH,
     UFUNCS,
     Elements,
     Items,
     Known,
+    Listed,
     Method,
     Scalar,
     Slice,
@@ -174,6 +175,9 @@ def note_index(code: ScalarLoops, index: Any) -> None:
 
 
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
+    if isinstance(index, Listed) and arrays.is_array(owner):
+        note_index(code, Items(index.items))
+        return lists.getitem(code, owner, index, fail)
     note_index(code, index)
     if isinstance(owner, Items):
         (text,) = index_texts(index)
@@ -190,6 +194,10 @@ def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
 
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
+    if isinstance(index, Listed) and arrays.is_array(owner):
+        note_index(code, Items(index.items))
+        lists.setitem(code, owner, index, value, fail)
+        return
     note_index(code, index)
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")

@@ -12,6 +12,7 @@ from npcompile.tracer.native.kinds import (
     Formula,
     Items,
     Known,
+    Listed,
     Method,
     Outside,
     Scalar,
@@ -93,7 +94,7 @@ def is_object(value: Any) -> bool:
     """Could Python be handed it?"""
     if isinstance(value, Items):
         return all(map(is_object, value.items))
-    return not isinstance(value, Formula | Method | Slice)
+    return not isinstance(value, Formula | Listed | Method | Slice)
 
 
 def is_variable(text: str) -> bool:
