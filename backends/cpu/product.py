@@ -21,7 +21,7 @@ FEW = 128  # products of real numbers: so few are added by plain loops
 TILE = (64, 128)  # of a result that is made in blocks of the summed axis
 MOST_ALONE = 1 << 18  # products of one matrix product: BLAS takes more threads for more
 DEPTH = 400  # of a tile: OpenBLAS itself takes about as many at a time, so the rounding is the same
-MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones want the blocking for caches that OpenBLAS does
+MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones may want the blocking for caches that OpenBLAS does
 # A small result of many products for each element: the summed axis is cut in slices, which run side by side. How many there
 # are depends on sizes alone. It is LONG times as long as the other axes, of SLICE products at least, for MOST_SUMMED elements;
 # BLAS adds PART products at most one after another.
@@ -174,8 +174,13 @@ static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a
       }
     goto made;
   }
-  const int is_tiled = TILED && !is_symmetric && m * n * k > MOST_ALONE && (m * n + m * k + k * n) * size <= MOST_TILED;
-  if (is_tiled && block >= k) npc_tile(k, &rows, &columns, &block);
+  int is_tiled = TILED && !is_symmetric && m * n * k > MOST_ALONE;
+  if (is_tiled) { /* large matrices are for BLAS, unless tiles read them once */
+    int64_t tile_rows, tile_columns, tile_block;
+    npc_tile(k, &tile_rows, &tile_columns, &tile_block);
+    is_tiled = (m * n + m * k + k * n) * size <= MOST_TILED || m <= tile_rows || n <= tile_columns;
+    if (is_tiled && block >= k) rows = tile_rows, columns = tile_columns, block = tile_block;
+  }
   if (is_tiled || block < k) { /* small products, each on one thread */
     struct npc_tiles_TAG tiles = {c, a, b, &trans_a, &trans_b, m, n, k, a_m, a_k, b_k, b_n, lead_a, lead_b, lead_c};
     tiles.rows = rows, tiles.columns = columns, tiles.block = block, tiles.down = (m + rows - 1) / rows;
