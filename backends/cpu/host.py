@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import small_matrices
+from npcompile.backends.cpu import searches, small_matrices
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import same
@@ -153,7 +153,7 @@ class Host:
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")
-            meaning = small_matrices.form_of(node) or OPS[node.op].eager
+            meaning = small_matrices.form_of(node) or searches.form_of(node) or OPS[node.op].eager
             lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
         maker = node.inputs[0] if node.op == "item" else node
         is_made_by_graph = maker is not node and is_branch(node) and maker.params["true_graph"].metas[node.params["index"]].boxed
