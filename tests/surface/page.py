@@ -35,6 +35,16 @@ calls with drawn keywords, of the functions that are captured by their source; `
 others."""
 
 
+EDGES = """Some of NumPy's answers depend on more than numbers. A vector assigned to another one of the same memory, as in
+`M[:, 3] = M[1]`, is copied element by element where both strides have one direction, and NumPy may read what it has written:
+where that changes the result, NumPy runs. `x.resize(n)` asks who holds the array: a compiled function hands its argument on, so
+one that the call alone holds is refused, as behind any decorator; `refcheck=False` asks nobody. What BLAS makes of infinities is
+its kernels' own: they note invalid operations beyond the ends of rows too, and decide which parts of complex numbers are NaN.
+Products of matrices that meet infinities therefore run with NumPy. Those of vectors, and of matrices of at most 8 rows and
+columns, do not: there an invalid operation may go unreported, and the other part of a complex number be NaN. A zero that is a
+sum of products has the sign that the kernel's order of adding gives it."""
+
+
 OWN_TESTS = """NumPy's own tests, run on the namespace of Tensors: [numpy-tests.md](numpy-tests.md) counts passes and failures of
 each module and says by cause why tests fail. Those out of scope, which count references or are about internals in C, are named
 there by cause and one by one, as all that fail, in `tests/numpy_tests/failures.toml`."""
@@ -58,7 +68,8 @@ def page(measured: dict[str, dict[str, list[Measured]]]) -> str:
         lines.append(f"| {section} | {len(names)} | {count['native']} | {count['with NumPy']} | {count['break']} |")
     cases = sum(1 for _ in all_cases())
     about = THROUGH.format(dtypes=len(DTYPES), layouts=len(LAYOUTS), cases=f"{cases:,}")
-    lines += ["", *textwrap.wrap(about, 128), "", *textwrap.wrap(OWN_TESTS, 128, break_long_words=False)]
+    for text in (about, EDGES, OWN_TESTS):
+        lines += ["", *textwrap.wrap(text, 128, break_long_words=False)]
     for section, names in measured.items():
         lines += ["", f"## {section}", "", "| name | captured | |", "|---|---|---|"]
         for name, calls in names.items():

@@ -28,6 +28,8 @@ SERVED = 6  # cases that one compiled function serves
 SEED = 20
 ULP = 64
 UNDEFINED = (r"np\.(unique|union|setxor|intersect|setdiff)", "G", "byte-swapped")  # NumPy's answers change from call to call
+UNREADABLE = (("x.byteswap()", "str", "scalar"), ("x.byteswap()", "structured", "scalar"))  # they are bytes of its own pointers
+COMPLEX_POWERS = re.compile(r"np\.(power|pow|float_power)\(|\w \*\* ")  # NumPy is further from the exact ones
 # Sums of products, whose terms cancel: the error is that of the terms.
 SUMS_OF_PRODUCTS = re.compile(
     r"np\.(linalg|fft|inner|dot|vdot|vecdot|vecmat|matvec|matmul|einsum|tensordot|kron|outer|cross|cov|corrcoef|convolve|correlate"
@@ -111,7 +113,8 @@ def all_cases() -> Iterator[Case]:
         names = names_in(expression)
         kinds = itertools.product(DTYPES, LAYOUTS) if any(n in DATA for n in names) else [("f8", "C")]
         for dtype, layout in kinds:
-            if not (re.match(UNDEFINED[0], expression) and (dtype, layout) == UNDEFINED[1:]):
+            is_undefined = re.match(UNDEFINED[0], expression) and (dtype, layout) == UNDEFINED[1:]
+            if not is_undefined and (expression, dtype, layout) not in UNREADABLE:
                 yield Case(expression, dtype, layout)
 
 
@@ -138,8 +141,14 @@ def failures(cases: Sequence[Case], backend: str) -> Iterator[tuple[Case, Except
                 ours = run(compiled, function, clone(given))
                 same_outcome(ours, theirs, ULP)
         except Exception as error:
-            if not (" ULP: " in str(error) and SUMS_OF_PRODUCTS.match(case.expression) and is_near(ours.value, theirs.value)):
+            if not (" ULP: " in str(error) and is_rounded(case) and is_near(ours.value, theirs.value)):
                 yield case, error
+
+
+def is_rounded(case: Case) -> bool:
+    """May numbers be further apart than those of one operation?"""
+    is_power = case.dtype in tuple("FDG") and COMPLEX_POWERS.match(case.expression)
+    return bool(is_power or SUMS_OF_PRODUCTS.match(case.expression))
 
 
 def is_near(ours: Any, theirs: Any) -> bool:
