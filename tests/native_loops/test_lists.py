@@ -38,6 +38,17 @@ def columns(A, B, m):
     return A
 
 
+def of_itself(x):
+    for i in range(20):
+        y = x[[2, 1, 0]]
+        z = y
+        if i > 3:
+            y[[1, 0, 2]] = z
+        x[[0, 1, 2]] = z[[0, 0, i % 3]] + y
+        x[[2, i % 2, -1]] = z[[1, 2, 0]]
+    return x, y, z
+
+
 def other_types(x, y, flags):
     for k in range(x.size):
         x[[k, 0]] = y[[0, k]]
@@ -72,6 +83,11 @@ def test_views_and_shapes_that_do_not_fit():
     agrees(columns, SQUARE, SQUARE[:, :-1], 3, loops=0)
     agrees(columns, SQUARE, SQUARE[:, :1], 3, loops=0)
     agrees(columns, SQUARE, SQUARE[:7], 3, loops=0)
+
+
+def test_an_array_that_is_stored_in_itself():
+    agrees(of_itself, np.arange(12.0).reshape(4, 3)[:3], loops=0)
+    agrees(of_itself, np.arange(3.0), loops=0)
 
 
 def test_other_lists_are_left_to_numpy():

@@ -169,10 +169,23 @@ def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("BUILD_LIST")
 def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    items = [meanings.number(b.pop()) for _ in range(i.arg)]
-    if not items or any(x.kind in ("bool", "b1") for x in items):
+    items = [b.pop() for _ in range(i.arg)]
+    b.push(listed(items[::-1]))
+
+
+@means("LIST_EXTEND")
+def list_extend(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    more, given = b.pop(), b.state.stack[-i.arg]
+    if not isinstance(given, Listed) or not isinstance(more, Items):
+        raise NoForm("a list that becomes longer")
+    b.state.stack[-i.arg] = listed([*given.items, *more.items])
+
+
+def listed(values: Sequence[Any]) -> Listed:
+    items = tuple(map(meanings.number, values))
+    if any(x.kind in ("bool", "b1") for x in items):
         raise NoForm("a list of something else than integers")
-    b.push(Listed(tuple(reversed(items))))
+    return Listed(items)
 
 
 @means("UNPACK_SEQUENCE")

@@ -12,8 +12,8 @@ from npcompile.tracer.native.kinds import Elements, Listed
 
 def rows_at(code: ScalarLoops, part: Part, key: Listed, fail: Fail) -> list[Part]:
     """The program leaves where one is out of bounds, before any is read or written."""
-    if not part.ndim:
-        raise NoForm("rows of a number")
+    if not part.ndim or not key.items:
+        raise NoForm("no rows")
     return [arrays.view(code, part, item, fail) for item in key.items]
 
 
@@ -32,7 +32,8 @@ def getitem(code: ScalarLoops, owner: Any, key: Listed, fail: Fail) -> Part:
 def setitem(code: ScalarLoops, owner: Any, key: Listed, value: Any, fail: Fail) -> None:
     """Write rows of an array that the program has made, and that is no view, into these: where one is twice the last stays."""
     target = arrays.part_of(owner)
-    if not isinstance(value, Part) or not value.is_own or not value.is_whole or value.root == target.root:
+    is_new = isinstance(value, Part) and value.is_own and value.is_whole and value.root.startswith("made")
+    if not is_new or value.root == target.root:  # else both may have the same memory
         raise NoForm("rows of other arrays are stored")
     if value.dtype != target.dtype or value.ndim != target.ndim or value.sizes[0] != str(len(key.items)):
         raise NoForm("rows of other arrays are stored")
