@@ -9,7 +9,7 @@ floating-point error was noted: before that the program can leave, and Python do
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,6 +75,7 @@ RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
 PARALLEL_FROM = 1 << 15  # elements
 GRAIN = 1 << 13
 STACK_BYTES = 4096
+NARROW = (2, 3)  # elements of rows for which loops are compiled apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,8 +405,9 @@ class Store:
         """The function of some items of the outermost loop."""
         steps = [f"int64_t to_s{k}" for k in range(self.target.ndim)]
         parameters = ", ".join(filter(None, [self.function.signature, "char* to", *steps, "int64_t begin", "int64_t end"]))
-        head = f"static inline __attribute__((always_inline)) int {self.function.name}_{name}({parameters}) {{"
-        return [head, "int bad = 0;", *body, "return bad;", "}"]
+        f, parts = self.function, [self.target, *parts_of(self.tree)]
+        to = {f"to_s{k}": f.take(s) for k, s in enumerate(self.target.strides)}
+        return with_narrow_rows(f"{f.name}_{name}", parameters, ["int bad = 0;", *body, "return bad;"], f, parts, to)
 
     def run(self, name: str, where: Sequence[str], sizes: Sequence[str]) -> list[str]:
         """That function for all items, on all threads when there is enough to do."""
@@ -433,6 +435,40 @@ class Store:
             "bad |= c.bad;",
             f"}} else {all_items}",
         ]
+
+
+def with_narrow_rows(
+    name: str, parameters: str, body: Sequence[str], f: Function, parts: Sequence[Part], others: Mapping[str, str]
+) -> list[str]:
+    """The function, which for rows of a few elements side by side is compiled apart.
+
+    `others`: parameters, and the number or the parameter whose value each has in most calls.
+    """
+    head = f"static inline __attribute__((always_inline)) int {name}"
+    names = [p.split()[-1].lstrip("*") for p in parameters.split(", ")]
+    tests = []
+    for n in NARROW:
+        fixed = narrow_rows(f, parts, n)
+        if fixed:
+            fixed |= {k: int(fixed.get(v, v)) for k, v in others.items() if v in fixed or v.isdigit()}
+            passed = ", ".join(str(fixed.get(p, p)) for p in names)
+            tests.append(f"if ({' && '.join(f'{k} == {v}' for k, v in fixed.items())}) return {name}_rows({passed});")
+    if not tests:
+        return [f"{head}({parameters}) {{", *body, "}"]
+    called = f"return {name}_rows({', '.join(names)});"
+    return [f"{head}_rows({parameters}) {{", *body, "}", f"static int {name}({parameters}) {{", *tests, called, "}"]
+
+
+def narrow_rows(f: Function, parts: Sequence[Part], n: int) -> dict[str, int] | None:
+    """What parameters must be where the matrices have n columns and are dense. None where that is known, or cannot be."""
+    rows = [p for p in parts if p.ndim == 2 and "1" not in p.sizes]
+    if not rows or any(p.ndim > 2 for p in parts) or rows[0].sizes[1].isdigit():
+        return None
+    wanted = [(p.sizes[1], n) for p in rows]
+    wanted += [pair for p in rows for pair in zip(p.strides, (n * p.dtype.itemsize, p.dtype.itemsize))]
+    if any(text.isdigit() and int(text) != value for text, value in wanted):
+        return None
+    return {f.parameters[text][1]: value for text, value in wanted if text in f.parameters}
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from npcompile.backends.cpu.array_loops import (
     may_fail,
     may_note,
     parts_of,
+    with_narrow_rows,
 )
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail
@@ -241,12 +242,14 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
         begin.append(f"if (!{count}) return 1;")
     end = ["bad |= npc_noted() != 0;"] if notes else []
     if axis == len(sizes) - 1:
-        lines = [f.loop(k, sizes[k]) for k in order]
+        lines = [*["#pragma GCC ivdep"] * (len(order) == 1), *(f.loop(k, sizes[k]) for k in order)]
         lines += [f"if ({count} < 8) {{", *short_row(f, name, tree, sizes), f"{element} = total;", "} else {"]
         lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", "}", *("}" for _ in order)]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
-    loops.functions += [f"static int {f.name}({f.signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
+    body = ["int bad = 0;", *begin, *lines, *end, "return bad;"]
+    narrow = parts_of(tree) if axis == len(sizes) - 1 else []
+    loops.functions += with_narrow_rows(f.name, f.signature, body, f, narrow, {})
     loops.call(f, "", fail, can_leave, sizes)
     return target
 

@@ -76,6 +76,27 @@ def test_rows_against_vectors():
     nearly(convolution_by_elements, rng.random((N, N)), rng.random((3, 5)))
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+def test_rows_of_a_few_elements(columns):
+    def program(X, Y, n):
+        total = 0
+        for i in range(n):
+            d = X[i:] - X[i]
+            Y[i:] += d * d
+            total = total + (d * d).max(axis=1).max() + np.abs(d).min(axis=1).max()
+            X[i, 0] += (d * 0.5).any(axis=1).sum()
+        return total
+
+    wide, other = rng.standard_normal((2, N, 8))
+    agrees(program, wide[:, :columns].copy(), other[:, :columns].copy(), N)
+    agrees(program, wide[:, :columns].copy(), other[::-1, 8 - columns :], N)
+    agrees(program, wide[:, :columns].copy(), other[:, :columns].copy("F"), N)
+    agrees(program, wide[:, : 2 * columns : 2], other[:, :columns].copy(), N, loops=0)
+    both = wide[:, :columns].copy()
+    agrees(program, both, both, N)
+    agrees(program, (9 * wide[:, :columns]).astype(np.int16), other[:, :columns].copy(), N)
+
+
 def test_steps_of_a_sieve():
     def sieve(n):
         prime = np.ones(n + 1, np.bool_)
