@@ -15,7 +15,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import outcome, same
+from tests.native_loops.agreement import cloned, outcome, same
 from tests.native_loops.test_native_loops import agrees
 
 rng = np.random.default_rng(8)
@@ -109,6 +109,15 @@ def rolled(x, A, k):
     return x, A, np.roll(x, -k)
 
 
+def counted(places, x, least):
+    total = np.zeros(3)
+    for k in range(least, 20 + least):
+        n = np.bincount(places[k - least :])
+        sums = np.bincount(places % 4, weights=x, minlength=least) + np.bincount(places[::-1], x)[1]
+        total[:2] += sums[:2] + np.bincount(places, minlength=k + 9)[0] + n[0]
+    return total, n, sums, np.bincount(places, None, least)
+
+
 def forwarded(found, where, list):
     type = 0.0
     for i in range(found.size):
@@ -130,6 +139,8 @@ CASES = [
     (rolled, X, np.outer(X[:9], Y[:7]), 4),
     (rolled, X, np.outer(X[:9], Y[:7]), -40),
     (rolled, X, np.ones((5, 0)), 1),
+    (counted, np.arange(30) // 4, X, 20),
+    (counted, np.arange(30, dtype=np.uint8) // 7, X.astype("f4"), 0),
     (forwarded, X, Y, 3),
 ]
 
@@ -206,6 +217,17 @@ def test_errors_leave_what_was_done_before():
     compiled = is_whole(f, X, np.zeros(40), 5)
     for k in (12, -3, 45):
         ours, theirs = (outcome(g, f, [X, np.zeros(40), k]) for g in (compiled, f))
+        assert all(map(same, ours, theirs))
+
+
+@pytest.mark.parametrize("at, value", [(0, -1), (29, -(2**63)), (3, 2**41)])
+def test_errors_of_counts(at, value):
+    places = np.arange(30) // 4
+    compiled = is_whole(counted, places, X, 20)
+    wrong = places.copy()
+    wrong[at] = value
+    for arguments in ([places, X[:-1], 2], [places, X, -1], [places[:0], X[:0], 4], [wrong, X, 2]):
+        ours, theirs = (outcome(f, counted, cloned(arguments)) for f in (compiled, counted))
         assert all(map(same, ours, theirs))
 
 

@@ -1,4 +1,4 @@
-"""Arrays that NumPy makes in native programs: of constants, of ranges, and rolled ones."""
+"""Arrays that NumPy makes in native programs: of constants, of ranges, rolled ones, and counts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ import numpy as np
 
 from npcompile.backends.cpu.array_loops import Part, Read
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native.arrays import as_index, axis_of, filled, index_items, is_array, is_dense, known, memory, statements
+from npcompile.tracer.native.arrays import (
+    as_index,
+    axis_of,
+    converted,
+    filled,
+    index_items,
+    is_array,
+    is_dense,
+    known,
+    memory,
+    statements,
+)
 from npcompile.tracer.native.kinds import Known, Scalar
 
-MOST_COUNTED = 2**40  # numbers of np.arange: NumPy has an error of its own for arrays that no memory holds
+MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
 
 
@@ -112,6 +123,45 @@ def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], 
     made = statements(code).fresh(part.dtype, part.sizes)
     for target, source in ((some(made, front, rest), some(part, "0", rest)), (some(made, "0", front), some(part, rest, front))):
         statements(code).store(target, Read(source), fail, is_new=True)
+    return made
+
+
+def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    """One number after the other, as NumPy adds them. Large arrays are better off in graphs."""
+    names = ("x", "weights", "minlength")
+    given = dict(zip(names, arguments)) | keywords
+    if len(given) != len(arguments) + len(keywords) or set(given) - set(names) or "x" not in given:
+        raise NoForm("np.bincount with these arguments")
+    weights, least = given.get("weights"), given.get("minlength", Scalar("int", "INT64_C(0)"))
+    if isinstance(weights, Known) and weights.value is None:
+        weights = None
+    is_counted = is_array(given["x"]) and (weights is None or is_array(weights)) and isinstance(least, Scalar)
+    if not is_counted or not code.are_small:
+        raise NoForm("np.bincount of other than small arrays")
+    code.asks_small = True
+    places = memory(code, given["x"], fail)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or places.dtype == np.uint64:
+        raise NoForm(f"np.bincount of {places.dtype}")
+    size = places.sizes[0]
+    at = f"(int64_t)*({C_OF_KIND[places.dtype.str[1:]]}*)({places.data} + k * {places.strides[0]})"
+    most, bad = code.room("int"), code.room("int")
+    code.line(f"{most} = {as_index(least)};")
+    code.leave_if(f"{most} < 0 || {size} == 0", fail)
+    code.line(f"for (int64_t k = 0; k < {size}; k++) {{")
+    code.line(f"  {bad} |= (uint64_t)({at}) >= {MOST_COUNTED}u;")
+    code.line(f"  {most} = npc_max({most}, {at} + 1);")
+    code.line("}")
+    code.leave_if(f"{bad} || {most} > INT64_C({MOST_COUNTED})", fail)
+    value, kind = "1", "i8"
+    if weights is not None:
+        numbers = memory(code, converted(weights, np.dtype("f8")), fail)
+        if numbers.ndim != 1:
+            raise NoForm("np.bincount with weights of other than one axis")
+        code.leave_if(f"{numbers.sizes[0]} != {size}", fail)
+        value, kind = f"*(double*)({numbers.data} + k * {numbers.strides[0]})", "f8"
+    made = filled(code, kind, [code.new("int", most)], "0", fail)
+    code.line(f"fuel -= {size};")
+    code.line(f"for (int64_t k = 0; k < {size}; k++) (({C_OF_KIND[kind]}*){made.data})[{at}] += {value};")
     return made
 
 

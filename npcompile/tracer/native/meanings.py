@@ -24,7 +24,7 @@ from npcompile.tracer.native.kinds import (
     Tied,
     promoted,
 )
-from npcompile.tracer.native.making import MAKERS, roll
+from npcompile.tracer.native.making import MAKERS, bincount, roll
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,
@@ -295,6 +295,7 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
+    np.bincount: bincount,
     np.outer: positional(lambda code, a, b, fail: arrays.outer(code, [a, b], fail), 2),
     np.where: positional(lambda code, a, b, c, fail: arrays.where(code, [a, b, c], fail), 3),
     np.zeros_like: positional(like("0"), 1),
