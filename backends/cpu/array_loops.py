@@ -15,14 +15,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.accesses import OWN
+from npcompile.backends.cpu.array_trees import (
+    Apply,
+    Gather,
+    Number,
+    Part,
+    Read,
+    Tree,
+    flat,
+    flat_tree,
+    has_one_rank,
+    is_flat,
+    is_same,
+    may_fail,
+    may_note,
+    parts_of,
+)
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.primitives import (
-    EXACT,
-    MIXED_OPERANDS,
-    PRIMITIVES,
     c_type,
-    kind,
     primitive_text,
 )
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
@@ -76,118 +88,6 @@ PARALLEL_FROM = 1 << 15  # elements
 GRAIN = 1 << 13
 STACK_BYTES = 4096
 NARROW = (2, 3)  # elements of rows for which loops are compiled apart
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Memory of an array: C expressions of the first byte, the sizes, and the strides in bytes. Digits are known numbers."""
-
-    dtype: np.dtype
-    data: str
-    sizes: tuple[str, ...]
-    strides: tuple[str, ...]
-    root: str  # the array object that owns the memory, or from which it was had
-    is_own: bool = False  # the program made the array: no other has its memory
-    is_whole: bool = False  # it is the array `root`, not a view of it
-    is_dense: bool = False  # surely in C order
-    is_ordered: bool = False  # or at least its strides surely become smaller from axis to axis
-
-    @property
-    def ndim(self) -> int:
-        return len(self.sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    part: Part
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.part.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number that is known before the loop."""
-
-    text: str
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Gather:
-    """Elements of a one-dimensional part, at places that are computed. Negative ones count from the end."""
-
-    part: Part
-    places: Tree
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.part.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """An array that a loop makes and whose elements are in C variables (`pointwise_loops.py`)."""
-
-    name: str
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """A primitive of numbers of one dtype, with the result's."""
-
-    op: str
-    args: tuple[Tree, ...]
-    dtype: np.dtype
-
-
-Tree = Read | Number | Gather | Held | Apply
-
-
-def has_form(op: str, dtypes: Sequence[np.dtype]) -> bool:
-    """Is there a primitive for these operands?"""
-    if op == "cast":
-        return True
-    first = dtypes[0]
-    if kind(first) not in PRIMITIVES.get(op, {}) or (op not in MIXED_OPERANDS and any(d != first for d in dtypes)):
-        return False
-    return not (op in ("power", "ldexp") and kind(first) in "iu")
-
-
-def parts_of(tree: Tree) -> list[Part]:
-    """All memory that the tree reads."""
-    match tree:
-        case Read(part):
-            return [part]
-        case Gather(part, places):
-            return [part, *parts_of(places)]
-        case Apply(_, args):
-            return [p for a in args for p in parts_of(a)]
-    return []
-
-
-def may_fail(tree: Tree) -> bool:
-    """Are there indices that may be out of bounds?"""
-    return isinstance(tree, Gather) or isinstance(tree, Apply) and any(map(may_fail, tree.args))
-
-
-def may_note(tree: Tree) -> bool:
-    """May NumPy note a floating-point error?"""
-    if isinstance(tree, Gather):
-        return may_note(tree.places)
-    if not isinstance(tree, Apply):
-        return False
-    dtypes = [a.dtype for a in tree.args]
-    if tree.op == "cast":
-        notes = dtypes[0].kind == "f" and not (tree.dtype.kind == "f" and tree.dtype.itemsize >= dtypes[0].itemsize)
-        notes &= tree.dtype.kind != "b"
-    elif dtypes[0].kind in "iu":
-        notes = tree.op in ("floor_divide", "remainder", "fmod")
-    else:
-        notes = tree.op not in EXACT and any(d.kind == "f" for d in dtypes)
-    return notes or any(map(may_note, tree.args))
 
 
 # --- functions
@@ -604,36 +504,6 @@ class ArrayLoops:
         # Numbers alone go through libm, as Python's and NumPy's scalars do.
         renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
         return f"{called}{made}{renamed}"
-
-
-def is_flat(part: Part) -> bool:
-    """Are its elements one row, without broadcasting?"""
-    return part.is_dense and "1" not in part.sizes
-
-
-def flat(part: Part, size: tuple[str]) -> Part:
-    return Part(part.dtype, part.data, size, (str(part.dtype.itemsize),), part.root, part.is_own, False, True)
-
-
-def flat_tree(tree: Tree, size: tuple[str]) -> Tree:
-    """The tree as one loop; all that it reads has the same sizes."""
-    match tree:
-        case Read(part):
-            return Read(flat(part, size))
-        case Apply(op, args, dtype):
-            return Apply(op, tuple(flat_tree(a, size) for a in args), dtype)
-    return tree
-
-
-def has_one_rank(tree: Tree, rank: int) -> bool:
-    """Does it read only parts of so many axes, at no computed places?"""
-    if isinstance(tree, Apply):
-        return all(has_one_rank(a, rank) for a in tree.args)
-    return isinstance(tree, Number | Held) or isinstance(tree, Read) and tree.part.ndim == rank
-
-
-def is_same(a: Part, b: Part) -> bool:
-    return (a.data, a.sizes, a.strides) == (b.data, b.sizes, b.strides)
 
 
 def sizes_text(sizes: Sequence[str]) -> str:

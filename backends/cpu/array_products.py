@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import ArrayLoops, Function, Part
+from npcompile.backends.cpu.array_loops import ArrayLoops, Function
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.product import filled, product_text
 from npcompile.backends.cpu.scalar_loops import Fail

@@ -13,20 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import (
+from npcompile.backends.cpu.array_loops import Function, Nest, dense_strides, known_product
+from npcompile.backends.cpu.array_trees import (
     Apply,
-    Function,
     Held,
-    Nest,
     Part,
     Read,
     Tree,
-    dense_strides,
     flat,
     flat_tree,
     has_one_rank,
     is_flat,
-    known_product,
     may_note,
     parts_of,
 )

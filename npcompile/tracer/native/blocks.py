@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, may_not_return

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.accesses import Accesses, Inner, Origin, index_of
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.parallel_loops import Spread, is_whole
 from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops

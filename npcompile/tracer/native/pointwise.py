@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import Apply, Held, Number, Part, Read, Tree, may_fail, parts_of
+from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Read, Tree, may_fail, parts_of
 from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cpu.array_loops import Part
+from npcompile.backends.cpu.array_trees import Part
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.kinds import (
     Elements,
