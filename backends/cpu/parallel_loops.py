@@ -20,6 +20,7 @@ WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop r
 GRAIN = 8_000  # that one thread takes at once
 FEWEST_THREADS = 2
 VAIN = -2  # nothing was done
+MANY_LEAVES = 30  # ways out of a chunk whose compile time counts: the loops that take the time are functions of their own
 MOST_KEPT = 1 << 30  # bytes of old contents
 KEPT_BYTES = 8.0  # that are worth keeping for a unit of fuel
 LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
@@ -27,6 +28,12 @@ LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after s
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 SPREAD_HELPERS = r"""
+/* What runs once for many iterations: it would take longer to compile than it could save. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ONCE static __attribute__((noinline, optimize("Os")))
+#else
+#define ONCE static __attribute__((noinline))
+#endif
 /* What the iterations of a loop write: parts of this shape, each `step` bytes from the one before. */
 struct npc_places {
   char* data;
@@ -56,7 +63,7 @@ static inline void npc_items(char* data, int64_t stride, char* room, int64_t n, 
 }
 /* To `room` or back: the parts of n iterations, without the first `skip` of them. Where their elements lie side by side, so they
    do in the room. */
-static void npc_move(const struct npc_places* p, int axis, char* data, char** room, int64_t n, int64_t skip, int is_kept) {
+ONCE void npc_move(const struct npc_places* p, int axis, char* data, char** room, int64_t n, int64_t skip, int is_kept) {
   if (axis == p->nd) {
     npc_items(data + skip * p->step, p->step, *room + skip * p->itemsize, n - skip, p->itemsize, is_kept);
     *room += n * p->itemsize;
@@ -67,7 +74,7 @@ static void npc_move(const struct npc_places* p, int axis, char* data, char** ro
     for (int64_t i = 0; i < p->sizes[axis]; i++) npc_move(p, axis + 1, data + i * p->strides[axis], room, n, skip, is_kept);
   }
 }
-static void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t first, int is_kept) {
+ONCE void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t first, int is_kept) {
   const int64_t n = npc_min(s->grain, s->n - begin);
   for (int k = 0; k < s->count; k++) {
     const struct npc_places* p = s->places + k;
@@ -82,7 +89,7 @@ static void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t fi
     }
   }
 }
-static void npc_move_whole(const struct npc_spread* s, int is_kept) {
+ONCE void npc_move_whole(const struct npc_spread* s, int is_kept) {
   for (int k = 0; k < s->count; k++) {
     char* room = s->places[k].room;
     npc_move(s->places + k, 0, s->places[k].data, &room, 1, 0, is_kept);
@@ -95,7 +102,7 @@ static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
     s->kept[begin / s->grain] = 1;
   }
 }
-static void npc_put_back(struct npc_spread* s, int64_t first) {
+ONCE void npc_put_back(struct npc_spread* s, int64_t first) {
   for (int64_t begin = first / s->grain * s->grain; begin < s->n; begin += s->grain, first = begin)
     if (s->kept[begin / s->grain]) npc_move_grain(s, begin, first, 0);
 }
@@ -104,7 +111,7 @@ static void npc_stop(struct npc_spread* s, int64_t at) {
   while (at < limit && !__atomic_compare_exchange_n(&s->limit, &limit, at, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
 /* The iterations that are done, less `again`; -1 if the user interrupted them. Those behind are undone. */
-static int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
+ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
   const int64_t n = s->n, parts = s->is_whole ? 1 : n;
   const int64_t marks = (n / s->grain + 64) / 64 * 64;
   int64_t bytes = marks;
@@ -131,7 +138,7 @@ static int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
   return is_interrupted ? -1 : done;
 }
 /* Do no two indices mean the same memory? Axes from the smallest stride on, each beyond the extent of those before. */
-static int npc_is_plain(const npc_array* a) {
+ONCE int npc_is_plain(const npc_array* a) {
   int64_t extent = 0;
   int order[64];
   for (int k = 0; k < a->nd; k++) {
@@ -195,9 +202,11 @@ class Spread:
         given = {name: c.replace(" restrict", "") for name, c in outer.items() if name in named and name not in own}
         self.kinds = given
         fields = "".join(f" {c} {name};" for name, c in given.items())
+        leaves = sum("goto stopped;" in line for line in body)
+        brief = "BRIEF " if declarations and leaves > MANY_LEAVES else ""
         chunk = [
             f"typedef struct {{ struct npc_spread spread;{fields} }} {n}_shared;",
-            f"STRIP void {n}_chunk(void* context, int64_t begin, int64_t end, int thread) {{",
+            f"{brief}STRIP void {n}_chunk(void* context, int64_t begin, int64_t end, int thread) {{",
             f"{n}_shared* const shared = context;",
             "if (begin > __atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)) return;",
             "npc_keep(&shared->spread, begin, end);",
@@ -218,7 +227,7 @@ class Spread:
             "}",
         ]
         parameters = ", ".join(f"{c} {name}" for name, c in given.items())
-        head = f"static int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
+        head = f"ONCE int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
         spread = f"{{left, left, places, count, 0, {int(is_whole(written))}, 0}}"
         values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         run = [

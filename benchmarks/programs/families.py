@@ -7,6 +7,7 @@ from benchmarks.programs import (
     factorizations,
     images,
     learning,
+    nests,
     reductions,
     sequences,
     simulation,
@@ -28,6 +29,7 @@ FAMILIES = (
     factorizations,
     simulation,
     sequences,
+    nests,
     sparse,
 )
 PROGRAMS: dict[str, Program] = {program.name: program for family in FAMILIES for program in family.PROGRAMS}

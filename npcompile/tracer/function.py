@@ -335,6 +335,8 @@ class CompiledFunction:
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
             self.refusals[index] = self.refusals.get(index, 0) + (not isinstance(refused, TooLarge))
             return None
+        if made.why_serial:
+            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: on one thread: {'; '.join(made.why_serial)}")
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
         return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)

@@ -81,6 +81,7 @@ class Made:
     conditions: tuple[str, ...]  # those that the native program does not ask itself
     lines: tuple[str, ...]
     compiled: CompiledGraph
+    why_serial: tuple[str, ...]  # loops whose iterations cannot run on several threads
 
 
 class NativeLoop:
@@ -304,4 +305,5 @@ class NativeLoop:
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
         compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds})
-        return Made(tuple(self.guards), tuple(self.conditions), tuple(lines), compiled)
+        why_serial = tuple(dict.fromkeys(blocks.why_serial))
+        return Made(tuple(self.guards), tuple(self.conditions), tuple(lines), compiled, why_serial)

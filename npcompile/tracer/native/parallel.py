@@ -88,9 +88,13 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     found = ways(iterator)
     variables = Variables.of(b.facts, index, region)
     is_early = any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items())
-    if is_early or variables.are_carried or not any(w.is_range for w in found):
+    if is_early or not any(w.is_range for w in found):
         return
-    name = f"spread{len(b.labels)}"
+    line = b.program.instructions[index].line
+    if variables.carried:
+        b.why_serial.append(f"{', '.join(sorted(variables.carried))} of the iteration before (line {line})")
+        return
+    name = f"spread_{label}"
     spread = Spread(
         name, found, Accesses(b.code.arrays, {f"{name}_at{k}": way.step for k, way in enumerate(found)}), variables.has_results
     )
@@ -106,7 +110,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
         code.functions, code.declarations, code.integers, code.apart = kept
         if code.statements is not None:
             code.statements.functions = made
-        b.why_serial.append(f"{reason} (line {b.program.instructions[index].line})")
+        b.why_serial.append(f"{reason} (line {line})")
         return
     code.integers = kept[2]
     code.functions += functions
@@ -131,7 +135,7 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
             raise NoForm("no iteration is followed by another")
         writes = spread.accesses.written()
         if writes is None:
-            raise NoForm("iterations that may depend on each other")
+            raise NoForm("elements that several iterations may touch")
         if spread.has_results and is_whole(writes):
             raise NoForm("an iteration that cannot be put back alone")
         body, declarations = code.lines, code.declarations[declared:]
@@ -185,7 +189,7 @@ class Variables:
 
     stored: frozenset[str]
     once: frozenset[str]  # set by one instruction only
-    are_carried: bool  # does an iteration read what another one has set, or does the code behind the loop so but for the last?
+    carried: frozenset[str]  # that an iteration reads as another one has set them, or the code behind as not the last one has
     has_results: bool  # does the code behind the loop read any?
 
     @classmethod
@@ -198,8 +202,8 @@ class Variables:
         stored = frozenset(counts)
         read = read_first(facts, header, region)
         behind = (facts.live[header] - read) & stored
-        are_carried = bool(read & stored) or not behind <= set_always(facts, header, region)
-        return cls(stored, frozenset(n for n, count in counts.items() if count == 1), are_carried, bool(behind))
+        carried = (read & stored) | (behind - set_always(facts, header, region))
+        return cls(stored, frozenset(n for n, count in counts.items() if count == 1), carried, bool(behind))
 
 
 def inner_successors(facts: CodeFacts, k: int, header: int, region: frozenset[int]) -> list[int]:
