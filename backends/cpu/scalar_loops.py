@@ -468,8 +468,6 @@ class ScalarLoops:
             made = self.new(kind, f"npc_{'floordiv' if op == 'floor_divide' else 'mod'}_{c}({a}, {b})")
         elif op == "power":
             made = self.new(kind, f"pow{suffix(kind)}({a}, {b})")
-            if self.strip is not None:
-                self.strip.has_calls = True
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
             return made
         elif op in ("maximum", "minimum"):
@@ -525,8 +523,6 @@ class ScalarLoops:
         if kind == "f4" and name == "atan2":
             raise NoForm(f"{name} of float32")
         made = self.new(kind, f"{name}{suffix(kind)}({', '.join(arguments)})")
-        if self.strip is not None and name not in ("sqrt", "fabs", "floor", "ceil"):
-            self.strip.has_calls = True
         if name not in ("fabs", "floor", "ceil"):
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made

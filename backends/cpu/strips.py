@@ -118,7 +118,6 @@ class Strip:
     has_bits: set[str] = field(default_factory=set)
     comes_round: set[str] = field(default_factory=set)  # variables of the program that an iteration sets for the next
     jumps: dict[int, str] = field(default_factory=dict)  # lines as they are where tests jump
-    has_calls: bool = False  # of functions of libm
     reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
     end: int = -1  # the line at the end of an iteration, before variables are set
 
@@ -226,8 +225,6 @@ class Strip:
         """Does an iteration need what the one before it computed? Then tests jump."""
         if self.ways_out and self.is_regular and not all(s.stays for s in self.stores):
             return False  # what all iterations store is kept beforehand, and they may be few
-        if self.has_calls:  # of which there are vectors
-            return False
         is_summed = any(s.stays and any(x.places == s.places for x in self.loads_of(s)) for s in self.stores)
         return is_summed or not self.comes_round.isdisjoint(self.copies.values()) or any(map(self.stored_before, self.stores))
 
