@@ -30,6 +30,7 @@ class Explanation:
     result: Any = None  # what the call returned
     gradients: tuple[Split, ...] = ()  # of graphs with gradients: forward and backward graph, what is saved
     transfers: tuple[Transfer, ...] = ()  # copies between host and device that the call made, in order
+    natives: tuple[str, ...] = ()  # what runs as a native program made of the bytecode: the function or a loop, and its line
 
     def __str__(self) -> str:
         summary = f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'break')}"
@@ -40,6 +41,7 @@ class Explanation:
             what = f"{split.bytes_saved} bytes saved, {split.bytes_recomputed} bytes recomputed"
             lines += [f"gradients {k}: {what}", *(f"    {line}" for line in str(split.backward).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
+        lines += [f"native program: {native}" for native in self.natives]
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
         if self.transfers:
@@ -105,6 +107,12 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
         result,
         tuple(compiled.splits),
         tuple(transfers),
+        tuple(
+            f"the {'function' if point.is_start else 'loop'} at {point.location}"
+            for point in compiled.points.values()
+            for v in reversed(point.variants)
+            if v.graph is None and v.compiled is not None
+        ),
     )
 
 

@@ -109,6 +109,17 @@ def rolled(x, A, k):
     return x, A, np.roll(x, -k)
 
 
+def twice_named(x):
+    a = b = np.zeros(x.size)
+    c, d = (np.ones(x.size),) * 2 if x.size > 90 else (a, b)
+    e = f = x.copy()
+    for i in range(1, x.size):
+        a[i] = b[i - 1] + x[i]
+        c[i] = d[i] + e[i - 1]
+        f[i] += e[i - 1] * 0.5
+    return a, b, c, d, e, f
+
+
 def counted(places, x, least):
     total = np.zeros(3)
     for k in range(least, 20 + least):
@@ -141,6 +152,7 @@ CASES = [
     (rolled, X, np.ones((5, 0)), 1),
     (counted, np.arange(30) // 4, X, 20),
     (counted, np.arange(30, dtype=np.uint8) // 7, X.astype("f4"), 0),
+    (twice_named, X),
     (forwarded, X, Y, 3),
 ]
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
@@ -91,6 +92,7 @@ class Blocks:
     loops: dict[int, frozenset[int]] = field(default_factory=dict)  # their headers -> their instructions
     around: dict[int, int] = field(default_factory=dict)  # instructions in loops -> the header of the outermost
     set_in_loops: frozenset[str] = frozenset()  # variables
+    kept: dict[str, ArrayInput] = field(default_factory=dict)  # by the C variables of the objects: made outside of loops
     region: frozenset[int] = frozenset()
     leaders: frozenset[int] = frozenset()
     labels: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -532,8 +534,9 @@ class Blocks:
         """Into a variable. An array that was made outside of loops, for a variable that they do not set, stays where it is."""
         is_new = isinstance(value, Part) and value.is_own and value.is_whole and value.root.startswith("made")
         if is_new and not self.calls and self.inside is None and self.code.loop < 0 and name not in self.set_in_loops:
-            array = self.code.stay(value.dtype, value.data, value.sizes, value.strides, value.root)
-            value = Elements(array, array.name)
+            if value.root not in self.kept:
+                self.kept[value.root] = self.code.stay(value.dtype, value.data, value.sizes, value.strides, value.root)
+            value = Elements(self.kept[value.root], self.kept[value.root].name)
         self.state.locals[name] = value
 
     def push(self, value: Any) -> None:
