@@ -70,6 +70,7 @@ class Origin:
 
 
 OWN = Origin("", ())
+MADE_BEFORE = "made before"  # some array that the program has made, under a name that tells nothing of which
 
 
 @dataclass(slots=True)
@@ -119,8 +120,7 @@ class Accesses:
     def written(self) -> list[Written] | None:
         """The arrays that are written; None where iterations may touch what others write."""
         made = []
-        given = {a.name for a in self.arrays}
-        if any(is_written for name, found in self.found.items() if name not in given for _, is_written in found):
+        if any(is_written for _, is_written in self.found.get(MADE_BEFORE, ())):
             return None
         for a in self.arrays:
             found = self.found.get(a.name, set())
@@ -128,7 +128,7 @@ class Accesses:
                 axes = range(a.ndim)
                 proved = next((w for axis in axes if (w := self.apart_on(a, axis, found)) is not None), None)
                 proved = proved or next((w for p in combinations(axes, 2) if (w := self.pairs(a, p, found)) is not None), None)
-                if proved is None:
+                if proved is None or a.made and MADE_BEFORE in self.found:
                     return None
                 made.append(proved)
         return made if self.are_known else None

@@ -144,6 +144,8 @@ def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
         raise NoForm(f"np.bincount of {places.dtype}")
     size = places.sizes[0]
     at = f"(int64_t)*({C_OF_KIND[places.dtype.str[1:]]}*)({places.data} + k * {places.strides[0]})"
+    if code.accesses is not None:
+        code.accesses.memory(places.data)
     most, bad = code.room("int"), code.room("int")
     code.line(f"{most} = {as_index(least)};")
     code.leave_if(f"{most} < 0 || {size} == 0", fail)
@@ -158,6 +160,8 @@ def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
         if numbers.ndim != 1:
             raise NoForm("np.bincount with weights of other than one axis")
         code.leave_if(f"{numbers.sizes[0]} != {size}", fail)
+        if code.accesses is not None:
+            code.accesses.memory(numbers.data)
         value, kind = f"*(double*)({numbers.data} + k * {numbers.strides[0]})", "f8"
     made = filled(code, kind, [code.new("int", most)], "0", fail)
     code.line(f"fuel -= {size};")

@@ -6,11 +6,12 @@ has no form there, or leaves the program, only ends the chunk.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cpu.accesses import Accesses, Inner, Origin, index_of
+from npcompile.backends.cpu.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.parallel_loops import Spread, is_whole
@@ -20,6 +21,10 @@ from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.innermost import staying, ways
 from npcompile.tracer.native.kinds import Items, Outside, Steps, Together, Walk
 from npcompile.tracer.native.states import State, key_of, loop_region
+
+CALLED = re.compile(r"\brt->(\w+)")
+# What bodies of parallel loops may call of the runtime.
+IN_BODIES = frozenset(("parallel", "scratch", "release", "watch", "poll", "empty", "incref", "decref"))
 
 
 @dataclass(slots=True)
@@ -124,7 +129,7 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
     code, spread = b.code, apart.spread
     outer = code.lines, code.declarations, b.labels, b.pending, b.refused, b.clean, b.at, b.came_back.copy(), b.returns
     state = b.state
-    declared = len(code.declarations)
+    declared, had = len(code.declarations), len(code.statements.functions) if code.statements is not None else 0
     code.lines, b.labels, b.pending, b.refused = [], {apart.key: label}, [], []
     b.apart, code.accesses = apart, spread.accesses
     try:
@@ -139,6 +144,9 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
         if spread.has_results and is_whole(writes):
             raise NoForm("an iteration that cannot be put back alone")
         body, declarations = code.lines, code.declarations[declared:]
+        made = code.statements.functions[had:] if code.statements is not None else []
+        if any(name not in IN_BODIES for line in [*body, *made] for name in CALLED.findall(line)):
+            raise NoForm("what only one thread may do")
         functions = spread.functions(body, declarations, given(code, spread), apart.held)
         is_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
         plain = [f"npc_is_plain({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
@@ -166,7 +174,7 @@ def begin(b: Blocks, apart: Apart) -> None:
         if array is not None:
             apart.spread.accesses.origins[part.data] = Origin(array.name, (None,) * array.ndim)
         elif part.is_own:
-            apart.spread.accesses.origins[part.data] = Origin("made before", ())
+            apart.spread.accesses.origins[part.data] = Origin(MADE_BEFORE, ())
 
 
 def parts_in(state: State) -> Iterable[Part]:
