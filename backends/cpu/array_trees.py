@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -136,8 +136,8 @@ def flat_tree(tree: Tree, size: tuple[str]) -> Tree:
     match tree:
         case Read(part):
             return Read(flat(part, size))
-        case Apply(op, args, dtype):
-            return Apply(op, tuple(flat_tree(a, size) for a in args), dtype)
+        case Apply(_, args):
+            return replace(tree, args=tuple(flat_tree(a, size) for a in args))
     return tree
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from npcompile.backends.cpu.array_trees import (
     may_note,
     parts_of,
 )
-from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.primitives import c_type, primitive_text
 from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.kernels.kernel import Let, Value
 
 BLOCK = 512  # elements of an array that a block has, about
 FEWEST = 2  # iterations
@@ -88,6 +89,11 @@ class Loop:
     variables: Mapping[str, tuple[str, str]]  # set by the loop -> (C type, what they are at first)
     tests: Sequence[str]  # what must hold
     ignores: str  # are floating-point errors ignored?
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Apply):
+    """What a mask selects is set: (mask, new elements, old ones). The new ones count only where the mask is true."""
 
 
 class Here(Function):
@@ -165,6 +171,15 @@ class Row(Nest):
                 if key_of(part) not in self.values:
                     self.keep(key_of(part), Nest.value(self, tree), part.dtype)
                 return self.values[key_of(part)]
+            case Chosen(_, (mask, new, old), dtype):
+                arms = (mask, new, old)
+                values = [self.named(self.value(a), a) for a in arms]
+                self.made += 1
+                let = Let(Value(f"v{self.made}", dtype), "where", tuple(Value(v, a.dtype) for v, a in zip(values, arms)), ())
+                self.known.hidden(let)
+                text = primitive_text("where", values, [a.dtype for a in arms], dtype)
+                self.body.append(f"const {c_type(dtype)} v{self.made} = {text};")
+                return f"v{self.made}"
         return Nest.value(self, tree)
 
     def keep(self, key: object, text: str, dtype: np.dtype) -> str:
@@ -176,8 +191,28 @@ class Row(Nest):
         return text
 
 
+def as_one_row(loop: Loop) -> Loop:
+    """The same with each element as a row, where all arrays are of one shape and dense: rows may be long, and few."""
+    shapes = {s.sizes for s in loop.statements}
+    shape = shapes.pop()
+    parts = [p for s in loop.statements for p in parts_of(s.tree)] + [*loop.written]
+    parts += [p for c in loop.carried for p in (c.init, c.result) if p is not None]
+    parts += [s.target for s in loop.statements if isinstance(s, Write)]
+    is_one = all(p.ndim == len(shape) and is_flat(p) for p in parts)
+    if shapes or len(shape) == 1 or not is_one or not all(has_one_rank(s.tree, len(shape)) for s in loop.statements):
+        return loop
+    size = (known_product(shape),)
+    return replace(
+        loop,
+        statements=[flattened(s, size) for s in loop.statements],
+        carried=[replace(c, init=c.init and flat(c.init, size), result=flat(c.result, size)) for c in loop.carried],
+        written=[flat(p, size) for p in loop.written],
+    )
+
+
 def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """(the functions, the lines that run them and jump to {name}_slow when it was in vain). `types`: of the program's names."""
+    loop = as_one_row(loop)
     name = loop.name
     body, room = Body(loop).lines()
     named = {w for line in [*body, *loop.variables] for w in WORD.findall(line)} | {

@@ -7,13 +7,13 @@ the mask is false, and can only be combined with what the same mask selects, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Read, Tree, may_fail, parts_of
-from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Loop, Set, Sizes, Statement, Write, held_in, written
+from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE
 from npcompile.tracer.native import arrays
@@ -165,7 +165,7 @@ class Pointwise:
             new, count = arrays.tree_of(value)
             if count != (f"count_{held.name}",):
                 raise NoForm("what another mask selects")
-        made = Apply("where", (held, cast(new, tree.dtype), tree), tree.dtype)
+        made = Chosen("where", (held, cast(new, tree.dtype), tree), tree.dtype)
         if isinstance(owner, Formula):
             self.replace(owner, made, sizes)
         else:
@@ -411,8 +411,8 @@ def resized_tree(tree: Tree, found: Pointwise) -> Tree:
     match tree:
         case Read(part):
             return Read(resized_part(part, found))
-        case Apply(op, args, dtype):
-            return Apply(op, tuple(resized_tree(a, found) for a in args), dtype)
+        case Apply(_, args):
+            return replace(tree, args=tuple(resized_tree(a, found) for a in args))
     return tree
 
 
