@@ -116,7 +116,7 @@ def draw_program(draw: Draw) -> LoopProgram:
     w = ArrayWriter(draw)
     w.line("def program(A, B, M, n, p, P):", 0)
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 1", 1)
-    w.line("v, w = A[::-1], B * 1", 1)
+    w.line(w.pick(("v, w = A[::-1], B * 1", "v = w = B * 1", "v = B.copy(); w = v[::2]; w = v")), 1)
     w.vectors = ["v", "w"]
     for _ in range(draw(1, 2)):
         w.loop(1, 0)
