@@ -184,6 +184,8 @@ def test_no_iterations_and_no_elements():
         ours, theirs = X[:size].copy(), X[:size].copy()
         np.testing.assert_array_equal(compiled(ours, n), program(theirs, n), strict=True)
         np.testing.assert_array_equal(ours, theirs)
+    for shape in ((5, 0), (0, 5), (1, 1), (3, 400)):
+        np.testing.assert_array_equal(compiled(np.ones(shape), 30), program(np.ones(shape), 30), strict=True)
     assert by_blocks(compiled)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.array_loops import known_product
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Read, Tree, may_fail, parts_of
 from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
@@ -341,7 +342,8 @@ class PointwiseLoop:
         for n in inits:  # an array that is another's of the iteration before
             if isinstance(tree := after[n].tree, Held) and tree.name.startswith("in_"):
                 after[n] = found.fresh(Formula(tree, after[n].sizes))
-        tests = [f"{self.count} >= {FEWEST}", f"({found.size(sizes[0])}) > 0", *(f"{x} == {y}" for x, y in found.same.items())]
+        elements = known_product([*map(found.size, sizes)])
+        tests = [f"{self.count} >= {FEWEST}", f"{elements} > 0", *(f"{x} == {y}" for x, y in found.same.items())]
         if found.writes.keys() & inits_roots(inits):
             raise NoForm("an array that is written to and another of its name")
         tests += [f"npc_are_far({x}, {y})" for k, x in enumerate(found.writes) for y in [*roots, *[*found.writes][:k]]]
