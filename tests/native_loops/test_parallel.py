@@ -284,10 +284,12 @@ def quotients(A, x):
 
 
 def test_views_of_what_the_program_made():
-    for user in (another_name, another_name_in_a_loop):
+    for user, independent in ((another_name, 1), (another_name_in_a_loop, 0)):
         compiled = npc.compile(user)
-        for _ in range(3):
-            assert same(compiled(60), user(60))
+        assert same(compiled(60), user(60))
+        before = parallel_runs(compiled)
+        assert same(compiled(60), user(60))
+        assert parallel_runs(compiled) == before + independent
 
 
 def into_bytes(A, out):

@@ -51,11 +51,11 @@ class Apart:
             if key != self.key:
                 raise NoProgram("an iteration begins with other types than the one before")
             self.comes_back = True
+        copies = [c for c in copies if c[0] != c[1]]
         if any(kind == "object" and target in self.held for target, _, kind in copies):
             raise NoProgram("arrays that change their names")
         for target, value, kind in copies:
-            if target != value:
-                self.set(code, target, value, kind)
+            self.set(code, target, value, kind)
 
     def item(self, code: ScalarLoops, variable: str, place: str) -> None:
         """`place` is what the loop takes from its range or array, `variable` is its C variable."""
