@@ -121,9 +121,12 @@ def test_warnings_that_are_ignored_outside(backend):
 
 
 def test_real_tensors_have_no_imaginary_part_to_set():
+    messages = []
     for x in (np.ones(2), npc.tensor(np.ones(2))):
-        with pytest.raises(TypeError, match="array does not have imaginary part to set"):
+        with pytest.raises(TypeError, match="imaginary part") as raised:
             x.imag = 1
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
 
 
 # GCC takes the float of an integer of a float for the float without its fraction: -0.0, and 1e200 as it is.
