@@ -8,6 +8,12 @@ import pytest
 import npcompile as npc
 
 
+@pytest.fixture(autouse=True)
+def as_graphs():
+    with npc.config.patch(native_loops=False):
+        yield
+
+
 def whole(x, n):
     for _ in range(n):
         x = x - 0.1 * np.roll(x, 1)
