@@ -15,7 +15,9 @@ import npcompile as npc
 from npcompile.backends.cpu import parallel_loops, scalar_loops
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import cloned, outcome, same
+from tests.native_loops.agreement import check, cloned, outcome, same
+from tests.native_loops.independent_iterations import ALWAYS, draw_program
+from tests.random_programs import check_examples
 
 rng = np.random.default_rng(8)
 N = 40
@@ -24,7 +26,7 @@ N = 40
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Loops of any length are worth threads, however few there are."""
-    for name, value in (("WORTH", -1), ("GRAIN", 1), ("FEWEST_THREADS", 1), ("KEPT_BYTES", 10**9)):
+    for name, value in ALWAYS.items():
         monkeypatch.setattr(parallel_loops, name, value)
     counted = parallel_loops.SPREAD_HELPERS.replace("= rt->parallel(", "= (npc_runs++, 0) || rt->parallel(")
     monkeypatch.setattr(scalar_loops, "SPREAD_HELPERS", "int64_t npc_runs = 0;\n" + counted)
@@ -390,3 +392,7 @@ def test_interrupted():
     with pytest.raises(KeyboardInterrupt):
         compiled(np.zeros(8), 1 << 50)
     assert same(compiled(np.zeros(8), 10), whole_loop(np.zeros(8), 10))
+
+
+def test_random_programs():
+    check_examples(draw_program, check, "cpu", 5)
