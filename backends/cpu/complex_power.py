@@ -155,7 +155,8 @@ static inline npc_c16 npc_exp_turned(npc_two r, int quarter, npc_two angle) {
 
 # Numbers of n words in two's complement, the lowest first; the highest is the whole part.
 LONG_TEXT = r"""
-enum { NPC_WORDS = WORDS, NPC_WINDOW = 20 };
+enum { NPC_WORDS = WORDS, NPC_LONGEST = NPC_WORDS + 1, NPC_WINDOW = 20 }; /* products with a number have a word more */
+static const uint64_t npc_long_zero[NPC_LONGEST];
 static NPC_RARE void npc_long_add(uint64_t* r, const uint64_t* a, const uint64_t* b, int n, int is_difference) {
   unsigned __int128 carry = is_difference;
   for (int k = 0; k < n; k++) {
@@ -165,14 +166,12 @@ static NPC_RARE void npc_long_add(uint64_t* r, const uint64_t* a, const uint64_t
   }
 }
 static NPC_RARE int npc_long_magnitude(uint64_t* r, const uint64_t* a, int n) {
-  static const uint64_t zero[NPC_WORDS];
   const int is_negative = a[n - 1] >> 63;
-  npc_long_add(r, zero, a, n, is_negative);
+  npc_long_add(r, npc_long_zero, a, n, is_negative);
   return is_negative;
 }
 static NPC_RARE void npc_long_signed(uint64_t* r, int is_negative, int n) {
-  static const uint64_t zero[NPC_WINDOW];
-  if (is_negative) npc_long_add(r, zero, r, n, 1);
+  if (is_negative) npc_long_add(r, npc_long_zero, r, n, 1);
 }
 static NPC_RARE void npc_long_product(uint64_t* r, const uint64_t* x, const uint64_t* y, int n) {
   uint64_t a[NPC_WORDS], b[NPC_WORDS], whole[2 * NPC_WORDS] = {0};
@@ -191,7 +190,7 @@ static NPC_RARE void npc_long_product(uint64_t* r, const uint64_t* x, const uint
 }
 /* a * m, or with a shift of one word a * m / 2^64 */
 static NPC_RARE void npc_long_times(uint64_t* r, const uint64_t* x, int64_t m, int n, int shift) {
-  uint64_t a[NPC_WORDS + 1];
+  uint64_t a[NPC_LONGEST + 1];
   const int is_negative = npc_long_magnitude(a, x, n) ^ (m < 0);
   unsigned __int128 carry = 0;
   for (int k = 0; k < n; k++) {
@@ -279,7 +278,7 @@ static NPC_RARE void npc_long_log(uint64_t r[2][NPC_WORDS], double x, double y, 
 }
 /* window += a * m: two words of it are behind the point. */
 static NPC_RARE void npc_window_add(uint64_t* window, const uint64_t* a, double m, int n, int is_difference) {
-  uint64_t product[NPC_WORDS + 1], moved[NPC_WINDOW];
+  uint64_t product[NPC_LONGEST], moved[NPC_WINDOW];
   int exponent;
   const uint64_t mantissa = npc_taken_apart(m, &exponent);
   const int is_negative = npc_long_magnitude(product, a, n) ^ (m < 0) ^ is_difference;
