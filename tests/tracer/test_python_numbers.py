@@ -139,7 +139,7 @@ def test_any_and_all_of_bools(x):
 def test_steps_that_read_the_last_twice_do_not_add_up(x, a, n):
     """Their text would double with each."""
     for _ in range(40):
-        a = (a - 1.0) / 3.0 + min(a, 2.0) * 0.5
+        a = (a - 1.0) / 3.0 + min([a, 2.0]) * 0.5
         n = n // 2 + n // 3 - 7
     return x * a + n, a, n
 
