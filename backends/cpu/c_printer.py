@@ -289,8 +289,11 @@ class Printer:
         self.accumulators = every
 
     def last_lanes(self, s: Loop, rest: str) -> None:
-        """The lanes of a round that is not whole: where that does no harm, all of them, the others with nothing."""
-        if not is_harmless(s):
+        """The lanes of a round that is not whole: where that does no harm, all of them, the others with nothing.
+
+        Nothing is the identity of a sum; extremes have none of their own beside infinities.
+        """
+        if not is_harmless(s) or any(is_position(a) or notes_nan(a) for a in self.accumulators.values()):
             return self.lane_loop(s, "base", rest)
         self.line(f"const int64_t rest = {rest};")
         self.within = "lane < rest"

@@ -151,3 +151,19 @@ def test_a_row_is_summed_alike_alone_and_beside_others(columns: int, dtype: str)
         for made, alone in zip(whole, sums(x[[k, 0]], w)):
             np.testing.assert_array_equal(made[k], alone[0], strict=True)
     assert not np.signbit(whole[1][3])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_extremes_beside_sums(dtype: str) -> None:
+    """Lanes behind the end have nothing for a sum, which is no extreme."""
+    rng = np.random.default_rng(3)
+    of_all = npc.compile(lambda x: (x.min(), x.sum(), x.max(), (-x).max(), x.argmin()), backend="cpu")
+    of_rows = npc.compile(
+        lambda x: (x.min(axis=1), x.sum(axis=1), x.max(axis=1), (-x).max(axis=1), x.argmin(axis=1)), backend="cpu"
+    )
+    for columns in (2, 3, 12, 20, 37, 600):
+        x = (rng.random((9, columns)) + 1).astype(dtype)
+        total = x[0].min(), x[0].sum(), x[0].max(), (-x[0]).max(), x[0].argmin()
+        rows = x.min(axis=1), x.sum(axis=1), x.max(axis=1), (-x).max(axis=1), x.argmin(axis=1)
+        for found, expected in zip((*of_all(x[0]), *of_rows(x)), (*total, *rows)):
+            np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f4" else 1e-14)

@@ -312,7 +312,8 @@ def test_no_memory_on_a_device(gpu: CupyDevice) -> None:
         kept = cupy.empty(8 << 20, np.uint8)
         holder = Holder(kept)
         memory.caches.add(holder)
-        pool.set_limit(size=pool.used_bytes() + (31 << 20))
+        pool.free_all_blocks()
+        pool.set_limit(size=pool.total_bytes() + (31 << 20))
         del kept
         np.testing.assert_array_equal(gpu.empty((4 << 20,), np.dtype(float), (8,)).shape, (4 << 20,))
         assert holder.memory is None
