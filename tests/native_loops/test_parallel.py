@@ -357,23 +357,23 @@ def test_an_iteration_that_has_to_leave(user, at, layout):
 def test_arrays_that_overlap(views):
     base = rng.random(2 * N)
     compiled = npc.compile(one_level)
-    for _ in range(3):
+    for round in range(5):
         ours, theirs = base.copy(), base.copy()
         before = runs_so_far(compiled)
         assert same(compiled(*views(ours)), one_level(*views(theirs)))
         assert same(ours, theirs)
-        assert before in (None, parallel_runs(compiled))
+        assert round < 3 or before == parallel_runs(compiled)  # until then programs come that other tests have run
 
 
 def test_an_array_that_overlaps_itself():
     compiled = npc.compile(scaled)
-    for _ in range(3):
+    for round in range(5):
         ours, theirs = np.arange(2.0 * N), np.arange(2.0 * N)
         windows = [np.lib.stride_tricks.as_strided(x, (N, N), (8, 8)) for x in (ours, theirs)]
         before = runs_so_far(compiled)
         assert same(compiled(windows[0], np.ones(N) + 1), scaled(windows[1], np.ones(N) + 1))
         assert same(ours, theirs)
-        assert before in (None, parallel_runs(compiled))
+        assert round < 3 or before == parallel_runs(compiled)  # until then programs come that other tests have run
 
 
 def whole_loop(x, most):
