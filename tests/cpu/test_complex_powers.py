@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -52,3 +55,22 @@ def test_special_bases_are_as_with_numpy(dtype: str, exponent: int) -> None:
             operands = [np.array([number], dtype), np.array([exponent], dtype)]
             same = [is_same_kind(a, b) or is_nearer("power", operands, a, b) for a, b in zip(ours, theirs)]
         assert all(same), (number, ours, theirs)
+
+
+EXTREME_POWERS = """
+import itertools
+import numpy as np
+import npcompile as npc
+parts = [1.0000001, 1e-300, 1e300, 1e18, -0.7, 5e-324, 1.5e-8]
+a, b, c, d = np.array([*itertools.product(parts, repeat=4)]).T
+with np.errstate(all="ignore"):
+    npc.compile(lambda x, y: x**y)(a + 1j * b, c + 1j * d)
+"""
+
+
+def test_long_numbers_stay_inside_their_arrays(tmp_path) -> None:
+    """A compiler that guards the stack ends the process where they do not."""
+    environment = {"CC": "cc -fstack-protector-strong", "NPCOMPILE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", EXTREME_POWERS]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
