@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -131,14 +131,19 @@ def flat(part: Part, size: tuple[str]) -> Part:
     return Part(part.dtype, part.data, size, (str(part.dtype.itemsize),), part.root, part.is_own, False, True)
 
 
-def flat_tree(tree: Tree, size: tuple[str]) -> Tree:
-    """The tree as one loop; all that it reads has the same sizes."""
+def with_parts(tree: Tree, change: Callable[[Part], Part]) -> Tree:
+    """The tree with other memory in place of what it reads at no computed places."""
     match tree:
         case Read(part):
-            return Read(flat(part, size))
+            return Read(change(part))
         case Apply(_, args):
-            return replace(tree, args=tuple(flat_tree(a, size) for a in args))
+            return replace(tree, args=tuple(with_parts(a, change) for a in args))
     return tree
+
+
+def flat_tree(tree: Tree, size: tuple[str]) -> Tree:
+    """The tree as one loop; all that it reads has the same sizes."""
+    return with_parts(tree, lambda part: flat(part, size))
 
 
 def has_one_rank(tree: Tree, rank: int) -> bool:

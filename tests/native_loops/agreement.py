@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
+import threading
 import traceback
 import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import npcompile as npc
 from tests.native_loops.generate import LoopProgram
@@ -54,6 +59,19 @@ def cloned(values: tuple[Any, ...]) -> list[Any]:
         if id(v) not in memo:
             memo[id(v)] = copy_arrays(v) if isinstance(v, np.ndarray) else copy.copy(v)
     return [memo[id(v)] for v in values]
+
+
+def ends_when_interrupted(call: Callable[[], Any]) -> None:
+    """A call that takes minutes ends with KeyboardInterrupt soon after Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def check(program: LoopProgram, backend: str) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
 import warnings
 from typing import Any
 
@@ -18,7 +15,7 @@ from benchmarks.programs.images import convolution_by_elements
 from benchmarks.programs.simulation import energy
 from benchmarks.programs.solvers import triangular_solve
 from benchmarks.programs.sparse import rows_product
-from tests.native_loops.agreement import check, cloned, outcome
+from tests.native_loops.agreement import check, cloned, ends_when_interrupted, outcome
 from tests.native_loops.array_statements import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
 from tests.random_programs import check_examples
@@ -518,15 +515,7 @@ def test_an_interrupt_ends_a_long_loop():
 
     compiled, A = npc.compile(program), np.ones(3000)
     compiled(A, 100)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            compiled(A, 10**8)  # minutes
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+    ends_when_interrupted(lambda: compiled(A, 10**8))
     assert native_loops(compiled)
 
 

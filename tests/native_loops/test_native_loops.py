@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
 import warnings
 from typing import Any
 
@@ -16,7 +13,7 @@ import npcompile as npc
 from npcompile.backends.cpu.errors import CompilerRefused
 from npcompile.backends.cpu.scalar_loops import ScalarLoops
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import cloned, outcome, same
+from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
 
 TABLE = np.arange(256, dtype=np.uint32) * np.uint32(2654435761)
 SCALE = 3
@@ -443,15 +440,7 @@ def test_an_interrupt_ends_a_long_loop():
 
     compiled = npc.compile(f)
     assert compiled(100) == f(100)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            compiled(5 * 10**9)
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+    ends_when_interrupted(lambda: compiled(5 * 10**9))
     assert compiled(100) == f(100)
 
 

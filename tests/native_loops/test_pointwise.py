@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from typing import Any
 
 import numpy as np
@@ -13,7 +10,7 @@ import pytest
 import npcompile as npc
 from benchmarks.programs.simulation import barrier_option, julia, mandelbrot, particles
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import check
+from tests.native_loops.agreement import check, ends_when_interrupted
 from tests.native_loops.pointwise import draw_program
 from tests.native_loops.test_array_statements import nearly
 from tests.native_loops.test_native_loops import agrees
@@ -198,15 +195,7 @@ def test_interrupts(size):
 
     compiled, A = npc.compile(program), np.ones(size)
     compiled(A, 100)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            compiled(A, 10**10)  # minutes
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+    ends_when_interrupted(lambda: compiled(A, 10**10))
     assert by_blocks(compiled)
 
 

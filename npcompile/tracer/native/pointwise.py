@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import known_product
-from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Read, Tree, may_fail, parts_of
+from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE
@@ -398,24 +398,14 @@ def inits_roots(inits: dict[str, Part | None]) -> set[str]:
 
 def resized(s: Statement, found: Pointwise) -> Statement:
     """With one text for sizes that are the same."""
-    tree = resized_tree(s.tree, found)
+    tree = with_parts(s.tree, lambda part: resized_part(part, found))
     if isinstance(s, Set):
         return Set(s.name, tree, found.sizes(s.sizes))
     return Write(resized_part(s.target, found), tree)
 
 
 def resized_part(p: Part, found: Pointwise) -> Part:
-    sizes = tuple(map(found.size, p.sizes))
-    return Part(p.dtype, p.data, sizes, p.strides, p.root, p.is_own, p.is_whole, p.is_dense, p.is_ordered)
-
-
-def resized_tree(tree: Tree, found: Pointwise) -> Tree:
-    match tree:
-        case Read(part):
-            return Read(resized_part(part, found))
-        case Apply(_, args):
-            return replace(tree, args=tuple(resized_tree(a, found) for a in args))
-    return tree
+    return replace(p, sizes=tuple(map(found.size, p.sizes)))
 
 
 def kind_of(found: Pointwise, value: Any) -> Any:
