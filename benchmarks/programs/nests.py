@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from benchmarks.case import Function
-from benchmarks.programs.program import BY_ELEMENTS, UNROLLED, Program
+from benchmarks.programs import simulation
+from benchmarks.programs.program import BY_ELEMENTS, UNROLLED, Program, Version
 
 
 def product_by_elements(A, B):
@@ -48,78 +51,28 @@ def distances_by_pairs(x):
     return D
 
 
-def product_numba() -> Function:
-    import numba
+def on_threads(function: Function) -> Version:
+    """For Numba: the same source, with its prange for the outermost range."""
 
-    def loops(A, B):
-        n, m = A.shape[0], B.shape[1]
-        C = np.zeros((n, m))
-        for i in numba.prange(n):
-            for j in range(m):
-                total = 0.0
-                for k in range(A.shape[1]):
-                    total += A[i, k] * B[k, j]
-                C[i, j] = total
-        return C
+    def make() -> Function:
+        import numba
 
-    return loops
+        space = {"np": np, "prange": numba.prange}
+        exec(inspect.getsource(function).replace("in range(", "in prange(", 1), space)
+        return space[function.__name__]
+
+    return make
 
 
 def product_jax() -> Function:
     return lambda A, B: A @ B
 
 
-def mandelbrot_numba() -> Function:
-    import numba
-
-    def loops(re, im, steps):
-        count = np.zeros((im.size, re.size), np.int32)
-        for i in numba.prange(im.size):
-            for j in range(re.size):
-                x = y = 0.0
-                k = 0
-                while k < steps and x * x + y * y < 4:
-                    x, y = x * x - y * y + re[j], 2 * x * y + im[i]
-                    k += 1
-                count[i, j] = k
-        return count
-
-    return loops
-
-
 def mandelbrot_jax() -> Function:
     import jax.numpy as jnp
-    from jax import lax
 
-    def iterate(re, im, steps):
-        def step(_, state):
-            x, y, count = state
-            inside = x * x + y * y < 4
-            new = x * x - y * y + re
-            y = jnp.where(inside, 2 * x * y + im[:, None], y)
-            return jnp.where(inside, new, x), y, count + inside
-
-        zeros = jnp.zeros((im.size, re.size))
-        return lax.fori_loop(0, steps, step, (zeros, zeros, zeros.astype(jnp.int32)))[2]
-
-    return iterate
-
-
-def distances_numba() -> Function:
-    import numba
-
-    def loops(x):
-        n = x.shape[0]
-        D = np.zeros((n, n))
-        for i in numba.prange(n):
-            for j in range(i + 1, n):
-                total = 0.0
-                for k in range(x.shape[1]):
-                    total += (x[i, k] - x[j, k]) ** 2
-                D[i, j] = D[j, i] = np.sqrt(total)
-        return D
-
-    return loops
+    of_points = simulation.mandelbrot_jax()
+    return lambda re, im, steps: of_points(*jnp.broadcast_arrays(re, im[:, None]), steps)
 
 
 def distances_jax() -> Function:
@@ -141,14 +94,14 @@ PROGRAMS = (
         product_by_elements,
         matrices,
         ((5,), (50,), (150,)),
-        {"numba": product_numba, "jax": product_jax, "torch": UNROLLED},
+        {"numba": on_threads(product_by_elements), "jax": product_jax, "torch": UNROLLED},
         is_loop=True,
     ),
     Program(
         mandelbrot_by_pixels,
         axes,
         ((5, 20), (50, 50), (200, 50)),
-        {"numba": mandelbrot_numba, "jax": mandelbrot_jax, "torch": BY_ELEMENTS},
+        {"numba": on_threads(mandelbrot_by_pixels), "jax": mandelbrot_jax, "torch": BY_ELEMENTS},
         unlike=1e-3,
         is_loop=True,
     ),
@@ -156,7 +109,7 @@ PROGRAMS = (
         distances_by_pairs,
         lambda rng, n, m: (rng.standard_normal((n, m)),),
         ((6, 3), (100, 3), (600, 3)),
-        {"numba": distances_numba, "jax": distances_jax, "torch": UNROLLED},
+        {"numba": on_threads(distances_by_pairs), "jax": distances_jax, "torch": UNROLLED},
         is_loop=True,
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from benchmarks.programs.nests import mandelbrot_by_pixels
 from npcompile.backends.cpu import parallel_loops, scalar_loops
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.compiler import compiled_function
@@ -64,19 +65,6 @@ def product(A, B):
                 s += A[i, k] * B[k, j]
             C[i, j] = s
     return C, i
-
-
-def escape_times(re, im, most):
-    out = np.zeros((im.size, re.size), np.int64)
-    for i in range(im.size):
-        for j in range(re.size):
-            x = y = 0.0
-            k = 0
-            while k < most and x * x + y * y < 4:
-                x, y = x * x - y * y + re[j], 2 * x * y + im[i]
-                k += 1
-            out[i, j] = k
-    return out
 
 
 def sparse_rows(data, indices, starts, x):
@@ -166,7 +154,7 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
     [
         (product, (rng.standard_normal((N, 7)), rng.standard_normal((7, 9)))),
         (product, (rng.standard_normal((7, N)).T, rng.standard_normal((18, 14))[::2, ::2][:7])),
-        (escape_times, (*POINTS, 30)),
+        (mandelbrot_by_pixels, (*POINTS, 30)),
         (sparse_rows, (rng.random(STARTS[-1]), rng.integers(0, N, STARTS[-1]), STARTS, rng.random(N))),
         (pairs, (rng.random(N), rng.random(N))),
         (elimination, (MATRIX,)),
