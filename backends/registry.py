@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,13 +23,36 @@ class FloatingPointSignal(Exception):
 
 _ERROR_STATE = np._core.umath._extobj_contextvar
 _DEFAULT_STATE = Context().run(_ERROR_STATE.get)
+
+
+@dataclass(slots=True, eq=False)
+class ErrorStates:
+    """Something that is true of some of NumPy's states of floating-point errors, which np.geterr takes a microsecond to tell."""
+
+    is_true: Callable[[Mapping[str, str]], bool]  # of what np.geterr gives
+    known: list[Any] = field(default_factory=list)  # the last two states it was found true of: states never change
+
+    def holds(self) -> bool:
+        """Is it true of the present state?"""
+        state = _ERROR_STATE.get()
+        if state in self.known:
+            return True
+        if not self.is_true(np.geterr()):
+            return False
+        if np.geterrcall() is None:  # nothing of the user's is kept alive
+            self.known[:] = [state, *self.known[:1]]
+        return True
+
+
+ONLY_WARNS = ErrorStates(lambda state: {*state.values()} <= {"warn", "ignore"})
+IGNORES_UNDERFLOW = ErrorStates(lambda state: state["under"] == "ignore")
 _harmless: list[Any] = []  # warnings.filters when they last made no error of a RuntimeWarning
 
 
 def may_not_return() -> bool:
     """Would NumPy do more about a floating-point error than warn, so that a program could end there or call back?"""
     global _harmless
-    if _ERROR_STATE.get() is not _DEFAULT_STATE and not {*np.geterr().values()} <= {"warn", "ignore"}:
+    if not ONLY_WARNS.holds():
         return True
     if warnings.filters == _harmless:  # the filters are compared by identity first, so this is cheap
         return False

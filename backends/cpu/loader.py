@@ -24,7 +24,7 @@ from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, FloatingPointSignal
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
 
@@ -245,9 +245,17 @@ FLOAT_ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # np.errs
 
 def report_float_errors(errors: int) -> None:
     """Raise FloatingPointSignal when np.errstate does not ignore one of the errors."""
-    settings = np.geterr()
-    if any(errors & bit and settings[name] != "ignore" for name, bit in FLOAT_ERROR_BITS.items()):
+    if not IGNORED[errors].holds():
         raise FloatingPointSignal
+
+
+def ignored(errors: int) -> ErrorStates:
+    """The states in which NumPy says nothing about these errors."""
+    names = [name for name, bit in FLOAT_ERROR_BITS.items() if errors & bit]
+    return ErrorStates(lambda state: all(state[name] == "ignore" for name in names))
+
+
+IGNORED = [ignored(errors) for errors in range(16)]
 
 
 def most_kept() -> int:

@@ -21,7 +21,7 @@ from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.product import DTYPES, is_narrow, is_tiny
 from npcompile.backends.kernels.schedule import MOVEMENT, in_memory, readers_of
-from npcompile.backends.registry import CompiledGraph
+from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -425,7 +425,7 @@ def run_factored(factored: FactoredGraph, graph: Graph, compile_graph: Callable[
     may_underflow = "under" in graph.checks  # products that the factored program does not make
 
     def call(*args: Any) -> tuple[Any, ...]:
-        if not (may_underflow and np.geterr()["under"] != "ignore"):
+        if not may_underflow or IGNORES_UNDERFLOW.holds():
             *results, holds = fast.call(*args)
             if holds:
                 return tuple(results)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from npcompile.backends.cpu import compile_cpu
-from npcompile.backends.registry import FloatingPointSignal
+from npcompile.backends.registry import IGNORES_UNDERFLOW, ErrorStates, FloatingPointSignal
 from npcompile.tensor_core import Builder, TensorMeta
 
 
@@ -38,6 +40,29 @@ def test_errors_are_reported(name: str, bad: float) -> None:
         run(x)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run(x)[0][3], getattr(np, name)(x)[3])
+
+
+def test_states_of_errors_are_remembered_as_long_as_they_are_in_force():
+    asked = []
+    states = ErrorStates(lambda state: asked.append(dict(state)) or state["over"] == "ignore")
+
+    class Handler:
+        def write(self, text: str) -> None:
+            raise AssertionError(text)
+
+    handler = Handler()
+    gone = weakref.ref(handler)
+    for _ in range(5):
+        assert not states.holds() and IGNORES_UNDERFLOW.holds()
+        with np.errstate(over="ignore", under="log", call=handler):
+            assert states.holds() and states.holds() and not IGNORES_UNDERFLOW.holds()
+        with np.errstate(over="ignore"):
+            assert states.holds()
+            seen = len(asked)
+            assert states.holds() and len(asked) == seen
+    del handler
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("dtype", ["f", "d"])

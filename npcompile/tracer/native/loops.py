@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, may_not_return
+from npcompile.backends.registry import _ERROR_STATE, IGNORES_UNDERFLOW, CompiledGraph, may_not_return
 from npcompile.tensor_core.graph import Builder
 from npcompile.tracer.bytecode.tracebacks import warn_once
 from npcompile.tracer.capture import Capture
@@ -66,11 +66,6 @@ def walked_array(iterator: Any) -> tuple[Any, int]:
 def advance_walk(iterator: Any, position: int) -> Any:
     iterator.__setstate__(position)
     return iterator
-
-
-def reports_no_underflow() -> bool:
-    """Does NumPy ignore underflow, the one error that the program does not notice?"""
-    return _ERROR_STATE.get() is _DEFAULT_STATE or np.geterr()["under"] == "ignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +287,9 @@ class NativeLoop:
         native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
         arguments = [*blocks.arrays, *blocks.inputs, *blocks.objects]
         made = blocks.code.statements
-        usual = f"{name(_ERROR_STATE.get)}() is {name(_DEFAULT_STATE)} or {name(reports_no_underflow)}()"
+        # Underflow is the one error that the program does not notice.
+        known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
+        usual = f"{name(_ERROR_STATE.get)}() in {known} or {asked}()"
         lines = [f"if not ({usual}):", f"    return {native}"]
         if made is not None and made.writes_before_it_knows:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]

@@ -16,7 +16,7 @@ from npcompile.backends.cpu.array_loops import known_product
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE
+from npcompile.backends.registry import ErrorStates
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks, Left, NoProgram
 from npcompile.tracer.native.instructions import advance, next_item
@@ -24,14 +24,8 @@ from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Step
 from npcompile.tracer.native.states import State
 
 MOST_STATEMENTS = 100
-
-
-def ignores_errors() -> int:
-    """Does NumPy say nothing about the floating-point errors that the processor notes?"""
-    if _ERROR_STATE.get() is _DEFAULT_STATE:
-        return 0
-    state = np.geterr()
-    return int(all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
+# Does NumPy say nothing about the floating-point errors that the processor notes?
+IGNORES_ERRORS = ErrorStates(lambda state: all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
 
 
 @dataclass(slots=True)
@@ -360,7 +354,7 @@ class PointwiseLoop:
             carried.append(Carried(f"in_{n}", after[n].tree.name, part, result))
             made[n] = result
         ignores = code.number("int")
-        b.inputs.append(f"{b.name_constant(ignores_errors)}()")
+        b.inputs.append(f"+{b.name_constant(IGNORES_ERRORS.holds)}()")
         loop = Loop(
             name,
             [resized(s, found) for s in found.statements],
