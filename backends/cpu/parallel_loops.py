@@ -18,6 +18,7 @@ from npcompile.backends.cpu.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once
+PIECES = 4  # at least, for each thread
 FEWEST_THREADS = 2
 VAIN = -2  # nothing was done
 MANY_LEAVES = 30  # ways out of a chunk whose compile time counts: the loops that take the time are functions of their own
@@ -103,7 +104,7 @@ static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
   }
 }
 ONCE void npc_put_back(struct npc_spread* s, int64_t first) {
-  for (int64_t begin = first / s->grain * s->grain; begin < s->n; begin += s->grain, first = begin)
+  for (int64_t begin = first / s->grain * s->grain; first < s->n; begin += s->grain, first = begin)
     if (s->kept[begin / s->grain]) npc_move_grain(s, begin, first, 0);
 }
 static void npc_stop(struct npc_spread* s, int64_t at) {
@@ -232,7 +233,7 @@ class Spread:
         values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         run = [
             f"{n}_shared shared = {{{values}}};",
-            f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / (4 * threads)));",
+            f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)));",
             f"return npc_spread({n}_chunk, &shared.spread, {int(self.has_results)});",
             "}",
         ]

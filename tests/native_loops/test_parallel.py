@@ -14,7 +14,7 @@ from npcompile.backends.cpu import parallel_loops, scalar_loops
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import check, cloned, ends_when_interrupted, outcome, same
-from tests.native_loops.independent_iterations import ALWAYS, draw_program
+from tests.native_loops.independent_iterations import ALWAYS, LONG_GRAINS, check_on_threads, draw_program
 from tests.random_programs import check_examples
 
 rng = np.random.default_rng(8)
@@ -109,6 +109,12 @@ def scaled(A, x):
     return A
 
 
+def without_the_first(A):
+    for j in range(1, A.shape[1]):
+        A[:, j] -= (A[:, 0] @ A[:, j]) * A[:, 0]
+    return A
+
+
 def rows_of_arrays(A, B):
     out = np.empty(A.shape[0])
     for i in range(A.shape[0]):
@@ -169,6 +175,14 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
 )
 def test_independent_iterations(user, arguments):
     agrees(user, *arguments)
+
+
+@pytest.mark.parametrize("n", range(40, 45))
+def test_grains_of_several_iterations(n, monkeypatch):
+    """Whatever the last of them holds: one iteration among others."""
+    for name, value in LONG_GRAINS.items():
+        monkeypatch.setattr(parallel_loops, name, value)
+    agrees(without_the_first, rng.integers(-3, 4, (N, n)).astype(float))  # sums of whole numbers are exact
 
 
 def neighbours(x, y):
@@ -378,4 +392,4 @@ def test_interrupted():
 
 
 def test_random_programs():
-    check_examples(draw_program, check, "cpu", 5)
+    check_examples(draw_program, check_on_threads, "cpu", 5)
