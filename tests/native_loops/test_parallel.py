@@ -13,7 +13,7 @@ from benchmarks.programs.nests import mandelbrot_by_pixels
 from npcompile.backends.cpu import parallel_loops, scalar_loops
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import check, cloned, ends_when_interrupted, outcome, same
+from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
 from tests.native_loops.independent_iterations import ALWAYS, LONG_GRAINS, check_on_threads, draw_program
 from tests.random_programs import check_examples
 
