@@ -1,7 +1,6 @@
 """`np.bincount` as what kernels do: the least and greatest place decide how many bins there are, then a scatter counts.
 
-A pass over a graph whose sizes data decides, before it is cut at these. Where all places are known to be among the first
-`minlength` ones nothing need be found out, and what computes the places is part of the loop that counts.
+A pass over a graph whose sizes data decides, before it is cut at these.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.kernels.intervals import Intervals, is_inside
 from npcompile.backends.masked import replaced, same_shape
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node
-from npcompile.tensor_core.ops.whole import LEAST, Keywords
+from npcompile.tensor_core.ops.whole import Keywords
 
 INTP, DOUBLE = np.dtype(np.intp), np.dtype(np.float64)
 FEWEST = 1024  # places: NumPy counts fewer as fast
@@ -24,12 +22,12 @@ def with_scatters(graph: Graph) -> Graph:
     """The same graph, or one with such counts."""
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
-    builder, intervals = Builder(env=env), Intervals()
+    builder = Builder(env=env)
     new: dict[Node, Node] = {}
     for _, node in graph.measured:
         if (minlength := least_bins(node)) is not None:
             env.learn(node.params["size"] - minlength)
-            new[node] = bins = measured_bins(builder, intervals, node.inputs[0], minlength, node.params["size"])
+            new[node] = bins = measured_bins(builder, node.inputs[0], minlength, node.params["size"])
             counts = counted(builder, bins, *node.inputs)
             new |= {n: counts for n in graph.nodes if n.op == "item" and n.inputs[0] is node}
     env.guards = guards
@@ -50,12 +48,9 @@ def least_bins(node: Node) -> int | None:
     return int(keywords["minlength"]) if keywords["minlength"] >= 0 else None
 
 
-def measured_bins(builder: Builder, intervals: Intervals, places: Node, minlength: int, size: Any) -> Node:
+def measured_bins(builder: Builder, places: Node, minlength: int, size: Any) -> Node:
     """The node of no data that has as many rows as there are bins."""
-    if minlength >= LEAST and is_inside(intervals.of(places), minlength):
-        limits = [builder.constant(n, INTP) for n in (0, minlength - 1)]
-    else:
-        limits = [builder.apply("reduce", places, reducer=r, axes=(0,)) for r in ("minimum", "maximum")]
+    limits = [builder.apply("reduce", places, reducer=r, axes=(0,)) for r in ("minimum", "maximum")]
     return builder.apply("bins", *limits, minlength=minlength, size=size)
 
 

@@ -34,6 +34,7 @@ from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.intervals import Intervals, is_inside
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes, contiguous_strides, is_contiguous, product
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.ops.extern import Unexpected
@@ -87,15 +88,32 @@ def bincount(builder: Builder, x: Any, /, weights: Any = None, minlength: Any = 
     arrays = [array_of(builder, x)] + ([] if weights is None else [array_of(builder, weights)])
     if any(a.ndim != 1 for a in arrays) or arrays[0].dtype.kind not in "iub":
         raise Decline("bincount of what is no vector of integers")
+    least = int(integer(minlength))
+    if builder.is_measurable and are_bins_known(arrays, least):
+        return summed(builder, (least,), *arrays)
     if len(arrays) == 2 and builder.may_differentiate(arrays[1].node):
-        counts = only(sized(builder, np.bincount, arrays[:1], (((None,), INTP),), minlength=int(integer(minlength))))
+        counts = only(sized(builder, np.bincount, arrays[:1], (((None,), INTP),), minlength=least))
         if not same_shape(arrays[0].shape, arrays[1].shape):
             raise Decline("weights of another length")
-        zeros = full(builder, counts.shape, 0, DOUBLE)
-        places, parts = (cast(builder, x.node, dtype) for x, dtype in zip(arrays, (INTP, DOUBLE)))
-        return fresh(builder, builder.apply("scatter", zeros, parts, places, mode="add"))
+        return summed(builder, counts.shape, *arrays)
     result = ((None,), INTP if weights is None else DOUBLE)
-    return only(sized(builder, np.bincount, arrays, (result,), minlength=int(integer(minlength))))
+    return only(sized(builder, np.bincount, arrays, (result,), minlength=least))
+
+
+def are_bins_known(arrays: list[Array], least: int) -> bool:
+    """Are there as many bins as asked for, whatever the data is? False too where NumPy refuses the arrays."""
+    places, *weights = arrays
+    is_safe = np.can_cast(places.dtype, INTP) and all(np.can_cast(w.dtype, DOUBLE) for w in weights)
+    are_alike = all(same_shape(w.shape, places.shape) for w in weights)
+    return is_safe and are_alike and is_inside(Intervals().of(places.node), least)
+
+
+def summed(builder: Builder, shape: Shape, places: Array, *weights: Array) -> Array:
+    """The sums of the weights, or the numbers of elements, at each place."""
+    dtype = DOUBLE if weights else INTP
+    parts = cast(builder, weights[0].node, dtype) if weights else full(builder, places.shape, 1, dtype)
+    zeros, at = full(builder, shape, 0, dtype), cast(builder, places.node, INTP)
+    return fresh(builder, builder.apply("scatter", zeros, parts, at, mode="add"))
 
 
 @implements(np.digitize)

@@ -223,9 +223,14 @@ class Builder:
             self.checks |= errors - self.ignored
             self.loud.add(node)
 
+    @property
+    def is_measurable(self) -> bool:
+        """Not in bodies of loops and branches and in derivatives that are one graph, on devices, and on eager Tensors."""
+        return self.outer is None and self.may_measure is not None and self.may_measure()
+
     def require_measurable(self) -> None:
-        """Decline in bodies of loops and branches and in derivatives that are one graph, on devices, and on eager Tensors."""
-        if self.outer is not None or self.may_measure is None or not self.may_measure():
+        """Decline where it is not."""
+        if not self.is_measurable:
             raise DataDecides("as many results as data decides, where sizes must be known")
 
     def require_plain(self) -> None:

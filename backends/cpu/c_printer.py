@@ -40,7 +40,6 @@ from npcompile.backends.cpu.reducers import (
     zero_text,
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
-from npcompile.backends.kernels.intervals import interval_of_size
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -62,6 +61,7 @@ from npcompile.backends.kernels.kernel import (
 )
 from npcompile.backends.kernels.operations import EXPENSIVE, short
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.intervals import interval_of_size
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.kernels.index import Index, axis_variable, computed_index, rejoin, source_index, symbols_in
-from npcompile.backends.kernels.intervals import is_inside
 from npcompile.backends.kernels.kernel import (
     CheckIndex,
     Let,
@@ -31,6 +30,7 @@ from npcompile.backends.kernels.schedule import (
 )
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.graph import Node, freeze
+from npcompile.tensor_core.intervals import is_inside
 from npcompile.tensor_core.meta import contiguous_strides
 
 INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)

@@ -25,13 +25,13 @@ from npcompile.backends.kernels.index import (
     split_linear,
     symbols_in,
 )
-from npcompile.backends.kernels.intervals import Intervals
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
 from npcompile.tensor_core.dim import Dim, Size, hint_of, same
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, topological
+from npcompile.tensor_core.intervals import Intervals
 from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
 from npcompile.tensor_core.op import OPS
 

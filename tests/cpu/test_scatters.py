@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.kernels.intervals import Intervals, interval_of_size, is_inside
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.intervals import Intervals, interval_of_size, is_inside
 from npcompile.tensor_core.meta import TensorMeta
 
 MANY = 40_000  # enough for slices
@@ -113,6 +113,22 @@ def test_what_bincount_refuses_numpy_refuses(places) -> None:
     assert outcome(npc.compile(lambda x: np.bincount(x))) == outcome(np.bincount)
 
 
+@pytest.mark.parametrize("weights", [np.ones(3), np.ones((4, 1)), np.ones(4, complex), np.full(4, np.inf), np.array(["1"] * 4)])
+def test_weights_of_places_that_are_known(weights) -> None:
+    def f(x, weights, least):
+        places = x & 3
+        return np.bincount(places, weights, 4), np.bincount(places, weights, least), np.bincount(places > 1, minlength=2)
+
+    def outcome(function, least):
+        try:
+            return [(r.tolist(), r.dtype) for r in function(np.array([5, 2, 6, 1]), weights, least)]
+        except (ValueError, TypeError) as error:
+            return type(error), str(error)
+
+    compiled = npc.compile(f)
+    assert all(outcome(compiled, least) == outcome(f, least) for least in (4, 4, 2, -1, 40))
+
+
 def test_what_is_known_is_not_looked_for() -> None:
     def labelled(x):
         return np.bincount(np.clip(x, 0, 15), minlength=16)
@@ -123,7 +139,7 @@ def test_what_is_known_is_not_looked_for() -> None:
     x = np.arange(5000) % 16
     known, looked = ("".join(npc.explain(f)(x).sources) for f in (labelled, found))
     assert "check_index" in looked and "minimum(a1)" in looked
-    assert "minimum(a1)" not in known and "bad_index =" not in known
+    assert "minimum(a1)" not in known and "bad_index =" not in known and "are found between" not in known
 
 
 INT = np.dtype(np.int64)
