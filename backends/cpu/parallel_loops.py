@@ -3,7 +3,8 @@
 A chunk stops at the first iteration that has to leave the program: for an error, a warning, a number that is none of C's. Then
 no later iterations are begun, all earlier ones are finished, and what later ones stored is put back: each chunk keeps the
 old contents of what it is about to write. Where the program has use for variables as an iteration leaves them, the last one
-that was finished is put back too, and the program does it again.
+that was finished is put back too, and the program does it again. Of a variable that each iteration adds to, threads keep what is
+added, and the sum is made in order behind them. An addition that has to leave the program stops the loop as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.accesses import Accesses, Written
+from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.integers import SMALL
 from npcompile.backends.cpu.strips import Way, size_of
 
@@ -24,9 +26,14 @@ VAIN = -2  # nothing was done
 MANY_LEAVES = 30  # ways out of a chunk whose compile time counts: the loops that take the time are functions of their own
 MOST_KEPT = 1 << 30  # bytes of old contents
 KEPT_BYTES = 8.0  # that are worth keeping for a unit of fuel
+WORTH_KEEPING = 8.0  # units of fuel of an iteration of which terms are kept
 LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
+SIZES = {
+    c: 8 if c == "double" else 4 if c == "float" else int(c.strip("uint_")) // 8 for c in C_OF_KIND.values() if c[-1] not in "*"
+}
+CONSTANT = re.compile(r"(?:INT64_C\(-?\d+\)|-?0x[\d.a-f]+p[-+]\d+|\d+)")
 
 SPREAD_HELPERS = r"""
 /* What runs once for many iterations: it would take longer to compile than it could save. */
@@ -111,8 +118,9 @@ static void npc_stop(struct npc_spread* s, int64_t at) {
   int64_t limit = __atomic_load_n(&s->limit, __ATOMIC_RELAXED);
   while (at < limit && !__atomic_compare_exchange_n(&s->limit, &limit, at, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
-/* The iterations that are done, less `again`; -1 if the user interrupted them. Those behind are undone. */
-ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
+/* The iterations that are done, less `again`; -1 if the user interrupted them. Those behind are undone. `fold` adds up what so
+   many iterations have kept, and tells how many it could. */
+ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t (*fold)(struct npc_spread*, int64_t)) {
   const int64_t n = s->n, parts = s->is_whole ? 1 : n;
   const int64_t marks = (n / s->grain + 64) / 64 * 64;
   int64_t bytes = marks;
@@ -128,6 +136,7 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again) {
   }
   if (s->is_whole) npc_move_whole(s, 1);
   const int is_interrupted = rt->parallel(body, s, n, s->grain);
+  if (fold && !is_interrupted) s->limit = fold(s, s->limit);
   int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
   if (!s->is_whole) {
     npc_put_back(s, done);
@@ -159,6 +168,62 @@ ONCE int npc_is_plain(const npc_array* a) {
 
 
 @dataclass(slots=True)
+class Site:
+    """A statement that sets such a variable: the terms that it keeps, and the lines that combine them with it."""
+
+    number: int
+    kinds: list[str]
+    names: list[str]  # C variables of the terms where they are combined
+    fixed: dict[str, str]  # those that are the same in all iterations -> C expressions
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Sum:
+    """A variable that iterations only add to, or the like."""
+
+    name: str  # of C variables
+    kind: str
+    variable: str  # the program's C variable
+    is_always: bool  # does every iteration set it?
+    sites: dict[object, Site] = field(default_factory=dict)
+
+    @property
+    def is_one(self) -> bool:
+        """Does every iteration set it by the same statement?"""
+        return self.is_always and len(self.sites) == 1
+
+    def site(self, at: int, terms: Sequence[tuple[str, str]]) -> Site:
+        """Of terms: (kind, C text)"""
+        fixed = tuple(text if CONSTANT.fullmatch(text) else "" for _, text in terms)
+        key = (at, *fixed, *(kind for kind, _ in terms))
+        if key not in self.sites:
+            number = len(self.sites)
+            names = [f"{self.name}_{number}_{k}" for k in range(len(terms))]
+            known = {name: text for name, text in zip(names, fixed) if text}
+            self.sites[key] = Site(number, [kind for kind, _ in terms], names, known)
+        return self.sites[key]
+
+    @property
+    def rooms(self) -> list[tuple[str, str]]:
+        """(C variable, type) of what is kept of each iteration."""
+        sites = self.sites.values()
+        kept = [(n, C_OF_KIND[k]) for s in sites for n, k in zip(s.names, s.kinds) if n not in s.fixed]
+        return [*kept, (f"{self.name}_which", "uint8_t")]
+
+    def fold(self) -> list[str]:
+        """Lines that do to the variable what iteration k did to it."""
+        cases = []
+        for s in self.sites.values():
+            own = [f"const {C_OF_KIND[k]} {n} = {s.fixed.get(n, f'{n}_kept[k]')};" for n, k in zip(s.names, s.kinds)]
+            cases.append(["{", *own, *s.lines, "}"])
+        if self.is_one:
+            return cases[0]
+        numbered = [line for k, lines in enumerate(cases, 1) for line in (f"case {k}:", *lines, "break;")]
+        return [f"switch ({self.name}_which_kept[k]) {{", *numbered, "}"]
+
+
+@dataclass(slots=True)
 class Spread:
     """The C of a loop whose iterations run on all threads, while it is written."""
 
@@ -167,6 +232,7 @@ class Spread:
     accesses: Accesses
     has_results: bool  # is anything that it sets read behind the loop?
     kinds: dict[str, str] = field(default_factory=dict)  # of what its functions are given: C types
+    sums: list[Sum] = field(default_factory=list)
 
     @property
     def counter(self) -> Way:
@@ -188,6 +254,13 @@ class Spread:
         limit = "__atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)"
         return [f"if (SELDOM({self.iteration} > {limit})) goto done;"]
 
+    def set(self, variable: Sum, site: Site, values: Sequence[str]) -> list[str]:
+        """Lines with which an iteration sets such a variable."""
+        at = f"{self.iteration} - 1"
+        pairs = [(n, C_OF_KIND[k], v) for n, k, v in zip(site.names, site.kinds, values) if n not in site.fixed]
+        lines = [f"(({c}*)shared->{n})[{at}] = {value};" for n, c, value in pairs]
+        return [*lines, f"((uint8_t*)shared->{variable.name}_which)[{at}] = {site.number + 1};"]
+
     def functions(self, body: Sequence[str], declarations: Sequence[str], outer: dict[str, str], held: Set[str]) -> list[str]:
         """The functions: of a chunk, and of all iterations. The latter gives how many are done, or VAIN.
 
@@ -205,8 +278,10 @@ class Spread:
         fields = "".join(f" {c} {name};" for name, c in given.items())
         leaves = sum("goto stopped;" in line for line in body)
         brief = "BRIEF " if declarations and leaves > MANY_LEAVES else ""
+        fields += "".join(f" char* {room};" for s in self.sums for room, _ in s.rooms)
+        fields += "".join(f" {C_OF_KIND[s.kind]} {s.name}, {s.name}_found;" for s in self.sums)
         chunk = [
-            f"typedef struct {{ struct npc_spread spread;{fields} }} {n}_shared;",
+            f"typedef struct {{ struct npc_spread spread; int64_t folded;{fields} }} {n}_shared;",
             f"{brief}STRIP void {n}_chunk(void* context, int64_t begin, int64_t end, int thread) {{",
             f"{n}_shared* const shared = context;",
             "if (begin > __atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)) return;",
@@ -227,17 +302,69 @@ class Spread:
             *(f"rt->decref({name});" for name in own),
             "}",
         ]
-        parameters = ", ".join(f"{c} {name}" for name, c in given.items())
+        sums = {f"{s.name}_set": f"{C_OF_KIND[s.kind]}*" for s in self.sums}
+        parameters = ", ".join(f"{c} {name}" for name, c in {**given, **sums}.items())
         head = f"ONCE int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
         spread = f"{{left, left, places, count, 0, {int(is_whole(written))}, 0}}"
         values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         run = [
             f"{n}_shared shared = {{{values}}};",
             f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)));",
-            f"return npc_spread({n}_chunk, &shared.spread, {int(self.has_results)});",
+            *(self.with_sums() if self.sums else [f"return npc_spread({n}_chunk, &shared.spread, {int(self.has_results)}, 0);"]),
             "}",
         ]
-        return [*chunk, head, *whole, *run]
+        return [*chunk, *self.fold(), head, *whole, *run]
+
+    def fold(self) -> list[str]:
+        """The function that combines the terms of the first iterations with the variables, and tells how many it could."""
+        n = self.name
+        if not self.sums:
+            return []
+        rooms = [room for s in self.sums for room in s.rooms]
+        return [
+            f"STRIP int64_t {n}_fold(struct npc_spread* spread, int64_t count) {{",
+            f"{n}_shared* const shared = ({n}_shared*)spread;",
+            "int64_t k = 0;",
+            "if (shared->folded == count) return count;",
+            *(f"{C_OF_KIND[s.kind]} {s.name} = shared->{s.name};" for s in self.sums),
+            *(f"const {c}* const {room}_kept = (const {c}*)shared->{room};" for room, c in rooms),
+            "for (; k < count; ++k) {",
+            *(line for s in self.sums for line in s.fold()),
+            "}",
+            *(f"shared->{s.name}_found = {s.name};" for s in self.sums),
+            "return shared->folded = k;",
+            "stop: __attribute__((unused));",
+            "shared->folded = -1;",
+            "return k;",
+            "}",
+        ]
+
+    def with_sums(self) -> list[str]:
+        """Lines that run the iterations, and set the variables."""
+        n = self.name
+        rooms = sorted((size, room) for s in self.sums for room, c in s.rooms for size in [SIZES[c]])[::-1]
+        lines = [
+            f"const int64_t kept_bytes = {sum(size for size, _ in rooms)};",
+            f"if (left > {MOST_KEPT} / kept_bytes) return {VAIN};",
+            "char* const rooms = rt->scratch(left * kept_bytes);",
+            "if (!rooms) return -1;",
+        ]
+        before = 0
+        for size, room in rooms:
+            lines.append(f"shared.{room} = rooms + left * {before};")
+            before += size
+        lines += [f"__builtin_memset(shared.{s.name}_which, 0, left);" for s in self.sums]
+        lines += [f"shared.{s.name} = *{s.name}_set;" for s in self.sums]
+        return [
+            *lines,
+            "shared.folded = -1;",
+            f"const int64_t done = npc_spread({n}_chunk, &shared.spread, {int(self.has_results)}, {n}_fold);",
+            f"if (done > 0 && {n}_fold(&shared.spread, done) == done) {{",
+            *(f"*{s.name}_set = shared.{s.name}_found;" for s in self.sums),
+            "}",
+            "rt->release(rooms);",
+            "return done;",
+        ]
 
     def whole(self, written: Sequence[Written]) -> list[str]:
         """Lines that find out whether iterations are apart, and where they write."""
@@ -306,7 +433,7 @@ class Spread:
         what it took when it was run before.
         """
         n, way = self.name, self.counter
-        named = ", ".join([f"{n}_left", f"{n}_cost", *self.kinds])
+        named = ", ".join([f"{n}_left", f"{n}_cost", *self.kinds, *(f"&{s.variable}" for s in self.sums)])
         moved = f"({way.first} - {n}_seen)"
         forward = f"{moved} {'>' if way.step > 0 else '<'} 0"
         lines = [
@@ -316,6 +443,8 @@ class Spread:
             f"{n}_fuel = fuel;",
             f"if ({n}_cost * (double)({way.stop} - {way.first}) < {WORTH}.0 * {way.step}) goto {n}_slow;",
         ]
+        if self.sums:
+            lines.insert(-1, f"if ({n}_cost < {WORTH_KEEPING}) goto {n}_slow;")
         if way.step < 0:
             lines[-1] = f"if ({n}_cost * (double)({way.first} - {way.stop}) < {WORTH}.0 * {-way.step}) goto {n}_slow;"
         lines.append(f"{n}_left = {way.count};")

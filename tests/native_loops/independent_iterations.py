@@ -15,11 +15,16 @@ from tests.native_loops.agreement import check
 from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
 from tests.random_programs import Draw, run_many
 
-ALWAYS = {"WORTH": -1, "GRAIN": 1, "FEWEST_THREADS": 1, "KEPT_BYTES": 10**9}
+ALWAYS = {"WORTH": -1, "GRAIN": 1, "FEWEST_THREADS": 1, "KEPT_BYTES": 10**9, "WORTH_KEEPING": -1.0}
 LONG_GRAINS = {"GRAIN": 10**9, "PIECES": 1}  # of several iterations
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range(k, n)", "range(-3, 5)", "range(n // 2)")
 ROWS = ("M[i] {op}= B", "M[i, :] {op}= M[i, ::-1]", "M[i, 2:] = {e}", "M[i, 1:] {op}= A[i] * B[:-1]", "M[i, :] = M[0] {op} B")
 COLUMNS = ("M[:, i] {op}= B", "M[:, i] = {e}", "M[1:, i] {op}= M[:-1, i] * A[i]", "M[:, i] = M[:, 0] {op} B[::-1]")
+
+SUMS = (
+    *("{name} += {e}", "{name} += {e}", "{name} -= {e}", "{name} *= {e}", "{name} = {e} - {name} + {f}", "{name} += 1"),
+    *("{name} = max({name}, {e})", "{name} = np.minimum({e}, {name})", "{name} = {name} / {e} * 0.5", "{name} ^= i & 3"),
+)
 
 
 class IndependentWriter(Writer):
@@ -40,6 +45,17 @@ class IndependentWriter(Writer):
             return self.pick(("M[i, {}]", "M[{}, i]", "M[i, i]")).format(self.pick(self.indices[1:] or ["i"]))
         return f"M[{self.own}, {other}]" if self.by_rows else f"M[{other}, {self.own}]"
 
+    def sum(self, name: str, depth: int) -> None:
+        """What iterations only add to, in order."""
+        condition = self.draw(0, 2)
+        if condition == 0:
+            self.line(f"if {self.expression()} > 0:", depth)
+            depth += 1
+        self.line(self.pick(SUMS).format(name=name, e=self.expression(), f=self.expression()), depth)
+        if condition == 0 and self.draw(0, 1):
+            self.line("else:", depth - 1)
+            self.line(f"{name} -= {self.expression()}", depth)
+
     def atom(self) -> str:
         """What is only read may lie anywhere."""
         return f"B[{self.index()}]" if self.indices and self.draw(0, 3) == 0 else super().atom()
@@ -58,7 +74,7 @@ class IndependentWriter(Writer):
 def draw_program(draw: Draw) -> LoopProgram:
     w = IndependentWriter(draw)
     w.line("def program(A, B, M, n, p):", 0)
-    w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
+    w.line(f"s, t, u, v, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
     depth = draw(1, 2)
     if depth == 2:
         w.line("for k in range(2):", 1)
@@ -68,7 +84,11 @@ def draw_program(draw: Draw) -> LoopProgram:
     for name in ("s", "t"):
         w.line(f"{name} = {w.expression() if w.names else w.element()}", depth + 1)
         w.names.append(name)
+    if draw(0, 3) == 0:
+        w.sum("u", depth + 1)
     w.block(depth + 1, 1, 5)
+    if draw(0, 2) == 0:
+        w.sum("v", depth + 1)
     if w.by_pairs:
         w.line(f"for j in range(i{w.pick(('', '', ' + 1', ' - 1'))}, n):", depth + 1)
         w.indices.append("j")
@@ -76,7 +96,7 @@ def draw_program(draw: Draw) -> LoopProgram:
         w.indices.pop()
     elif draw(0, 1):
         w.loop(depth + 1, 1)
-    w.line(w.pick(("return s, t", "return i", "return None", "return None")), 1)
+    w.line(w.pick(("return s, t, u, v", "return i, v", "return u, v", "return u, v")), 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), shape, draw(0, 3)) for shape in ((n,), (n,), (n, n))]

@@ -150,6 +150,69 @@ def pairs_that_fail(A, out):
     return A, out
 
 
+def total(x):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i]
+    return s
+
+
+def energy(x, m):
+    total = np.float64(0.0)
+    for i in range(x.shape[0] - 1):
+        d = x[i + 1 :] - x[i]
+        total -= (m[i] * m[i + 1 :] * (d * d).sum(axis=1)).sum()
+    return total
+
+
+def several_sums(A, x):
+    total, least, count, scaled = 0.5, 10.0, 0, np.float32(1)
+    for i in range(A.shape[0]):
+        s = 0.0
+        for j in range(A.shape[1]):
+            s = s + A[i, j] * x[j]
+        x[i] = s
+        if s > 0:
+            total = total - s + 0.25
+        else:
+            total -= 1.0
+        least = min(s, least)
+        scaled *= np.float32(0.99)
+        if i % 3:
+            count += i
+    return total, least, count, scaled, s
+
+
+def without_stores(A, n):
+    bits = 0
+    for i in range(n - 1, -1, -2):
+        k = 0
+        while k < A.shape[1] and A[i, k] < 5:
+            k += 1
+        bits ^= k << 2
+    return bits
+
+
+def too_large(A):
+    total, product = np.float64(1.0), 1
+    for i in range(A.shape[0]):
+        A[i, 0] = 1.0
+        product *= 3
+        total *= A[i].sum() * 1e10
+    return A, total, product
+
+
+def sum_of_quotients(A, x):
+    total = np.float64(0.0)
+    for i in range(A.shape[0]):
+        s = 0.0
+        for j in range(A.shape[1]):
+            s += A[i, j]
+        A[i, 0] = s
+        total += s / x[i]
+    return A, total
+
+
 POINTS = np.linspace(-1.9, 0.5, 23), np.linspace(-1.1, 1.1, 17)
 MATRIX = rng.standard_normal((N, N)) + 5
 STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
@@ -170,6 +233,12 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
         (rows_of_arrays, (MATRIX, rng.random((N, N)))),
         (one_level, (rng.random(5000), rng.random(5000))),
         (distances, (rng.standard_normal((N, 7)), np.zeros((N, N)))),
+        (total, (rng.random(N),)),
+        (energy, (rng.integers(0, 99, (N, 3)) / 8, rng.integers(0, 99, N) / 4)),  # sums are exact
+        (several_sums, (MATRIX - 5, rng.random(N) - 0.5)),
+        (without_stores, (MATRIX, N)),
+        (too_large, (MATRIX,)),
+        (sum_of_quotients, (MATRIX, np.arange(N) % 13 - 8.0)),
         (pairs_that_fail, (np.where(np.eye(N), np.arange(N) % 11 - 9.0, MATRIX), np.zeros(N))),
     ],
 )
@@ -191,10 +260,20 @@ def neighbours(x, y):
     return y
 
 
-def total(x):
+def products_that_need_the_sum(x):
+    s = 0.0
+    for i in range(x.size):
+        x[i] = s * x[i]
+        s += x[i]
+    return s
+
+
+def set_anew(x):
     s = 0.0
     for i in range(x.size):
         s += x[i]
+        if s > 5.0:
+            s = 0.0
     return s
 
 
@@ -265,8 +344,9 @@ def counted(x, total):
     [
         (counted, (rng.integers(0, 4, N), np.zeros(N))),
         (neighbours, (rng.random(N), rng.random(N))),
-        (total, (rng.random(N),)),
         (last_of, (rng.random(N),)),
+        (products_that_need_the_sum, (rng.random(N),)),
+        (set_anew, (rng.random(N),)),
         (ended_early, (rng.random(N), np.zeros(N))),
         (places_that_are_data, (np.zeros(N), rng.integers(0, N, N))),
         (same_place, (rng.random(N), np.zeros(N))),

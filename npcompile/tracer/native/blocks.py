@@ -41,6 +41,7 @@ from npcompile.tracer.native.kinds import (
     kind_of_number,
 )
 from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
+from npcompile.tracer.native.ordered import Ordered, is_ordered
 from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of, names_set
 
 MOST_BLOCKS = 200
@@ -184,10 +185,13 @@ class Blocks:
             if all(map(is_object, self.state.stack)):
                 self.clean = index, self.state.copy()
             try:
+                is_summing = is_ordered(self.state.stack)
                 following = self.step(instruction)
             except NoProgram:
                 raise
             except NoForm as reason:
+                if is_summing:
+                    raise NoProgram(str(reason)) from None
                 self.refused.append(f"{reason} (line {instruction.line})")
                 self.code.jump(self.inside.strip.give_up() if self.inside is not None else self.back_out(is_refused=True))
                 return
@@ -321,6 +325,8 @@ class Blocks:
             return Together(value.function, tuple(self.placed(part, name, copies) for part in value.parts))
         if isinstance(value, Listed | Method | Slice):
             raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
+        if isinstance(value, Ordered) and value.steps:
+            raise NoProgram("a sum that is made in one block and stored in another")
         if isinstance(value, Span | Tied):
             raise NoProgram("a range that is made in one block and used in another")
         return value
@@ -537,7 +543,7 @@ class Blocks:
             if value.root not in self.kept:
                 self.kept[value.root] = self.code.stay(value.dtype, value.data, value.sizes, value.strides, value.root)
             value = Elements(self.kept[value.root], self.kept[value.root].name)
-        self.state.locals[name] = value
+        self.state.locals[name] = value if self.apart is None or self.calls else self.apart.store(self, name, value)
 
     def push(self, value: Any) -> None:
         self.state.stack.append(value)

@@ -31,6 +31,7 @@ from npcompile.tracer.native.kinds import (
     Walk,
     can_inline,
 )
+from npcompile.tracer.native.ordered import is_ordered, updated
 
 # --- the stack, constants and variables
 
@@ -122,6 +123,9 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     sign = i.argrepr.removesuffix("=")
     if sign not in (*meanings.OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
+    if is_ordered([left, right]):
+        b.push(updated([left, right], lambda code, operands, fail: meanings.binary(code, sign, operands[0], operands[1], fail)))
+        return
     if i.argrepr.endswith("=") and arrays.is_array(left):
         b.write_to_arrays()
         b.push(left)  # they stay on the stack of what has to be computed before
@@ -257,7 +261,11 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         raise NoForm("a call of a method")
     positional = arguments[: len(arguments) - len(names)]
     keywords = dict(zip(names, arguments[len(positional) :]))
-    if isinstance(function, Known) and can_inline(function.value):
+    if is_ordered(arguments):
+        if keywords or isinstance(function, Known) and can_inline(function.value):
+            raise NoForm("a sum that a function is given")
+        b.push(updated(positional, lambda code, operands, fail: meanings.call(code, function, operands, {}, fail)))
+    elif isinstance(function, Known) and can_inline(function.value):
         b.push(inline(b, function, positional, keywords, i.index + 1))
     else:
         b.push(meanings.call(b.code, function, positional, keywords, fail))

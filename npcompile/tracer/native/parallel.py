@@ -14,12 +14,13 @@ from typing import Any
 from npcompile.backends.cpu.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.parallel_loops import Spread, is_whole
+from npcompile.backends.cpu.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.innermost import staying, ways
-from npcompile.tracer.native.kinds import Items, Outside, Steps, Together, Walk
+from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
+from npcompile.tracer.native.ordered import Ordered, are_ordered, site
 from npcompile.tracer.native.states import State, key_of, loop_region
 
 CALLED = re.compile(r"\brt->(\w+)")
@@ -39,6 +40,7 @@ class Apart:
     slots: tuple[str, ...]
     held: frozenset[str]  # C variables of arrays that were made before
     comes_back: bool = False
+    sums: dict[str, Sum] = field(default_factory=dict)  # variables that iterations only add to
     items: dict[str, str] = field(default_factory=dict)  # the loop's own variables -> C variables of their values
     inner: dict[str, Inner | None] = field(default_factory=dict)  # those of loops inside
 
@@ -56,6 +58,20 @@ class Apart:
             raise NoProgram("arrays that change their names")
         for target, value, kind in copies:
             self.set(code, target, value, kind)
+
+    def store(self, b: Blocks, name: str, value: Any) -> Any:
+        """What a variable of the loop holds when the instruction has set it."""
+        if not isinstance(value, Ordered):
+            if name in self.sums:
+                raise NoProgram(f"{name} of the iteration before")
+            return value
+        if name != value.name or not value.steps or b.inside is not None:
+            raise NoProgram(f"{value.name} of the iteration before")
+        made = site(b.code, value, self.sums[name])
+        values = [x.text for step in value.steps for x in step.operands if x is not None]
+        for line in self.spread.set(self.sums[name], made, values):
+            b.code.line(line)
+        return Ordered(name, value.kind)
 
     def item(self, code: ScalarLoops, variable: str, place: str) -> None:
         """`place` is what the loop takes from its range or array, `variable` is its C variable."""
@@ -96,16 +112,20 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     if is_early or not any(w.is_range for w in found):
         return
     line = b.program.instructions[index].line
-    if variables.carried:
+    sums = sums_of(b, index, region, variables.carried)
+    if sums is None:
         b.why_serial.append(f"{', '.join(sorted(variables.carried))} of the iteration before (line {line})")
         return
     name = f"spread_{label}"
     spread = Spread(
         name, found, Accesses(b.code.arrays, {f"{name}_at{k}": way.step for k, way in enumerate(found)}), variables.has_results
     )
+    spread.sums = [*sums.values()]
     items = {way.first: spread.moving(k) for k, way in enumerate(found)}
     held = frozenset(p.root for p in parts_in(b.state))
-    apart = Apart(spread, index, region, key_of(index, b.state), frozenset(variables.once), b.facts.slots, held, items=items)
+    state = b.state
+    b.state = State(state.stack, state.locals | {n: Ordered(n, s.kind) for n, s in sums.items()})
+    apart = Apart(spread, index, region, key_of(index, b.state), variables.once, b.facts.slots, held, sums=sums, items=items)
     code, statements = b.code, b.code.statements
     kept = code.functions.copy(), code.declarations.copy(), code.integers.copy(), code.apart.copy()
     made = statements.functions.copy() if statements is not None else []
@@ -115,13 +135,29 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
         code.functions, code.declarations, code.integers, code.apart = kept
         if code.statements is not None:
             code.statements.functions = made
-        b.why_serial.append(f"{reason} (line {line})")
+        if index not in b.parallel:
+            b.why_serial.append(f"{reason} (line {line})")
         return
+    finally:
+        b.state = state
     code.integers = kept[2]
     code.functions += functions
     code.declarations = kept[1] + spread.declarations()
     code.lines += [*spread.call(conditions), f"{name}_slow:;"]
     b.parallel[index] = region
+    b.why_serial = [why for why in b.why_serial if not why.endswith(f"(line {line})")]  # of the same with other types
+
+
+def sums_of(b: Blocks, header: int, region: frozenset[int], carried: frozenset[str]) -> dict[str, Sum] | None:
+    """The variables, where iterations only add to those of the one before."""
+    always = set_always(b.facts, header, region)
+    made: dict[str, Sum] = {}
+    for name in sorted(carried):
+        value = b.state.locals.get(name)
+        if not isinstance(value, Scalar) or value.text not in b.code.variables:
+            return None
+        made[name] = Sum(f"sum{len(made)}", value.kind, value.text, name in always)
+    return made if are_ordered(b.facts, header, region, carried) else None
 
 
 def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:

@@ -21,6 +21,7 @@ from npcompile.tracer.native.kinds import (
     Together,
     Walk,
 )
+from npcompile.tracer.native.ordered import Ordered
 
 
 @dataclass(slots=True)
@@ -80,6 +81,8 @@ def signature(value: Any) -> Any:
             )
         case Items(items):
             return "tuple", tuple(map(signature, items))
+        case Ordered(name):
+            return "sum", name
     return (type(value).__name__,)
 
 
