@@ -67,6 +67,21 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Rolled:
+    """What np.roll gives: an element stands `fronts` places further along each axis, those from the end at the beginning.
+
+    Each front is a C expression from 0 to below the axis' size.
+    """
+
+    source: Read | Held
+    fronts: tuple[str, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.source.dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """A primitive of numbers of one dtype, with the result's."""
 
@@ -75,7 +90,7 @@ class Apply:
     dtype: np.dtype
 
 
-Tree = Read | Number | Gather | Held | Apply
+Tree = Read | Number | Gather | Held | Rolled | Apply
 
 
 def has_form(op: str, dtypes: Sequence[np.dtype]) -> bool:
@@ -95,6 +110,8 @@ def parts_of(tree: Tree) -> list[Part]:
             return [part]
         case Gather(part, places):
             return [part, *parts_of(places)]
+        case Rolled(Read(part), _):
+            return [part]
         case Apply(_, args):
             return [p for a in args for p in parts_of(a)]
     return []
@@ -136,6 +153,8 @@ def with_parts(tree: Tree, change: Callable[[Part], Part]) -> Tree:
     match tree:
         case Read(part):
             return Read(change(part))
+        case Rolled(Read(part), fronts):
+            return Rolled(Read(change(part)), fronts)
         case Apply(_, args):
             return replace(tree, args=tuple(with_parts(a, change) for a in args))
     return tree

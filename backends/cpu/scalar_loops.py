@@ -95,7 +95,7 @@ LITERAL = re.compile(r"INT64_C\((-?\d+)\)")
 SIZE = re.compile(r"a\d+_n\d+")
 INPUT = re.compile(r"in\d+")
 # Of integers and addresses: expressions that give the same wherever they stand, as nothing in them is set twice.
-PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
+PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count|mod)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
 

@@ -124,6 +124,16 @@ def test_rows_that_need_others():
         blocks_agree(program, *given, expected=False)
 
 
+def test_rows_that_read_all_of_what_the_iteration_before_left():
+    def broadcast(M, v, n):
+        for _ in range(n):
+            M = M * 0.5 + v
+            v = v * 0.5
+        return M, v
+
+    blocks_agree(broadcast, rng.random((30, 30)), rng.random(30), 20, expected=False)
+
+
 def test_errors_are_reported_where_they_happen():
     def program(A, B, n):
         for t in range(n):

@@ -89,7 +89,8 @@ def require_order(tree: Tree, rank: int) -> None:
 
 def memory(code: ScalarLoops, value: Any, fail: Fail) -> Part:
     if isinstance(value, Formula) and code.pointwise is not None:
-        raise NoForm("a part of an array that a loop made")
+        made: Part = code.pointwise.memory(value)
+        return made
     return part_of(settled(code, value, fail))
 
 

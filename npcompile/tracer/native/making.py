@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read
+from npcompile.backends.cpu.array_trees import Part, Read, parts_of
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import (
     as_index,
@@ -20,9 +20,11 @@ from npcompile.tracer.native.arrays import (
     is_dense,
     known,
     memory,
+    part_of,
     statements,
+    tree_of,
 )
-from npcompile.tracer.native.kinds import Known, Scalar
+from npcompile.tracer.native.kinds import Formula, Known, Scalar
 
 MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
@@ -101,19 +103,23 @@ def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     return made
 
 
-def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
-    """What comes behind the end is at the beginning: two copies into a new array."""
+def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part | Formula:
+    """What comes behind the end is at the beginning: two copies into a new array, or elements that are read elsewhere."""
     x, shift, *others = arguments
     if not is_array(x) or len(others) + len(keywords) > 1 or set(keywords) - {"axis"} or not isinstance(shift, Scalar):
         raise NoForm("np.roll with these arguments")
-    part = memory(code, x, fail)
-    axis = axis_of(others[0] if others else keywords.get("axis"), part.ndim)
-    if axis is None and part.ndim != 1 or not is_dense(part):
+    value = x if code.pointwise is not None else memory(code, x, fail)
+    tree, sizes = tree_of(value)
+    axis = axis_of(others[0] if others else keywords.get("axis"), len(sizes))
+    if axis is None and len(sizes) != 1 or not all(map(is_dense, parts_of(tree))):
         raise NoForm("np.roll of an array as one row, or in another order than C's")
     axis = axis or 0
-    size = part.sizes[axis]
+    size = sizes[axis]
     front = code.new("int", f"npc_mod({as_index(shift)}, {size})")
-    rest = code.new("int", f"{size} - {front}")
+    if code.pointwise is not None:
+        moved: Formula = code.pointwise.roll(Formula(tree, sizes), axis, front)
+        return moved
+    part, rest = part_of(value), code.new("int", f"{size} - {front}")
 
     def some(whole: Part, start: str, count: str) -> Part:
         data = whole.data if start == "0" else code.new("data", f"{whole.data} + {start} * {whole.strides[axis]}")

@@ -41,6 +41,8 @@ class Pointwise:
     same: dict[str, str] = field(default_factory=dict)  # sizes that must be the same
     masks: dict[Tree, str] = field(default_factory=dict)  # -> the array that holds it
     selected: dict[str, Sizes] = field(default_factory=dict)  # number of what a mask selects -> the mask's sizes
+    entered: dict[str, Sizes] = field(default_factory=dict)  # arrays that the iteration before left
+    lines: list[str] = field(default_factory=list)  # about numbers
 
     # --- sizes
 
@@ -104,6 +106,12 @@ class Pointwise:
         return made
 
     # --- memory
+
+    def memory(self, value: Formula) -> Part:
+        raise NoForm("a part of an array that a loop made")
+
+    def roll(self, value: Formula, axis: int, front: str) -> Formula:
+        raise NoForm("elements that are read elsewhere")
 
     def view(self, part: Part, items: list[Any], found: Part) -> None:
         """Remember whether a view has the rows of the array."""
@@ -174,13 +182,18 @@ class Pointwise:
         if index != self.header:
             raise NoForm("a branch")
 
+    def made(self) -> dict[str, Sizes]:
+        """The sizes of arrays that the loop makes, in this iteration or in the one before."""
+        sets = {s.name: s.sizes for s in self.statements if isinstance(s, Set)}
+        return {name: self.sizes(sizes) for name, sizes in {**self.entered, **sets}.items()}
+
     def checked(self) -> Sizes:
         """The sizes of the first statement. Raises NoForm where a row needs other rows."""
         if not self.statements or not all(s.sizes for s in self.statements):
             raise NoForm("no statements about arrays")
         for s in self.statements:
             self.require_same(self.sizes(s.sizes)[0], self.sizes(self.statements[0].sizes)[0])
-        made = {s.name: self.sizes(s.sizes) for s in self.statements if isinstance(s, Set)}
+        made = self.made()
         shapes = [self.sizes(s.sizes) for s in self.statements]
         self.require_outside(*(n for shape in shapes for n in shape))
         for s, shape in zip(self.statements, shapes):
@@ -207,12 +220,16 @@ def cast(tree: Tree, dtype: np.dtype) -> Tree:
 
 def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
     """Write the loop whose header is at `index` by blocks of rows, where it has that form. The loop as it is follows."""
+    return write_as(PointwiseLoop, b, index, region)
+
+
+def write_as(form: type[PointwiseLoop], b: Blocks, index: int, region: frozenset[int]) -> bool:
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
     if not isinstance(iterator, Steps | Walk) or b.calls:
         return False
     state, lines = b.state, len(b.code.lines)
     try:
-        PointwiseLoop(b, index, region, iterator).write()
+        form(b, index, region, iterator).write()
         return True
     except NoProgram:
         raise
@@ -224,6 +241,17 @@ def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
 
 
 @dataclass(slots=True)
+class Way:
+    """How a loop's iterations follow each other."""
+
+    variables: dict[str, tuple[str, str]]  # numbers that it sets -> (C type, what they are at first)
+    last: list[str] = field(default_factory=list)  # lines at the end of an iteration
+    inits: dict[str, Part | None] = field(default_factory=dict)  # of the variables that are other arrays after each
+    tests: list[str] = field(default_factory=list)  # what must hold before the first
+    made: dict[str, Any] = field(default_factory=dict)  # what the variables are behind the last
+
+
+@dataclass(slots=True)
 class PointwiseLoop:
     blocks: Blocks
     header: int
@@ -231,6 +259,7 @@ class PointwiseLoop:
     iterator: Steps | Walk
     entered: dict[str, Any] = field(default_factory=dict)  # variables that change, as the iteration begins
     lines: list[str] = field(default_factory=list)  # about numbers
+    noted: type[Pointwise] = Pointwise
 
     def write(self) -> None:
         before = self.blocks.state.locals.copy()
@@ -254,9 +283,10 @@ class PointwiseLoop:
 
     def follow(self, variables: dict[str, Any]) -> tuple[Pointwise, dict[str, Any]]:
         """Follow the body: (what it does, the variables after it)."""
-        b, made = self.blocks, Pointwise(self.blocks, self.header)
+        b, made = self.blocks, self.noted(self.blocks, self.header)
         outer, state = b.code.lines, b.state
-        b.code.lines = self.lines = []
+        b.code.lines = self.lines = made.lines = []
+        made.entered = {v.tree.name: v.sizes for v in variables.values() if isinstance(v, Formula) and isinstance(v.tree, Held)}
         b.code.pointwise = b.pointwise = made
         b.state = State(state.stack.copy(), variables.copy())
         try:
@@ -305,76 +335,72 @@ class PointwiseLoop:
         return None if before is None else self.blocks.realize(before)
 
     def emit(self, found: Pointwise, before: dict[str, Any], after: dict[str, Any], sizes: Sizes) -> None:
-        b = self.blocks
-        code = b.code
+        code, way = self.blocks.code, self.way(found, before, after)
+        elements = known_product([*map(found.size, sizes)])
+        statements = arrays.statements(code)
+        name = f"pointwise{statements.made}"
+        statements.made += 1
+        code.lines.append(f"if (!({' && '.join([*way.tests, f'{elements} > 0'])})) goto {name}_slow;")
+        types = code.outer()
         carried: list[Carried] = []
-        made: dict[str, Any] = {}
-        variables = {self.iterator.next: ("int64_t", self.iterator.next)}
-        last: list[str] = []
+        for n, part in way.inits.items():
+            result = statements.fresh(after[n].tree.dtype, found.sizes(after[n].sizes))
+            types |= types_of(result)
+            carried.append(Carried(f"in_{n}", after[n].tree.name, part, result))
+            way.made[n] = result
+        functions, lines = written(self.loop(name, found, carried, way), types)
+        statements.functions += functions
+        code.lines += lines
+        self.finish(name, before, way)
+
+    def way(self, found: Pointwise, before: dict[str, Any], after: dict[str, Any]) -> Way:
+        """What is carried from iteration to iteration, and what must hold before."""
+        way = Way(variables={self.iterator.next: ("int64_t", self.iterator.next)})
         roots = dict(found.reads)
-        inits: dict[str, Part | None] = {}
         for n, entered in self.entered.items():
             value = self.initial(before.get(n))
             if isinstance(entered, Scalar):
                 if value is not None and (not isinstance(value, Scalar) or value.kind != entered.kind):
                     raise NoForm(f"{n} becomes something else")
                 left = after.get(n, entered)
-                variables[entered.text] = C_OF_KIND[entered.kind], "0" if value is None else value.text
-                last.append(f"const {C_OF_KIND[entered.kind]} next_{entered.text} = {left.text};")
-                made[n] = entered
+                way.variables[entered.text] = C_OF_KIND[entered.kind], "0" if value is None else value.text
+                way.last.append(f"const {C_OF_KIND[entered.kind]} next_{entered.text} = {left.text};")
+                way.made[n] = entered
                 continue
             if value is not None and not isinstance(value, Elements | Part):
                 raise NoForm(f"{n} becomes an array")
-            part = inits[n] = None if value is None else arrays.part_of(value)
+            part = way.inits[n] = None if value is None else arrays.part_of(value)
             if part is not None:
                 if part.dtype != entered.tree.dtype or part.ndim != len(entered.sizes):
                     raise NoForm(f"{n} becomes another array")
                 for x, y in zip(part.sizes, entered.sizes):
                     found.require_same(x, y)
                 roots[part.root] = None
-        last += [f"{v.text} = next_{v.text};" for v in self.entered.values() if isinstance(v, Scalar)]
-        for n in inits:  # an array that is another's of the iteration before
+        way.last += [f"{v.text} = next_{v.text};" for v in self.entered.values() if isinstance(v, Scalar)]
+        for n in way.inits:  # an array that is another's of the iteration before
             if isinstance(tree := after[n].tree, Held) and tree.name.startswith("in_"):
                 after[n] = found.fresh(Formula(tree, after[n].sizes))
-        elements = known_product([*map(found.size, sizes)])
-        tests = [f"{self.count} >= {FEWEST}", f"{elements} > 0", *(f"{x} == {y}" for x, y in found.same.items())]
-        if found.writes.keys() & inits_roots(inits):
+        if found.writes.keys() & {p.root for p in way.inits.values() if p is not None}:
             raise NoForm("an array that is written to and another of its name")
-        tests += [f"npc_are_far({x}, {y})" for k, x in enumerate(found.writes) for y in [*roots, *[*found.writes][:k]]]
-        statements = arrays.statements(code)
-        name = f"pointwise{statements.made}"
-        statements.made += 1
-        test_lines = [f"if (!({' && '.join(tests)})) goto {name}_slow;"]
-        code.lines += test_lines
-        types = code.outer()
-        for n, part in inits.items():
-            shape = found.sizes(after[n].sizes)
-            result = statements.fresh(after[n].tree.dtype, shape)
-            types |= {t: "int64_t" if t != result.data else "char*" for t in (result.data, *result.strides) if not t.isdigit()}
-            carried.append(Carried(f"in_{n}", after[n].tree.name, part, result))
-            made[n] = result
-        ignores = code.number("int")
-        b.inputs.append(f"+{b.name_constant(IGNORES_ERRORS.holds)}()")
-        loop = Loop(
-            name,
-            [resized(s, found) for s in found.statements],
-            carried,
-            [*found.writes.values()],
-            self.lines,
-            last,
-            self.count,
-            variables,
-            ["1"],
-            ignores,
-        )
-        functions, lines = written(loop, types)
-        statements.functions += functions
-        code.lines += lines
+        way.tests = [f"{self.count} >= {FEWEST}", *(f"{x} == {y}" for x, y in found.same.items())]
+        way.tests += [f"npc_are_far({x}, {y})" for k, x in enumerate(found.writes) for y in [*roots, *[*found.writes][:k]]]
+        return way
+
+    def loop(self, name: str, found: Pointwise, carried: list[Carried], way: Way) -> Loop:
+        ignores = self.blocks.code.number("int")
+        self.blocks.inputs.append(f"+{self.blocks.name_constant(IGNORES_ERRORS.holds)}()")
+        statements = [resized(s, found) for s in found.statements]
+        written = [*found.writes.values()]
+        return Loop(name, statements, carried, written, self.lines, way.last, self.count, way.variables, ["1"], ignores)
+
+    def finish(self, name: str, before: dict[str, Any], way: Way) -> None:
+        """Go on where the loop's header is asked again, and where it was in vain."""
+        b = self.blocks
         kept = {n: v for n, v in before.items() if n not in self.entered}
-        b.state = State(b.state.stack.copy(), kept | made)
-        code.by_blocks |= self.region
+        b.state = State(b.state.stack.copy(), kept | way.made)
+        b.code.by_blocks |= self.region
         b.go(self.header)
-        code.label(f"{name}_slow")
+        b.code.label(f"{name}_slow")
 
     @property
     def count(self) -> str:
@@ -386,8 +412,10 @@ class PointwiseLoop:
         return rest if step == 1 else f"(({rest} + {step - 1 if step > 0 else step + 1}) / {step})"
 
 
-def inits_roots(inits: dict[str, Part | None]) -> set[str]:
-    return {p.root for p in inits.values() if p is not None}
+def types_of(part: Part) -> dict[str, str]:
+    """C types of the variables that say where an array is."""
+    names = [t for t in (part.data, *part.sizes, *part.strides) if t.isidentifier()]
+    return {t: "int64_t" if t != part.data else "char*" for t in names}
 
 
 def resized(s: Statement, found: Pointwise) -> Statement:
