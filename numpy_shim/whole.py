@@ -103,6 +103,8 @@ def bincount(builder: Builder, x: Any, /, weights: Any = None, minlength: Any = 
 def are_bins_known(arrays: list[Array], least: int) -> bool:
     """Are there as many bins as asked for, whatever the data is? False too where NumPy refuses the arrays."""
     places, *weights = arrays
+    if same(places.shape[0], 0):  # NumPy counts in integers, whatever the weights
+        return False
     is_safe = np.can_cast(places.dtype, INTP) and all(np.can_cast(w.dtype, DOUBLE) for w in weights)
     are_alike = all(same_shape(w.shape, places.shape) for w in weights)
     return is_safe and are_alike and is_inside(Intervals().of(places.node), least)

@@ -149,6 +149,13 @@ class Lowering:
         target = self.fresh(buffer.dtype)
         return self.emit(Load(target, buffer.name, offset, mask), target, offset, mask)
 
+    def load_here(self, buffer: Buffer, index: Index) -> Value:
+        """What is in memory in this iteration, also where the place is the same in all: they change it."""
+        target = self.fresh(buffer.dtype)
+        self.depths[target.name] = len(self.scopes) - 1
+        self.scopes[-1].statements.append(Load(target, buffer.name, self.offset(buffer, index), None))
+        return target
+
     def offset(self, buffer: Buffer, index: Index) -> Size:
         total: Size = 0
         for i, s in zip(index, buffer.strides, strict=True):

@@ -491,8 +491,7 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
         place = (*(axis_variable(c.name) for c in checked), *own[n:])
         stored = lowering.value(value, own)
         if mode != "set":
-            old = lowering.load(target, place, None)
-            stored = lowering.let(node.dtype, mode, old, stored)
+            stored = lowering.let(node.dtype, mode, lowering.load_here(target, place), stored)
         lowering.scopes[-1].statements.append(lowering.store(target, place, stored))
 
     loops = [(f"v{a}", size) for a, size in enumerate(value.shape) if not is_one(size)]

@@ -50,10 +50,21 @@ def counts_of_labels(out, places, x):
     return np.bincount(labels, minlength=4), np.bincount(labels, x, 4), np.bincount(np.clip(places, 0, 9), minlength=10)
 
 
+def added_at_one_place(out, places, x):
+    first = np.broadcast_to(places[:1], places.shape)
+    np.add.at(out, first, 2.5)
+    np.add.at(out, np.full(x.shape, 3), 1.5)
+    np.add.at(out, first, x)
+    np.add.at(out, places[:0] + 1, x[:0])
+    np.add.at(out, places[:0] + 1, 1)
+    return out, np.bincount(np.full(x.shape, 3), minlength=4), np.bincount(places[:0] & 3, x[:0], 4)
+
+
 PROGRAMS = [
     *((added, dtype) for dtype in (np.float64, np.float32, np.int64, np.uint8, np.complex128)),
     *((rows_added, np.float64), (largest, np.float32), (largest, np.int64), (multiplied, np.float64), (multiplied, np.int64)),
     *((read, np.float64), (read, np.complex128), (counts, np.float64), (counts, np.uint8), (counts_of_labels, np.float64)),
+    *((added_at_one_place, dtype) for dtype in (np.float64, np.float32)),
 ]
 
 
