@@ -32,6 +32,7 @@ from npcompile.backends.cpu.array_trees import (
     parts_of,
 )
 from npcompile.backends.cpu.c_functions import functions_text
+from npcompile.backends.cpu.grains import elements_of_a_grain
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.primitives import (
     c_type,
@@ -327,11 +328,12 @@ class Store:
             "}",
         ]
         release = "if (room != small) rt->release(room); " if where[0] == "room" or name == "back" else ""
+        grain, pieces = elements_of_a_grain(self.tree, self.target.dtype)
         return [
-            f"if (({known_product(sizes)}) >= {PARALLEL_FROM} && {sizes[0]} > 1) {{",
+            f"if (({known_product(sizes)}) >= {2 * (grain // pieces)} && {sizes[0]} > 1) {{",
             f"struct {task} c = {{{', '.join([*given, *where, '0'])}}};",
-            f"const int64_t grain = npc_max(1, {GRAIN} / ({known_product(sizes[1:])}));",
-            f"if (rt->parallel({task}_run, &c, {sizes[0]}, grain)) {{ {release}return -1; }}",
+            f"const int64_t each = npc_max(1, {known_product(sizes[1:])}), grain = npc_max(1, {grain} / each);",
+            f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, grain, {grain // pieces} / each)) {{ {release}return -1; }}",
             "bad |= c.bad;",
             f"}} else {all_items}",
         ]

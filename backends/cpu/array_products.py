@@ -18,7 +18,7 @@ from npcompile.backends.cpu.product import filled, product_text
 from npcompile.backends.cpu.scalar_loops import Fail
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
-PARALLEL_FROM = 1 << 15  # products
+GRAIN, PIECE = 1 << 18, 1 << 13  # products that are worth waking a thread; that are worth one which is awake
 
 VECTORS = r"""
 typedef TYPE npc_v_TAG __attribute__((vector_size(64), aligned(sizeof(TYPE)), may_alias));
@@ -126,8 +126,9 @@ static void npc_matvec_rows_TAG(void* context, int64_t begin, int64_t end, int t
 static int npc_matvec_TAG(const char* a, int64_t rows, int64_t inner, const char* x, int64_t step, char* out, int64_t m,
                           int64_t n) {
   struct npc_matvec_TAG c = {a, rows, inner, x, step, out, n};
-  if (m * n < PARALLEL) npc_matvec_rows_TAG(&c, 0, m, 0);
-  else if (rt->parallel(npc_matvec_rows_TAG, &c, m, npc_max(16, 8192 / n / 16 * 16))) return -1;
+  if (m * n < 2 * PIECE) npc_matvec_rows_TAG(&c, 0, m, 0);
+  else if (rt->parallel_in_pieces(npc_matvec_rows_TAG, &c, m, npc_max(16, GRAIN / n / 16 * 16), npc_max(16, PIECE / n / 16 * 16)))
+    return -1;
   return 0;
 }
 #undef W
@@ -142,7 +143,14 @@ def has_form(dtype: np.dtype) -> bool:
 def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
     """The functions for this dtype, once. Its short name."""
     tag = dtype.str[1:]
-    names = {"TYPE": TAGS[tag], "TAG": tag, "LONG": str(LONG), "PARALLEL": str(PARALLEL_FROM)}
+    names = {
+        "TYPE": TAGS[tag],
+        "TAG": tag,
+        "LONG": str(LONG),
+        "PARALLEL": str(2 * PIECE),
+        "GRAIN": str(GRAIN),
+        "PIECE": str(PIECE),
+    }
     loops.folds.setdefault(f"vectors {tag}", filled(VECTORS, names))
     return tag
 

@@ -9,6 +9,7 @@ from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, slic
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
+from npcompile.backends.cpu.grains import SERIAL_NANOSECONDS, pieces_of
 from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
@@ -21,8 +22,6 @@ BLOCK = 4096  # elements of the innermost loop in one task
 ACROSS = 64  # elements of it, and of the other loop, of which a task takes a square
 FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
 CHUNK = 32768  # elements of a whole reduction in one task, at most
-SERIAL_NANOSECONDS = 50000  # work that is not worth a second thread
-PIECES = 5  # of so much work, for threads that are awake
 
 
 def chunk_of(kernel: Kernel) -> int:
@@ -56,7 +55,7 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
         lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
         grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
         lines.append(f"  const int64_t grain = {grain};")
-        call = f"rt->parallel_in_pieces({kernel.name}, &c, chunks, grain, grain / {PIECES})"
+        call = f"rt->parallel_in_pieces({kernel.name}, &c, chunks, grain, grain / {pieces_of(kernel)})"
         lines.append(f"  if ({call}) {{ rt->release(c.partial); goto failed; }}")
         lines.append(f"  {kernel.name}_combine(&c, chunks);")
         lines.append("  rt->release(c.partial);")
@@ -91,7 +90,7 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
             f"  const int64_t tasks = {n}, "
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
-        call = f"rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {PIECES})"
+        call = f"rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {pieces_of(kernel)})"
         if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are parallel inside
             most = MOST_IN_STACK if is_openblas() else MOST_ALONE
             grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"

@@ -195,28 +195,33 @@ static int report(int errors, int with_invalid, int unseen) {
 
 /* ---- threads ----
 
-   One pool for all loops. The calling thread takes chunks like any other and waits only for those that took one: a
-   worker which the system has not scheduled, because the machine is busy, delays nobody. (At the end of an OpenMP region
-   every thread must have arrived.) While one caller has the pool, others run their loops alone. */
+   One pool for all loops. Every worker has a place of its own, where the caller offers it a part of the loop: threads that
+   wrote to one place would wait for each other's caches, for longer than a short loop takes. The caller takes what a worker
+   was offered and has not begun: a worker which the system has not scheduled, because the machine is busy, delays nobody.
+   (At the end of an OpenMP region every thread must have arrived.) While one caller has the pool, others run their loops
+   alone. */
 
 #ifdef _OPENMP
 int omp_get_max_threads(void);
 int omp_in_parallel(void);
 #endif
 
-enum { MOST_WORKERS = 1023 };
+enum { MOST_WORKERS = 511 };
 static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
 static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
+/* Short loops need workers that are awake, and keep them so while they follow each other within SOON. Such as took MISSED
+   together wake them. */
+static const int64_t SOON = 100000, MISSED = 100000; /* nanoseconds */
 
 struct loop {
   npc_body body;
   void* context;
   int64_t n, grain;
-  int64_t next;         /* the first item that nobody has taken */
+  int64_t parted;       /* grains that the threads share out beforehand */
   int threads;          /* at most */
   int is_interrupted;
-  unsigned flags;       /* floating-point errors of the other threads */
   PyThreadState* state; /* of the calling thread, while it has no GIL */
+  int64_t next __attribute__((aligned(128))); /* the first item behind those that nobody has taken */
 };
 
 static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
@@ -224,22 +229,24 @@ static int is_child;                 /* forked from a process that had workers: 
 static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
 static __thread struct loop* body_loop;
 
-/* The offer of a loop to workers: | number of the loop: 32 bits | wanted workers: 16 | workers that joined: 16 |.
-   Nobody may join while `wanted` is not more than `joined`. */
-static struct {
-  uint64_t offer;
-  int has_caller; /* somebody's loop has the workers */
+enum { NO_OFFER, OFFERED, TAKEN, DONE };
+
+/* What a worker and the caller tell each other, on lines of the cache that no other worker writes. */
+static struct place {
+  int offer __attribute__((aligned(128)));
+  unsigned flags; /* floating-point errors of its part */
   struct loop* loop;
-  int finished; /* workers that joined the loop and are done with it */
-  int started;  /* workers that exist */
-  int sleeping;
+  int is_asleep __attribute__((aligned(128)));
+} places[MOST_WORKERS + 1];
+
+static struct {
+  int has_caller; /* somebody's loop has the workers */
+  int started;    /* workers that exist */
   int64_t latest; /* nanoseconds: when the last loop of several threads ended */
+  int64_t missed, missed_until; /* nanoseconds that loops took which had no worker because none was awake, and when */
   lock mutex;
   lock condition;
 } workers;
-
-static int joined(uint64_t offer) { return offer & 0xffff; }
-static int wanted(uint64_t offer) { return offer >> 16 & 0xffff; }
 
 static int count_threads(void) {
   if (is_child) return 1;
@@ -260,12 +267,20 @@ static int look_for_signals(struct loop* loop) {
   return loop->is_interrupted;
 }
 
+static int is_interrupted(const struct loop* loop) { return __atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED); }
+
+/* A thread's part of the grains that were shared out beforehand. */
+static void run_part(struct loop* loop, int part, int thread) {
+  const int64_t begin = loop->parted * part / loop->threads * loop->grain;
+  const int64_t end = least(loop->parted * (part + 1) / loop->threads * loop->grain, loop->n);
+  if (begin < end && !is_interrupted(loop)) loop->body(loop->context, begin, end, thread);
+}
+
+/* Of the others, what is left. */
 static void run_chunks(struct loop* loop, int thread) {
+  if (loop->parted * loop->grain >= loop->n) return;
   int64_t chunk = loop->grain * 4, start = now(), checked = start;
-  body_thread = thread + 1;
-  body_loop = loop;
-  if (thread) clear_flags();
-  while (!__atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED)) {
+  while (!is_interrupted(loop)) {
     /* Small at first, to see how long they take, and at the end, to finish together. */
     int64_t rest = loop->n - __atomic_load_n(&loop->next, __ATOMIC_RELAXED);
     int64_t share = rest / loop->grain / (3 * loop->threads) * loop->grain;
@@ -282,40 +297,52 @@ static void run_chunks(struct loop* loop, int thread) {
     }
     start = end;
   }
-  if (thread) __atomic_fetch_or(&loop->flags, raised_flags(), __ATOMIC_RELAXED);
+}
+
+static void run_as(struct loop* loop, int thread) {
+  body_thread = thread + 1;
+  body_loop = loop;
+  run_part(loop, thread, thread);
+  run_chunks(loop, thread);
   body_thread = 0;
 }
 
-/* Waits for an offer and joins it. The number of this thread in the loop. */
-static int join_loop(void) {
+static int is_offered(struct place* place) { return __atomic_load_n(&place->offer, __ATOMIC_ACQUIRE) == OFFERED; }
+
+/* By its worker or, in vain or not, by the caller. */
+static int take_offer(struct place* place, int taken) {
+  int offered = OFFERED;
+  return __atomic_compare_exchange_n(&place->offer, &offered, taken, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static void wait_for_offer(struct place* place) {
   unsigned looked = 0;
-  for (int64_t asleep_from = now() + SPIN;;) {
-    uint64_t offer = __atomic_load_n(&workers.offer, __ATOMIC_SEQ_CST);
-    if (joined(offer) < wanted(offer)) {
-      if (__atomic_compare_exchange_n(&workers.offer, &offer, offer + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        return joined(offer) + 1;
-    } else if (now() < asleep_from) {
+  for (int64_t asleep_from = now() + SPIN; !is_offered(place) || !take_offer(place, TAKEN);) {
+    if (now() < asleep_from) {
       if (++looked % 64)
         pause_briefly();
       else
         sched_yield(); /* to the caller, when the system has put both on one processor */
     } else {
       pthread_mutex_lock(&workers.mutex);
-      __atomic_fetch_add(&workers.sleeping, 1, __ATOMIC_SEQ_CST);
-      offer = __atomic_load_n(&workers.offer, __ATOMIC_SEQ_CST);
-      if (joined(offer) >= wanted(offer)) pthread_cond_wait(&workers.condition, &workers.mutex);
-      __atomic_fetch_sub(&workers.sleeping, 1, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&place->is_asleep, 1, __ATOMIC_RELAXED);
+      __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the caller offers before it looks who sleeps */
+      while (!is_offered(place)) pthread_cond_wait(&workers.condition, &workers.mutex);
+      __atomic_store_n(&place->is_asleep, 0, __ATOMIC_RELAXED);
       pthread_mutex_unlock(&workers.mutex);
       asleep_from = now() + SPIN;
     }
   }
 }
 
-static void* work(void* unused) {
+static void* work(void* own) {
+  struct place* place = own;
   for (;;) {
-    int thread = join_loop();
-    run_chunks(workers.loop, thread);
-    __atomic_fetch_add(&workers.finished, 1, __ATOMIC_RELEASE);
+    wait_for_offer(place);
+    clear_flags();
+    run_as(place->loop, (int)(place - places));
+    place->flags = raised_flags();
+    __atomic_store_n(&place->offer, DONE, __ATOMIC_RELEASE);
   }
   return 0;
 }
@@ -328,66 +355,106 @@ static void start_workers(int count) {
   for (int i = 0; i < 4; i++) sigdelset(every, faults[i]);
   pthread_sigmask(SIG_SETMASK, every, before);
   for (void* thread; workers.started < count; workers.started++) {
-    if (pthread_create(&thread, 0, work, 0)) break; /* fewer threads, then */
+    if (pthread_create(&thread, 0, work, &places[workers.started + 1])) break; /* fewer threads, then */
     pthread_detach(thread);
   }
   pthread_sigmask(SIG_SETMASK, before, 0);
 }
 
-static void run_with_workers(struct loop* loop) {
-  int count = loop->threads - 1;
-  if (workers.started < count) start_workers(count);
-  workers.loop = loop;
-  workers.finished = 0;
-  uint64_t number = (workers.offer >> 32) + 1;
-  __atomic_store_n(&workers.offer, number << 32 | (uint64_t)count << 16, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&workers.sleeping, __ATOMIC_SEQ_CST)) {
-    pthread_mutex_lock(&workers.mutex);
-    if (count < workers.started)
-      for (int i = 0; i < count; i++) pthread_cond_signal(&workers.condition);
-    else
-      pthread_cond_broadcast(&workers.condition);
-    pthread_mutex_unlock(&workers.mutex);
-  }
-  run_chunks(loop, 0);
-  uint64_t offer = __atomic_fetch_and(&workers.offer, ~(uint64_t)0xffff0000, __ATOMIC_SEQ_CST); /* nobody wanted now */
-  int64_t checked = now();
-  for (unsigned i = 0; __atomic_load_n(&workers.finished, __ATOMIC_ACQUIRE) < joined(offer); i++) {
-    if (i < 1000)
-      pause_briefly();
-    else
-      sched_yield();
-    if (i % 1024 == 0 && now() - checked > LONG && !loop->is_interrupted) {
-      look_for_signals(loop);
-      checked = now();
-    }
-  }
+static void wake_workers(int count) {
+  int asleep = 0;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  for (int k = 1; k <= count; k++) asleep |= __atomic_load_n(&places[k].is_asleep, __ATOMIC_RELAXED);
+  if (!asleep) return;
+  pthread_mutex_lock(&workers.mutex);
+  pthread_cond_broadcast(&workers.condition);
+  pthread_mutex_unlock(&workers.mutex);
 }
 
-/* A thread is worth waking for each grain. Where loops follow each other, so that workers are awake, more of them are of use. */
+/* The floating-point errors of the workers. */
+static unsigned run_with_workers(struct loop* loop) {
+  unsigned flags = 0;
+  for (int k = 1; k < loop->threads; k++) {
+    places[k].loop = loop;
+    __atomic_store_n(&places[k].offer, OFFERED, __ATOMIC_RELEASE);
+  }
+  wake_workers(loop->threads - 1);
+  run_as(loop, 0);
+  int64_t checked = 0;
+  for (int k = 1; k < loop->threads; k++) {
+    struct place* place = &places[k];
+    if (take_offer(place, NO_OFFER)) {
+      body_thread = 1;
+      run_part(loop, k, 0);
+      body_thread = 0;
+      continue;
+    }
+    for (unsigned i = 0; __atomic_load_n(&place->offer, __ATOMIC_ACQUIRE) != DONE; i++) {
+      if (i < 1000)
+        pause_briefly();
+      else
+        sched_yield();
+      if (i % 1024) continue;
+      if (!checked) checked = now();
+      if (now() - checked > LONG && !is_interrupted(loop)) {
+        look_for_signals(loop);
+        checked = now();
+      }
+    }
+    flags |= place->flags;
+    place->offer = NO_OFFER;
+  }
+  return flags;
+}
+
+/* How many threads a loop is worth. A thread is worth waking for each grain; awake it is of use for a piece. */
+static int threads_for(int64_t n, int64_t grain, int64_t piece, int most, int64_t begun) {
+  const int is_short = n <= grain;
+  const int are_awake = begun - workers.latest < (is_short ? SOON : SPIN) || (is_short && workers.missed > MISSED);
+  return (int)least((n - 1) / (are_awake ? piece : grain) + 1, most);
+}
+
+static void note_missed(int64_t begun) {
+  const int64_t ended = now();
+  if (begun - workers.missed_until > SOON) workers.missed = 0;
+  workers.missed += ended - begun;
+  workers.missed_until = ended;
+}
+
 static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece) {
   if (n <= 0) return 0;
   if (piece < 1) piece = 1;
   if (grain < piece) grain = piece;
-  if (n <= grain || body_thread) {
+  int most;
+  if (n <= piece || body_thread || ((most = count_threads()) == 1 && n <= grain)) {
     body(context, 0, n, body_thread ? body_thread - 1 : 0);
     return 0;
   }
-  const int most = count_threads();
+  const int64_t begun = now();
+  int threads = threads_for(n, grain, piece, most, begun);
+  if (threads == 1 && n <= grain) {
+    body(context, 0, n, 0);
+    note_missed(begun);
+    return 0;
+  }
   if (n / grain >= most) piece = grain; /* enough for all as they are */
-  const int are_awake = now() - workers.latest < SPIN;
-  const int threads = (int)least((n - 1) / (are_awake ? piece : grain) + 1, most);
-  struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = threads};
+  struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = 1};
+  unsigned flags = 0;
   loop.state = PyEval_SaveThread();
   if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
-    run_with_workers(&loop);
+    if (workers.started < threads - 1) start_workers(threads - 1);
+    loop.threads = (int)least(threads, workers.started + 1);
+    const int64_t grains = (n - 1) / piece + 1;
+    loop.parted = grains <= 4 * loop.threads ? grains : least(grains / 2, 16 * loop.threads);
+    loop.next = loop.parted * piece;
+    flags = run_with_workers(&loop);
+    workers.missed = 0;
     workers.latest = now();
     __atomic_store_n(&workers.has_caller, 0, __ATOMIC_RELEASE);
   } else {
-    loop.threads = 1;
-    run_chunks(&loop, 0);
+    run_as(&loop, 0);
   }
-  raise_flags(loop.flags);
+  raise_flags(flags);
   PyEval_RestoreThread(loop.state);
   return loop.is_interrupted ? -1 : 0;
 }

@@ -35,7 +35,7 @@ def test_pieces_of_a_grain(grain, piece, loader):
         times, thread = np.divmod(mark_items(loader)(n, grain, piece=piece), 1000)
         assert (times == 1).all()  # and every chunk began at a multiple of the piece
         assert n == 0 or thread.max() < count_threads(loader)
-        assert n > max(grain, piece) or (thread == 0).all()
+        assert n > piece or (thread == 0).all()
 
 
 def test_a_slow_loop_uses_every_thread(loader):
@@ -47,6 +47,15 @@ def test_a_slow_loop_uses_every_thread(loader):
 
 def test_a_small_loop_is_one_call_on_this_thread(loader):
     assert (mark_items(loader)(1000, 1000) == 1000).all()
+
+
+def test_short_loops_that_follow_each_other_wake_threads(loader):
+    if count_threads(loader) < 2:
+        pytest.skip("one thread")
+    mark = mark_items(loader)
+    time.sleep(0.01)  # all are asleep
+    assert (mark(100, 100, 1000, piece=10) == 1000).all()  # not worth it alone
+    assert any((mark(100, 100, 1000, piece=10) % 1000).any() for _ in range(10_000))
 
 
 # ---- how many threads ----

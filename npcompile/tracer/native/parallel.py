@@ -25,7 +25,7 @@ from npcompile.tracer.native.states import State, key_of, loop_region
 
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.
-IN_BODIES = frozenset(("parallel", "scratch", "release", "watch", "poll", "empty", "incref", "decref"))
+IN_BODIES = frozenset(("parallel", "parallel_in_pieces", "scratch", "release", "watch", "poll", "empty", "incref", "decref"))
 
 
 @dataclass(slots=True)

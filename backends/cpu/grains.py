@@ -1,0 +1,38 @@
+"""How much work is worth a thread, in the nanoseconds that a kernel's cost is counted in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npcompile.backends.cpu.array_trees import Apply, Gather, Tree
+from npcompile.backends.kernels.kernel import Kernel, Load, Store, walk
+from npcompile.backends.kernels.operations import EXPENSIVE
+
+SERIAL_NANOSECONDS = 50000  # not worth waking a second thread
+PIECES = 10  # of so much work, for threads that are awake
+WIDE = 8  # bytes of elements whose costs are as they are counted; of narrower ones as many more are done at once
+
+
+def pieces_of(kernel: Kernel) -> int:
+    """Into how many pieces a grain of a kernel's work is split for threads that are awake."""
+    moved = [s.target if isinstance(s, Load) else s.value for s in walk(kernel.body) if isinstance(s, (Load, Store))]
+    return fewer(PIECES, max((value.dtype.itemsize for value in moved), default=WIDE))
+
+
+def fewer(pieces: int, width: int) -> int:
+    return max(1, pieces * min(width, WIDE) // WIDE)
+
+
+def elements_of_a_grain(tree: Tree, dtype: np.dtype) -> tuple[int, int]:
+    """Elements of a statement that are worth waking a thread, and the pieces of them; `dtype` is that of its result."""
+
+    def nanoseconds(tree: Tree) -> float:
+        if not isinstance(tree, Apply):
+            return 1.3 if isinstance(tree, Gather) else 0.3
+        return (2.0 if tree.op in EXPENSIVE else 0.1) + sum(map(nanoseconds, tree.args))
+
+    def widths(tree: Tree) -> list[int]:
+        below = tree.args if isinstance(tree, Apply) else ()
+        return [tree.dtype.itemsize, *(w for t in below for w in widths(t))]
+
+    return int(SERIAL_NANOSECONDS / (0.3 + nanoseconds(tree))), fewer(PIECES, max(dtype.itemsize, *widths(tree)))
