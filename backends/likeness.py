@@ -1,8 +1,8 @@
-"""Are arrays as those were that a program was compiled for? Programs ask at every call."""
+"""Are arrays, and what names mean, as they were when a program was compiled? Programs ask at every call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +24,30 @@ class Facts:
         return [id(self.dtype), self.mask, self.flags, self.ndim, len(sizes), *sizes]
 
 
-def as_array(facts: Iterable[Facts]) -> np.ndarray:
-    """As `are_like` takes the facts of the objects that follow: they are exactly ndarrays, with these facts."""
-    return np.array([id(np.ndarray), *(n for each in facts for n in each.numbers())], np.int64)
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a dictionary has under a name: the address of the object, or nothing."""
+
+    owner: dict[str, Any]
+    key: str
+    value: int | None
+
+    def numbers(self) -> list[int]:
+        return [id(self.owner), id(self.key), self.value or 0]
+
+
+def as_array(facts: Iterable[Facts], names: Collection[Name] = ()) -> np.ndarray:
+    """What must be true of names, and of the objects that follow, as `are_like` takes it: they are ndarrays with these facts.
+
+    It holds none of the objects.
+    """
+    numbers = [n for each in names for n in each.numbers()]
+    return np.array([len(names), *numbers, id(np.ndarray), *(n for each in facts for n in each.numbers())], np.int64)
 
 
 @dataclass(slots=True)
 class Likeness:
-    """Holds `are_like(facts, *objects)`, when a backend has one: one native call instead of an expression for each array."""
+    """Holds `are_like(facts, *objects)`, when a backend has one: one native call instead of many expressions."""
 
     are_like: Callable[..., Any] | None = None
 

@@ -33,6 +33,7 @@ long long PyLong_AsLongLong(PyObject*);
 long long PyLong_AsLongLongAndOverflow(PyObject*, int*);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
+PyObject* PyDict_GetItemWithError(PyObject*, PyObject*);
 double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
 PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
@@ -144,14 +145,16 @@ static void pause_briefly(void) {
    The processor's sticky flags, in its own order: invalid, denormal, divide, overflow, underflow. */
 
 #if defined(__x86_64__)
-static unsigned raised_flags(void) {
+static unsigned raised_x87_flags(void) {
   unsigned short x87;
   __asm__ volatile("fnstsw %0" : "=a"(x87));
-  return (__builtin_ia32_stmxcsr() | x87) & 31;
+  return x87;
 }
-static void clear_flags(void) {
-  __asm__ volatile("fnclex");
-  __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~63u);
+static unsigned raised_flags(void) { return (__builtin_ia32_stmxcsr() | raised_x87_flags()) & 31; }
+static void clear_flags(void) { /* they are seldom set, and slow to clear */
+  const unsigned sse = __builtin_ia32_stmxcsr();
+  if (sse & 31) __builtin_ia32_ldmxcsr(sse & ~63u);
+  if (raised_x87_flags() & 31) __asm__ volatile("fnclex");
 }
 static void raise_flags(unsigned flags) { __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | flags); }
 static int errstate_bits(unsigned flags) {
@@ -618,6 +621,12 @@ static PyObject* own_empty(int64_t bytes, int nd, const int64_t* dimensions) {
   return (PyObject*)made;
 }
 
+static int is_in_order(int64_t expected, int nd, const int64_t* dimensions, const int64_t* strides) {
+  for (int i = nd; i--; expected *= dimensions[i])
+    if (strides[i] != expected) return 0;
+  return 1;
+}
+
 static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
   int64_t bytes = ((numpy_descr*)dtype)->elsize;
   for (int i = 0; i < nd; i++)
@@ -627,6 +636,8 @@ static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const
     }
   if (body_thread) return own_empty(bytes, nd, dimensions);
   Py_IncRef(dtype); /* stolen */
+  if (bytes && strides && is_in_order(((numpy_descr*)dtype)->elsize, nd, dimensions, strides))
+    strides = 0; /* NumPy need not look at them */
   if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
 
   void* data = pool_get(bytes);
@@ -852,6 +863,12 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
 /* are_like(facts, *arrays) of backends/likeness.py: what it is called with may be anything. */
 PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
+  const int64_t* const names_end = fact + 1 + 3 * *fact;
+  for (fact++; fact < names_end; fact += 3) { /* a dictionary, a name, and what it means */
+    PyObject* found = PyDict_GetItemWithError((PyObject*)(uintptr_t)fact[0], (PyObject*)(uintptr_t)fact[1]);
+    if (!found && PyErr_Occurred()) return 0;
+    if ((int64_t)(uintptr_t)found != fact[2]) return PyBool_FromLong(0);
+  }
   const int64_t kind = *fact++;
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];

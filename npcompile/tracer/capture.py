@@ -57,6 +57,7 @@ FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs a
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
 
+NUMBER_TYPES = (int, float, complex)
 KEY_TYPES = (str, int, bool, bytes, type(None))  # of dicts and sets from outside
 
 # Objects that are what they are: guarded by identity when they come from outside, never copied.
@@ -263,6 +264,9 @@ class Capture:
                 raise Decline(f"a {kind.__name__} that changes from call to call is needed as a constant")
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
+        if kind is tuple and source.startswith("G[") and all(type(v) in NUMBER_TYPES for v in x) and self._is_first(source, x):
+            self.guard(f"{source} is {self.name_constant(x)}")
+            return OutsideSequence(kind, source, lambda: [*map(Constant, x)])
         if kind in (tuple, list) or is_named_tuple(kind):
             return self._owner(source, x, self._wrap_sequence)
         if kind is dict and all(type(k) in KEY_TYPES for k in x):
@@ -351,6 +355,11 @@ class Capture:
         if (value,) not in earlier and len(earlier) <= known:
             earlier.append((value,))
         return (value,) not in earlier[:known]
+
+    def _is_first(self, source: str, x: Any) -> bool:
+        """Is this the first object that was met here? Globals are seldom others, but in programs that change them."""
+        earlier = self.seen.setdefault(f"object {source}", [(x,)])
+        return earlier[0][0] is x
 
     def guard_order(self, value: SetValue) -> None:
         """A set is iterated over: equal ones may be in another order."""

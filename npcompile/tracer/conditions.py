@@ -1,14 +1,19 @@
-"""The condition under which a variant runs: its guards, those on arrays as one native question."""
+"""The condition under which a variant runs: its guards, those on names and on arrays as native questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.likeness import LIKENESS, Facts, as_array
+from npcompile.backends.likeness import LIKENESS, Facts, Name, as_array
 
 CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
+FOUND = re.compile(r"(\w+)\['(\w+)'\] is (\w+)")  # what a dictionary has under a name
+ABSENT = re.compile(r"'(\w+)' not in (\w+)")
+BOUND = re.compile(r"\(\((s\d+) := (.+)\) is not None\)")
+IS_FIXED = re.compile(r"(s\d+) == -?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +25,79 @@ class ArrayGuards:
     facts: Facts
 
 
-def conditions(guards: Iterable[str], arrays: Iterable[ArrayGuards], name_constant: Callable[[Any], str]) -> list[str]:
-    """The guards in order. Those on arrays wait until a guard is about one of them, and are then asked together."""
+def conditions(
+    guards: Iterable[str],
+    arrays: Iterable[ArrayGuards],
+    name_constant: Callable[[Any], str],
+    constants: Mapping[str, Any],
+) -> list[str]:
+    """The guards in order, as `constants` has what they name.
+
+    Those on names of modules need nothing else: they come first, and at once. Those on arrays wait until a guard is about one of
+    them, and are then asked together.
+    """
+    guards = with_numbers(guards)
     if LIKENESS.are_like is None:
-        return list(guards)
+        return guards
+    ask_native = name_constant(LIKENESS.are_like)
     first = {each.texts[0]: each for each in arrays}
     covered = {text for each in first.values() for text in each.texts}
+    names = {text: name for text in guards if (name := name_of(text, constants)) is not None}
+    covered |= names.keys()
     waiting: list[ArrayGuards] = []
     found: list[str] = []
 
-    def ask() -> None:
-        if waiting:
-            facts = name_constant(as_array(each.facts for each in waiting))
-            sources = ", ".join(each.source for each in waiting)
-            found.append(f"{name_constant(LIKENESS.are_like)}({facts}, {sources})")
-            waiting.clear()
+    def ask(arrays: Sequence[ArrayGuards]) -> None:
+        for name in names.values():
+            name_constant(name.key)  # which lives as long as the facts do
+        facts = name_constant(as_array((each.facts for each in arrays), [*names.values()]))
+        found.append(f"{ask_native}({', '.join([facts, *(each.source for each in arrays)])})")
+        names.clear()
 
+    others = [text for text in guards if text not in covered]
+    if names and (others or not all(each.source.isidentifier() for each in first.values())):
+        ask([])
     for guard in guards:
         if guard in first:
             waiting.append(first[guard])
         elif guard not in covered:
             if any(each.source in guard for each in waiting):
-                ask()
+                ask(waiting)
+                waiting.clear()
             found.append(guard)
-    ask()
+    if waiting or names:
+        ask(waiting)
+    return found
+
+
+def name_of(guard: str, constants: Mapping[str, Any]) -> Name | None:
+    """What the guard says of a name, if that is all it says."""
+    if match := FOUND.fullmatch(guard):
+        space, key, value = match.groups()
+    elif match := ABSENT.fullmatch(guard):
+        key, space = match.groups()
+        value = None
+    else:
+        return None
+    owner = constants.get(space)
+    if type(owner) is not dict or (value is not None and value not in constants):
+        return None
+    return Name(owner, key, None if value is None else id(constants[value]))
+
+
+def with_numbers(guards: Iterable[str]) -> list[str]:
+    """The guards, with less to ask of Python's integers: of one that must be this number nothing else."""
+    given = [*guards]
+    bound = {match[1] for text in given if (match := BOUND.fullmatch(text))}
+    fixed = {match[1]: text for text in given if (match := IS_FIXED.fullmatch(text)) and match[1] in bound}
+    found: list[str] = []
+    for text in given:
+        if match := BOUND.fullmatch(text):
+            name, source = match.groups()
+            if found and found[-1] == f"type({source}) is int":
+                text = f"type({name} := {source}) is int"
+                found.pop()
+            found.append(f"{text} and {fixed[name]}" if name in fixed else text)
+        elif not fixed.keys() >= {*re.findall(r"[A-Za-z_]\w*", text)}:
+            found.append(text)
     return found

@@ -339,7 +339,8 @@ class CompiledFunction:
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: on one thread: {'; '.join(made.why_serial)}")
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
-        return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)
+        asked = tuple(conditions(made.conditions, (), self.name_constant, self.namespace))
+        return Variant(made.guards, asked, made.lines, None, made.compiled, None, seconds)
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code
@@ -435,7 +436,7 @@ class CompiledFunction:
         point.fixed |= capture.fixed_now()
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
-        asked = tuple(conditions(guards, capture.array_guards, self.name_constant))
+        asked = tuple(conditions(guards, capture.array_guards, self.name_constant, self.namespace))
         if repeating is not None:
             lines = repeated(lines, asked, repeating.changed, point.parameters, self.name_constant(point, "point_"))
         return Variant(guards, asked, tuple(lines), graph, compiled, reason, timings)

@@ -1,12 +1,13 @@
 """The native question whether objects are arrays as a program was compiled for: like the expression in Python."""
 
+import builtins
 import itertools
 
 import numpy as np
 import pytest
 
 from npcompile.backends.cpu import loader as module
-from npcompile.backends.likeness import LIKENESS, Facts, as_array
+from npcompile.backends.likeness import LIKENESS, Facts, Name, as_array
 from npcompile.tracer.capture import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -56,3 +57,40 @@ def test_one_and_two_objects(is_fixed: bool) -> None:
         facts = [facts_of(one, is_fixed), facts_of(other, not is_fixed)]
         for x, y in itertools.product(OBJECTS[:14], repeat=2):
             assert ask(as_array(facts), x, y) is (is_like(x, facts[0]) and is_like(y, facts[1]))
+
+
+def test_names() -> None:
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    space: dict[str, object] = {"np": np, "n": 5}
+    names = [Name(space, "np", id(np)), Name(space, "missing", None), Name(vars(builtins), "range", id(range))]
+    facts = as_array([facts_of(A, True)], names)
+    assert ask(facts, A) and ask(as_array([], names)) and not ask(facts, A[0])
+    for key, value in (("np", np.random), ("missing", None)):
+        before = space.copy()
+        space[key] = value
+        assert not ask(facts, A) and not ask(as_array([], names))
+        space.pop(key)
+        assert ask(as_array([], names)) is (key == "missing")
+        space.clear()
+        space.update(before)
+        assert ask(facts, A)
+
+
+class Unlike:
+    """A key of a dictionary that is found in the place of a name."""
+
+    def __hash__(self) -> int:
+        return hash("missing")
+
+    def __eq__(self, other: object) -> bool:
+        raise KeyError(other)
+
+
+def test_what_keys_raise_is_raised() -> None:
+    module.loader().start_runtime()
+    space: dict[object, object] = {Unlike(): 1}
+    assert LIKENESS.are_like is not None
+    with pytest.raises(KeyError):
+        LIKENESS.are_like(as_array([], [Name(space, "missing", None)]))  # type: ignore[arg-type]

@@ -110,6 +110,16 @@ def test_globals_changed_after_capture():
     call(x)
 
 
+def test_tuples_of_globals_are_inputs_once_they_change():
+    namespace = {"np": np, "FACTORS": (0.5, 2.0)}
+    exec("def f(x):\n    return x * FACTORS[0] + FACTORS[1]", namespace)
+    compiled = npc.compile(namespace["f"])
+    for k in range(6):
+        namespace["FACTORS"] = (0.5 + k, 2.0)
+        np.testing.assert_array_equal(compiled(np.ones(3)), np.full(3, 2.5 + k))
+    assert len(compiled.__npcompile__.graphs) == 2
+
+
 def test_closure_changed_after_capture():
     k = np.float64(1.0)
 

@@ -43,6 +43,27 @@ def a_global_rebound():
         SCALE = 2.0
 
 
+POLYNOMIAL: Any = (1.0, -2.0, 0.5)
+
+
+def by_horner(x):
+    result = np.zeros_like(x)
+    for c in POLYNOMIAL:
+        result = result * x + c
+    return result, POLYNOMIAL
+
+
+@case
+def a_global_tuple_rebound():
+    global POLYNOMIAL
+    before = POLYNOMIAL
+    try:
+        for POLYNOMIAL in (before, (1.0, -2.0, 3), (-0.0, 0.0, -0.0), [1.0, -2.0, 0.5], before, (1, 2, 2**70), (), (True, X)):
+            yield by_horner, (X,)
+    finally:
+        POLYNOMIAL = before
+
+
 @case
 def a_global_deleted_and_made_again():
     yield uses_scale, (X,)
