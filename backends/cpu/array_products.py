@@ -14,7 +14,7 @@ import numpy as np
 from npcompile.backends.cpu.array_loops import ArrayLoops, Function
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.product import filled, product_text
+from npcompile.backends.cpu.product import filled
 from npcompile.backends.cpu.scalar_loops import Fail
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
@@ -178,14 +178,10 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
 def matrices(loops: ArrayLoops, a: Part, b: Part, fail: Fail) -> Part:
     """a @ b."""
     f, tag = Function(loops.name()), a.dtype.str[1:]
-    if f"products {tag}" not in loops.folds:
-        others = [key.split()[1] for key in loops.folds if key.startswith("products ")]
-        text = product_text([tag])
-        loops.folds[f"products {tag}"] = text[text.index("static void npc_few_") :] if others else text
     target = loops.fresh(a.dtype, [a.sizes[0], b.sizes[1]])
     given = [p for part in (target, a, b) for p in (f.take(part.data, "char*"), *map(f.take, part.strides))]
     given += [f.take(n) for n in (a.sizes[0], b.sizes[1], a.sizes[1])]
-    finish(loops, f, [f"if (npc_product_{tag}({', '.join(given)}, (int64_t)1 << 62)) return -1;"], fail, (*a.sizes, b.sizes[1]))
+    finish(loops, f, [f"if (rt->product_{tag}({', '.join(given)}, (int64_t)1 << 62)) return -1;"], fail, (*a.sizes, b.sizes[1]))
     return target
 
 

@@ -18,7 +18,6 @@ from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
-from npcompile.backends.cpu.product import product_text
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
@@ -27,7 +26,7 @@ from npcompile.backends.cpu.squares import LINE, turns_text
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.kernel import Kernel, Product, walk
+from npcompile.backends.kernels.kernel import Kernel
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
@@ -73,8 +72,7 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
     graph = schedule.graph
     kernels = list({run.kernel.name: run.kernel for run in runs}.values())
     undoing = lower(undo.schedule, first=len(runs)) if undo.schedule else []
-    products = {short(s.dtype) for k in kernels for s in walk(k.body) if isinstance(s, Product)}
-    parts = [REDUCE_HELPERS, product_text(sorted(products))]
+    parts = [REDUCE_HELPERS]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
     # Seldom run, or quickly, so not worth the compiler's time.

@@ -10,7 +10,7 @@ from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.grains import SERIAL_NANOSECONDS, pieces_of
-from npcompile.backends.cpu.product import MOST_ALONE, MOST_IN_STACK
+from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
@@ -20,7 +20,7 @@ from npcompile.tensor_core.dim import Size
 MOST_SLICES = 64
 BLOCK = 4096  # elements of the innermost loop in one task
 ACROSS = 64  # elements of it, and of the other loop, of which a task takes a square
-FEW_TASKS = 16  # products of a stack: of so few, large ones are made one after another
+TO_BEGIN = 1 << 17  # products that take as long as one more loop on all threads
 CHUNK = 32768  # elements of a whole reduction in one task, at most
 
 
@@ -91,10 +91,13 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
             f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
         )
         call = f"rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {pieces_of(kernel)})"
-        if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are parallel inside
-            most = MOST_IN_STACK if is_openblas() else MOST_ALONE
-            grain = f"{elements} > (tasks < {FEW_TASKS} ? {MOST_ALONE} : {most}) ? tasks : grain"
-            call = f"rt->parallel({kernel.name}, &c, tasks, {grain})"
+        if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are better made one after another
+            if is_openblas():
+                lines.append("  const int64_t threads = rt->threads(), rounds = (tasks + threads - 1) / threads;")
+                one_by_one = f"({elements} / threads + {TO_BEGIN}) * tasks < {elements} * rounds"
+            else:
+                one_by_one = f"{elements} > {MOST_ALONE}"
+            call = f"rt->parallel({kernel.name}, &c, tasks, {one_by_one} ? tasks : grain)"
         if on_one_thread:
             call = f"rt->parallel({kernel.name}, &c, tasks, tasks)"
         if sliced:

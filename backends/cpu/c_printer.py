@@ -188,7 +188,7 @@ class Printer:
         matrices = [", ".join([f"{x.buffer} + {size_text(x.offset)}", size_text(x.row), size_text(x.column)]) for x in s.matrices]
         m, n, k = map(size_text, s.sizes)
         block = k if s.block is None else s.block
-        self.line(f"const int failed = npc_product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block});")
+        self.line(f"const int failed = rt->product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block});")
         self.line("if (failed) { c->failed = failed; goto done; }")
 
     # --- loops

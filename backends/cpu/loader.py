@@ -5,11 +5,13 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -21,6 +23,7 @@ from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
+from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
@@ -79,6 +82,7 @@ class Loader:
     compiler: Compiler
     table: int = 0  # address of the runtime's struct npc_runtime once it has started
     compiled: int = 0  # units that were not in the cache
+    products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
     _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
     _lock: threading.Lock = field(default_factory=threading.Lock)  # of the locks
@@ -93,10 +97,13 @@ class Loader:
             if function is None:
                 began = time.perf_counter()
                 runtime = None if self.table else InBackground(self.start_runtime)
+                products = [InBackground(partial(self.product_library, tag)) for tag in self.missing_products(text)]
                 try:
                     library = self.library(text, key, "npc_run")
                 finally:
                     self.table = runtime.result() if runtime else self.table
+                for made in products:
+                    made.result().handle.npc_offer(ctypes.c_void_p(self.table))
                 function = self._functions[key] = bind(library, self.table, dtypes)
                 unit_of(function).seconds = time.perf_counter() - began
             unit = unit_of(function)
@@ -122,6 +129,17 @@ class Loader:
             except OSError as error:
                 raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
             return start(self.library(source, self.key(source), "npc_start"))
+
+    def missing_products(self, text: str) -> list[str]:
+        """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
+        return sorted(set(re.findall(r"rt->product_(\w+)\(", text)) - self.products.keys())
+
+    def product_library(self, tag: str) -> Library:
+        with self.lock(f"product {tag}"):
+            if tag not in self.products:
+                source = PRELUDE + product_library(tag)
+                self.products[tag] = self.library(source, self.key(source), "npc_offer")
+            return self.products[tag]
 
     def library(self, source: str, key: str, entry: str) -> Library:
         """The library of a whole unit, which defines the function `entry`. Raises CompilerError."""
@@ -308,7 +326,7 @@ def forget_locks() -> None:
     PROCESS.lock = threading.Lock()
     if PROCESS.loader is not None:
         fresh = Loader(PROCESS.loader.cache.in_child(), PROCESS.loader.compiler, PROCESS.loader.table, PROCESS.loader.compiled)
-        fresh._functions = PROCESS.loader._functions
+        fresh._functions, fresh.products = PROCESS.loader._functions, PROCESS.loader.products
         PROCESS.loader = fresh
 
 

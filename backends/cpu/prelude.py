@@ -51,6 +51,11 @@ typedef void (*npc_syrk)(const char* uplo, const char* trans, const int64_t* n, 
 typedef double (*npc_ddot)(const int64_t* n, const double* x, const int64_t* incx, const double* y, const int64_t* incy);
 typedef float (*npc_sdot)(const int64_t* n, const float* x, const int64_t* incx, const float* y, const int64_t* incy);
 
+/* c[m, n] = a[m, k] @ b[k, n], with strides in bytes; of `block` products sums are made, which are added then. 0, or 2 without
+   memory, 3 when interrupted. Elements that are not finite are noted so that NumPy is asked. */
+typedef int (*npc_matmul)(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b, int64_t b_k,
+                           int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block);
+
 /* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
    Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release`, `watch`, `poll`, `empty`, `incref`, `decref` and BLAS
    may be called from a body; from there a loop runs on the calling thread, `scratch` and `empty` set no exception, and where
@@ -107,6 +112,8 @@ struct npc_runtime {
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
   int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
+
+  npc_matmul product_f4, product_f8, product_c8, product_c16; /* NULL before a unit that calls it is loaded */
 
   /* NumPy's own BLAS, Fortran calling convention; `blas_limit` is the largest size it takes, 0 when there is none. */
   int64_t blas_limit;

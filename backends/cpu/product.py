@@ -1,4 +1,4 @@
-"""Matrix products through BLAS: the C text that brings strided operands into the form that ?gemm takes.
+"""Matrix products: a library for each dtype, which units reach through the runtime's table.
 
 A product is an einsum of two operands in canonical form: axes of a stack, then (m, k) times (k, n) gives (m, n).
 `npc_product_<dtype>` takes any strides. An operand with elements side by side along one axis is read where it is;
@@ -6,14 +6,15 @@ others are copied. BLAS stores columns side by side, so a result with rows side 
 
 OpenBLAS has threads of its own, which spin for some 25 ms after a product: then they and the runtime's threads take the
 processors from each other, and a product waits for a thread that is not running. Products of at most MOST_ALONE it
-makes on the calling thread, as fast as large ones. So products are made in tiles of that size by the runtime's threads.
+makes on the calling thread, as fast as large ones. So complex products are made in tiles of that size by the runtime's threads,
+and real ones without BLAS (`tiled_products.py`). Where BLAS is another library, products are its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npcompile.backends.cpu.blas import is_openblas
+from npcompile.backends.cpu.squares import square_text
+from npcompile.backends.cpu.tiled_products import filled, panels_text, vectors_text
 
 ROUTINES = {"f4": "sgemm", "f8": "dgemm", "c8": "cgemm", "c16": "zgemm"}
 SYMMETRIC = {"f4": "ssyrk", "f8": "dsyrk"}
@@ -26,9 +27,10 @@ MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones may want the bl
 # are depends on sizes alone. It is LONG times as long as the other axes, of SLICE products at least, for MOST_SUMMED elements;
 # BLAS adds PART products at most one after another.
 SLICED = {"MOST_SLICES": 16, "MOST_SUMMED": 1 << 14, "SLICE": 1 << 20, "LONG": 16, "PART": 192}
-MOST_IN_STACK = 1 << 22  # of one of many: these run side by side, each on one thread
+SLIM = 64  # rows or columns: then tiles read the other matrix once
 
 CHOICE = """
+#define NULL ((void*)0)
 /* How ?gemm reads a matrix: transposed or not, and the step from one column (row) to the next; 0 where it cannot. */
 static int64_t npc_leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int64_t size, char* trans) {
   if (rows == 1) row = size;
@@ -54,6 +56,27 @@ static inline void npc_tile(int64_t k, int64_t* rows, int64_t* columns, int64_t*
 
 # c[m, n] = a[m, k] @ b[k, n], strides in bytes. `block`: of so many products sums are made, which are added then.
 PRODUCT = """
+/* Is an element infinite or NaN? For infinite ones the processor then has noted an invalid operation. */
+static int npc_not_finite_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  int found = 0;
+  if (column != sizeof(TYPE)) {
+    int64_t t = rows;
+    rows = columns, columns = t;
+    t = row, row = column, column = t;
+  }
+  for (int64_t i = 0; i < rows; i++)
+    if (column == sizeof(TYPE))
+      for (int64_t j = 0; j < columns; j++) {
+        const TYPE value = ((const TYPE*)(x + i * row))[j];
+        found |= value - value != 0;
+      }
+    else
+      for (int64_t j = 0; j < columns; j++) {
+        const TYPE value = *(const TYPE*)(x + i * row + j * column);
+        found |= value - value != 0;
+      }
+  return found;
+}
 static void npc_few_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                         const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k) {
   for (int64_t i = 0; i < m; i++)
@@ -90,40 +113,61 @@ static void npc_tiles_TAG(void* context, int64_t begin, int64_t end, int thread)
     }
   }
 }
+static int npc_product_once_TAG(char*, int64_t, int64_t, const char*, int64_t, int64_t, const char*, int64_t, int64_t, int64_t,
+                                int64_t, int64_t, int64_t);
 struct npc_slices_TAG {
   char* partial;
-  const char *a, *b, *trans_a, *trans_b;
-  int64_t m, n, k, a_k, b_k, lead_a, lead_b, slice, part, is_symmetric;
+  const char *a, *b;
+  int64_t a_m, a_k, b_k, b_n, m, n, k, slice, part;
+  int failed;
 };
 static void npc_slices_TAG(void* context, int64_t begin, int64_t end, int thread) {
-  const struct npc_slices_TAG* p = context;
-  const TYPE one = 1;
-  const int64_t m = p->m, n = p->n, lead_c = m;
+  struct npc_slices_TAG* const p = context;
+  const int64_t size = sizeof(TYPE);
   for (int64_t slice = begin; slice < end; slice++) {
-    char* const c = p->partial + slice * m * n * (int64_t)sizeof(TYPE);
-    const int64_t first = slice * p->slice, last = npc_min(first + p->slice, p->k);
-    for (int64_t l = first; l < last; l += p->part) {
-      const TYPE add = l > first ? 1 : 0;
-      const int64_t k = npc_min(p->part, last - l);
-      const char *a = p->a + l * p->a_k, *b = p->b + l * p->b_k;
-      if (p->is_symmetric)
-        SLICED_SYRK;
-      else
-        rt->GEMM(p->trans_a, p->trans_b, &m, &n, &k, &one, a, &p->lead_a, b, &p->lead_b, &add, c, &lead_c);
-    }
+    const int64_t first = slice * p->slice, k = npc_min(p->slice, p->k - first);
+    char* const c = p->partial + slice * p->m * p->n * size;
+    const char *a = p->a + first * p->a_k, *b = p->b + first * p->b_k;
+    if (npc_product_once_TAG(c, p->n * size, size, a, p->a_m, p->a_k, b, p->b_k, p->b_n, p->m, p->n, k, p->part) > 1)
+      __atomic_store_n(&p->failed, 2, __ATOMIC_RELAXED);
   }
 }
+/* The sum of the products of so many slices of the summed axis. */
+static int npc_sliced_TAG(char* c, int64_t c_m, int64_t c_n, struct npc_slices_TAG* p, int64_t slices) {
+  const int64_t m = p->m, n = p->n;
+  p->slice = (p->k + slices - 1) / slices;
+  p->part = npc_max(16, npc_min(PART, MOST_ALONE / (m * n) / 16 * 16));
+  const int64_t count = (p->k + p->slice - 1) / p->slice;
+  const TYPE* const sums = (TYPE*)(p->partial = rt->scratch(slices * m * n * sizeof(TYPE) + 1));
+  if (!sums) return 2;
+  if (rt->parallel(npc_slices_TAG, p, count, 1)) p->failed = 3;
+  for (int64_t i = 0; !p->failed && i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      TYPE total = sums[i * n + j];
+      for (int64_t k = 1; k < count; k++) total += sums[(k * m + i) * n + j];
+      *(TYPE*)(c + i * c_m + j * c_n) = total;
+    }
+  rt->release(p->partial);
+  return p->failed ? p->failed : npc_not_finite_TAG(c, m, n, c_m, c_n);
+}
+/* 0, 1 where an element of c is not finite, 2 without memory, 3 when interrupted. */
 static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                                 const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
   const int64_t size = sizeof(TYPE), limit = rt->blas_limit;
   if (m * n * k <= FEW || m > limit || n > limit || k > limit) {
     npc_few_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k);
-    return 0;
+    return npc_not_finite_TAG(c, m, n, c_m, c_n);
   }
+  const int64_t slices = npc_min(MOST_SLICES, m * n * k / SLICE);
+  if (TILED && block >= k && slices > 1 && m * n <= MOST_SUMMED && k >= LONG * npc_max(m, n)) {
+    struct npc_slices_TAG parts = {NULL, a, b, a_m, a_k, b_k, b_n, m, n, k};
+    return npc_sliced_TAG(c, c_m, c_n, &parts, slices);
+  }
+  PANELS
   char trans_a, trans_b, trans_c;
-  char *made_a = NULL, *made_b = NULL, *made_c = NULL, *made_s = NULL;
+  char *made_a = NULL, *made_b = NULL, *made_c = NULL;
   char* const result = c;
-  const int64_t result_m = c_m, result_n = c_n;
+  const int64_t result_m = c_m, result_n = c_n, result_rows = m, result_columns = n;
   int failed = 2;
   int64_t lead_c = npc_leading(m, n, c_m, c_n, size, &trans_c);
   if (!lead_c) {
@@ -153,27 +197,6 @@ static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a
   }
   const TYPE one = 1, zero = 0;
   int64_t rows = ROWS, columns = COLUMNS;
-  const int64_t slices = npc_min(MOST_SLICES, m * n * k / SLICE);
-  if (TILED && block >= k && slices > 1 && m * n <= MOST_SUMMED && k >= LONG * npc_max(m, n)) { /* slices of the summed axis */
-    const int64_t slice = (k + slices - 1) / slices, part = npc_max(16, npc_min(PART, MOST_ALONE / (m * n) / 16 * 16));
-    if (!(made_s = rt->scratch(slices * m * n * size + 1))) goto done;
-    struct npc_slices_TAG parts = {made_s, a, b, &trans_a, &trans_b, m, n, k, a_k, b_k, lead_a, lead_b, slice, part};
-    parts.is_symmetric = is_symmetric;
-    const int64_t count = (k + slice - 1) / slice;
-    if (rt->parallel(npc_slices_TAG, &parts, count, 1)) {
-      failed = 3;
-      goto done;
-    }
-    const TYPE* const sums = (TYPE*)made_s;
-    for (int64_t j = 0; j < n; j++)
-      for (int64_t i = is_symmetric ? j : 0; i < m; i++) {
-        TYPE total = sums[j * m + i];
-        for (int64_t k = 1; k < count; k++) total += sums[(k * n + j) * m + i];
-        ((TYPE*)c)[j * lead_c + i] = total;
-        if (is_symmetric) ((TYPE*)c)[i * lead_c + j] = total;
-      }
-    goto made;
-  }
   int is_tiled = TILED && !is_symmetric && m * n * k > MOST_ALONE;
   if (is_tiled) { /* large matrices are for BLAS, unless tiles read them once */
     int64_t tile_rows, tile_columns, tile_block;
@@ -199,72 +222,47 @@ static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a
         for (int64_t u = i; u < npc_min(i + 32, m); u++)
           for (int64_t v = j; v < npc_min(j + 32, u); v++) whole[v + u * lead_c] = whole[u + v * lead_c];
   }
-made:
   if (made_c) { /* its rows are side by side; m and n have changed places */
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j < m; j++) *(TYPE*)(result + i * result_m + j * result_n) = ((TYPE*)c)[i * m + j];
   }
-  failed = 0;
+  failed = npc_not_finite_TAG(result, result_rows, result_columns, result_m, result_n);
 done:
   rt->release(made_a);
   rt->release(made_b);
   rt->release(made_c);
-  rt->release(made_s);
   return failed;
 }
-/* Is an element infinite or NaN? For infinite ones the processor then has noted an invalid operation. */
-static int npc_not_finite_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
-  int found = 0;
-  if (column != sizeof(TYPE)) {
-    int64_t t = rows;
-    rows = columns, columns = t;
-    t = row, row = column, column = t;
-  }
-  for (int64_t i = 0; i < rows; i++)
-    if (column == sizeof(TYPE))
-      for (int64_t j = 0; j < columns; j++) {
-        const TYPE value = ((const TYPE*)(x + i * row))[j];
-        found |= value - value != 0;
-      }
-    else
-      for (int64_t j = 0; j < columns; j++) {
-        const TYPE value = *(const TYPE*)(x + i * row + j * column);
-        found |= value - value != 0;
-      }
-  return found;
-}
-/* 0, or 2 without memory, 3 when interrupted. With infinities NumPy's way through BLAS decides which NaN there are, and
-   whether invalid operations are noted, beyond the ends of rows too: so they are noted here, and NumPy is asked. */
+/* With infinities NumPy's way through BLAS decides which NaN there are, and whether invalid operations are noted, beyond the ends
+   of rows too: so they are noted here, and NumPy is asked. */
 static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                            const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
-  const int failed = npc_product_once_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);
-  if (!failed && npc_not_finite_TAG(c, m, n, c_m, c_n)) {
+  const int status = npc_product_once_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);
+  if (status == 1) {
     volatile int asked = npc_not_finite_TAG(a, m, k, a_m, a_k);
     asked |= npc_not_finite_TAG(b, k, n, b_k, b_n);
   }
-  return failed;
+  return status == 1 ? 0 : status;
+}
+void npc_offer(struct npc_runtime* runtime) {
+  rt = runtime;
+  runtime->product_TAG = npc_product_TAG;
 }
 """
 SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &k, &one, a, &lead_a, &zero, c, &lead_c)"
-SLICED_SYRK = "rt->ROUTINE(&(char){'L'}, p->trans_a, &m, &k, &one, a, &p->lead_a, &add, c, &lead_c)"
+# Small products, and large matrices, are for BLAS: it is fast on the calling thread, and blocks for all caches.
+PANELS = """if (block < k || (m * n * k > MOST_ALONE && ((m * n + m * k + k * n) * size <= MOST_TILED || npc_min(m, n) <= SLIM)))
+    return npc_in_panels_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);"""
 ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "double _Complex"}
 
 
-def product_text(tags: Sequence[str]) -> str:
-    """The functions for products of these dtypes."""
-    limits = {"MOST_ALONE": str(MOST_ALONE), "MOST_TILED": str(MOST_TILED), "DEPTH": str(DEPTH), "TILED": str(int(is_openblas()))}
-    parts = [filled(CHOICE, limits)] if tags else []
-    for tag in tags:
-        symmetric = SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
-        sliced = SLICED_SYRK.replace("ROUTINE", SYMMETRIC[tag]) if tag in SYMMETRIC else "(void)0"
-        names = {"SLICED_SYRK": sliced, "SYRK": symmetric, "SYMMETRIC": str(int(tag in SYMMETRIC)), "GEMM": ROUTINES[tag]}
-        names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "FEW": str(FEW if tag in SYMMETRIC else 0)}
-        names |= {"ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])} | {k: str(v) for k, v in SLICED.items()}
-        parts.append(filled(PRODUCT, names | limits))
-    return "\n".join(parts)
-
-
-def filled(text: str, names: dict[str, str]) -> str:
-    for name, value in names.items():
-        text = text.replace(name, value)
-    return text
+def product_library(tag: str) -> str:
+    """The functions for products of this dtype, and `npc_offer`, which puts the first of them into the runtime's table."""
+    is_real, in_panels = tag in SYMMETRIC, tag in SYMMETRIC and is_openblas()
+    names = {"PANELS": PANELS if in_panels else "", "SYRK": SYRK.replace("ROUTINE", SYMMETRIC[tag]) if is_real else "(void)0"}
+    names |= {"SYMMETRIC": str(int(is_real)), "GEMM": ROUTINES[tag], "FEW": str(FEW if is_real else 0)}
+    names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
+    names |= {"MOST_ALONE": str(MOST_ALONE), "MOST_TILED": str(MOST_TILED), "SLIM": str(SLIM), "DEPTH": str(DEPTH)}
+    names |= {"TILED": str(int(is_openblas()))} | {k: str(v) for k, v in SLICED.items()}
+    panels = [vectors_text(), square_text(8 * int(tag[1:])), panels_text(tag, ELEMENTS[tag])] if in_panels else []
+    return "\n".join([*panels, filled(CHOICE + PRODUCT, names)])

@@ -22,22 +22,26 @@ LINE = 64  # bytes of the caches'
 TURNED = 8  # elements along each side of a square in registers
 
 # Stage d exchanges the parts of d elements that are on the wrong side of the diagonal in squares of 2 d.
-TURN = """
+SQUARE = """
+typedef uintBITS_t npc_elementBITS __attribute__((aligned(1), may_alias));
 typedef uintBITS_t npc_rowBITS __attribute__((vector_size(BYTES), aligned(1), may_alias));
+static inline void npc_squareBITS(char* to, int64_t to_step, const char* from, int64_t from_step) {
+#if __has_builtin(__builtin_shufflevector)
+  npc_rowBITS LOADS;
+STAGES
+  STORES
+#else
+  for (int64_t k = 0; k < 8; k++)
+    for (int64_t l = 0; l < 8; l++)
+      *(npc_elementBITS*)(to + l * to_step + k * SIZE) = *(const npc_elementBITS*)(from + k * from_step + l * SIZE);
+#endif
+}
+"""
+TURN = """
 static inline void npc_turnBITS(char* to, const char* from, int64_t step, int64_t width) {
   for (int64_t i = 0; i < width; i += 8)
-    for (int64_t j = 0; j < width; j += 8) {
-      const char* x = from + i * step + j * SIZE;
-      char* y = to + (j * width + i) * SIZE;
-#if __has_builtin(__builtin_shufflevector)
-      npc_rowBITS LOADS;
-STAGES
-      STORES
-#else
-      for (int64_t k = 0; k < 8; k++)
-        for (int64_t l = 0; l < 8; l++) ((uintBITS_t*)y)[l * width + k] = *(const npc_elementBITS*)(x + k * step + l * SIZE);
-#endif
-    }
+    for (int64_t j = 0; j < width; j += 8)
+      npc_squareBITS(to + (j * width + i) * SIZE, width * SIZE, from + i * step + j * SIZE, step);
 }
 """
 
@@ -117,9 +121,14 @@ def turns_text(kernels: str) -> str:
 
 
 def turn_text(bits: int) -> str:
+    return square_text(bits) + TURN.replace("BITS", str(bits)).replace("SIZE", str(bits // 8))
+
+
+def square_text(bits: int) -> str:
+    """The function that turns over one square of elements of so many bits."""
     size = bits // 8
-    loads = ", ".join(f"r{k} = *(const npc_row{bits}*)(x + {k} * step)" for k in range(TURNED))
-    stores = " ".join(f"*(npc_row{bits}*)(y + {k} * width * {size}) = r{k};" for k in range(TURNED))
+    loads = ", ".join(f"r{k} = *(const npc_row{bits}*)(from + {k} * from_step)" for k in range(TURNED))
+    stores = " ".join(f"*(npc_row{bits}*)(to + {k} * to_step) = r{k};" for k in range(TURNED))
     stages = []
     for d in (1, 2, 4):
         lanes = range(TURNED)
@@ -128,9 +137,8 @@ def turn_text(bits: int) -> str:
         for k in (k for k in lanes if not k & d):
             pair = f"r{k}, r{k + d}"
             stages.append(
-                f"      {{ const npc_row{bits} a = __builtin_shufflevector({pair}, {upper}), "
+                f"  {{ const npc_row{bits} a = __builtin_shufflevector({pair}, {upper}), "
                 f"b = __builtin_shufflevector({pair}, {lower}); r{k} = a; r{k + d} = b; }}"
             )
-    element = f"typedef uint{bits}_t npc_element{bits} __attribute__((aligned(1), may_alias));"
-    text = TURN.replace("LOADS", loads).replace("STORES", stores).replace("STAGES", "\n".join(stages))
-    return element + text.replace("BITS", str(bits)).replace("BYTES", str(TURNED * size)).replace("SIZE", str(size))
+    text = SQUARE.replace("LOADS", loads).replace("STORES", stores).replace("STAGES", "\n".join(stages))
+    return text.replace("BITS", str(bits)).replace("BYTES", str(TURNED * size)).replace("SIZE", str(size))
