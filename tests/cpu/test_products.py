@@ -35,6 +35,33 @@ def test_products_in_tiles(sizes: tuple[int, int, int], dtype: str) -> None:
             agree(made, expected)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_matrix_with_itself_transposed_is_symmetric(dtype: str) -> None:
+    compiled = npc.compile(lambda a: a @ a.T)
+    for x in (numbers((130, 70), dtype, 1), numbers((61, 900), dtype, 2).T[:, :61], numbers((49, 900), dtype, 3)):
+        made = compiled(x)
+        agree(made, x @ x.T)
+        np.testing.assert_array_equal(made, made.T)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e38])
+def test_products_that_are_not_finite_are_numpys(dtype: str, bad: float) -> None:
+    """In the last row and column, which no whole tile has."""
+    a, b = numbers((97, 83), dtype, 1), numbers((83, 75), dtype, 2)
+    a[-1, 3], b[2, -1] = bad, bad
+    compiled = npc.compile(lambda a, b: a @ b)
+    with warnings.catch_warnings(record=True) as own:
+        warnings.simplefilter("always")
+        made = compiled(a, b)
+    with warnings.catch_warnings(record=True) as numpys:
+        warnings.simplefilter("always")
+        expected = a @ b
+    np.testing.assert_array_equal(np.isfinite(made), np.isfinite(expected))
+    np.testing.assert_array_equal(np.isnan(made), np.isnan(expected))
+    assert {str(w.message) for w in own} == {str(w.message) for w in numpys}
+
+
 @pytest.mark.parametrize("stack", [2, 16, 40])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_products_of_large_stacks(stack: int, dtype: str) -> None:
