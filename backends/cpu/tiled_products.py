@@ -14,7 +14,9 @@ DEPTH = {
 WIDEST = 3  # vectors in a row of a tile
 TASK = 1 << 19  # products that are worth a task of their own
 GRAIN = 1 << 17  # for each lane of a vector: that many are worth a thread
-LEAST_ROWS = 64  # of a task, so that copying the panel takes little of its time
+LEAST_ROWS = 32  # of a task, so that copying the panel takes little of its time; twice as many where it has to be turned over
+SHARES = 4  # tasks of a thread, where there are rows enough
+PIECES = 10  # of a grain, for threads that are awake
 MANY_ROWS, FEW_ROWS = 8, 4  # of a tile: where there are 32 vector registers, and 16
 
 VECTORS = """
@@ -181,11 +183,13 @@ static int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, i
   p.block = npc_max(1, block);
   p.panels = ((n + W - 1) / W + WIDEST - 1) / WIDEST;
   p.is_symmetric = is_symmetric;
-  const int64_t most = npc_max(LEAST_ROWS, TASK / (npc_min(n, W * WIDEST) * k)), slices = (m + most - 1) / most;
+  const int64_t least = b_n == sizeof(TYPE) ? LEAST_ROWS : 2 * LEAST_ROWS, each = npc_min(n, W * WIDEST) * k;
+  const int64_t shares = (SHARES * rt->threads() + p.panels - 1) / p.panels;
+  const int64_t most = npc_max(least, npc_min(TASK / each, m / shares)), slices = (m + most - 1) / most;
   p.rows = ((m + slices - 1) / slices + R - 1) / R * R;
   p.down = (m + p.rows - 1) / p.rows;
-  const int64_t grain = npc_max(1, GRAIN * W / (p.rows * npc_min(n, W * WIDEST) * k));
-  if (rt->parallel_in_pieces(npc_panels_TAG, &p, p.panels * p.down, grain, grain / 4)) return 3;
+  const int64_t grain = npc_max(1, GRAIN * W / (p.rows * each));
+  if (rt->parallel_in_pieces(npc_panels_TAG, &p, p.panels * p.down, grain, grain / PIECES)) return 3;
   if (p.failed) return p.failed;
   for (int64_t i = 0; is_symmetric && i < m; i += 32)
     for (int64_t j = i; j < n; j += 32)
@@ -207,7 +211,7 @@ def panels_text(tag: str, element: str) -> str:
         "TASK": str(TASK),
         "LEAST_ROWS": str(LEAST_ROWS),
     }
-    names |= {"GRAIN": str(GRAIN)}
+    names |= {"GRAIN": str(GRAIN), "SHARES": str(SHARES), "PIECES": str(PIECES)}
     tiles = [filled(tile_text(width), names) for width in range(1, WIDEST + 1)]
     call = "c, p->c_m, p->c_n, a, a_m, a_k, right, rows, columns, k, from > 0"
     choice = [f"        {'else ' if w < WIDEST else ''}{f'if (width == {w}) ' if w > 1 else ''}" for w in range(WIDEST, 0, -1)]
