@@ -484,6 +484,18 @@ struct block { /* just before the memory that it describes */
   int64_t padding[5];
 };
 
+/* AddressSanitizer knows the blocks of malloc. Of those here it is told: what lies behind the bytes that were asked for, and
+   all of a block that was given back, is nobody's. */
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const void*, size_t);
+void __asan_unpoison_memory_region(const void*, size_t);
+static void forbid(void* memory, size_t size) { __asan_poison_memory_region(memory, size); }
+static void allow(void* memory, size_t size) { __asan_unpoison_memory_region(memory, size); }
+#else
+static void forbid(void* memory, size_t size) {}
+static void allow(void* memory, size_t size) {}
+#endif
+
 enum { SLOTS = 64 };
 static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20;
 
@@ -507,6 +519,14 @@ static struct block* take_block(int i) {
   return block;
 }
 
+/* The memory of a block, of which the first `size` bytes are in use. */
+static void* in_use(struct block* block, size_t size) {
+  allow(block + 1, size);
+  char *end = (char*)(block + 1) + size, *end_of_mapping = (char*)block->mapping + block->mapped;
+  forbid(end, end_of_mapping - end);
+  return block + 1;
+}
+
 /* Memory for `size` bytes, aligned to 64; NULL when there is none. */
 static void* pool_get(size_t size) {
   lock_pool();
@@ -518,7 +538,7 @@ static void* pool_get(size_t size) {
   struct block* block = best < 0 ? 0 : take_block(best);
   unsigned colour = pool.colour++ % 8;
   unlock_pool();
-  if (block) return block + 1;
+  if (block) return in_use(block, size);
 
   /* Blocks start on a page, each a little further than the one before: with equal low bits in all addresses the
      inputs and outputs of one loop would compete for the same lines of the cache. */
@@ -535,12 +555,13 @@ static void* pool_get(size_t size) {
   block->mapping = mapping;
   block->mapped = mapped;
   block->capacity = (size + PAGE - 1) / PAGE * PAGE; /* not the slack of the alignment, which would hide it from its like */
-  return block + 1;
+  return in_use(block, size);
 }
 
 static void pool_put(void* memory) {
   struct block *block = (struct block*)memory - 1, *dropped[SLOTS];
   int count = 0;
+  forbid(memory, block->capacity);
   lock_pool();
   if (block->mapped > pool.most_kept) {
     dropped[count++] = block;
@@ -550,7 +571,10 @@ static void pool_put(void* memory) {
     pool.kept += block->mapped;
   }
   unlock_pool();
-  for (int i = 0; i < count; i++) munmap(dropped[i]->mapping, dropped[i]->mapped);
+  for (int i = 0; i < count; i++) {
+    allow(dropped[i]->mapping, dropped[i]->mapped);
+    munmap(dropped[i]->mapping, dropped[i]->mapped);
+  }
 }
 
 /* The same blocks as NumPy's allocator (NEP 49), for the arrays that hold one. NumPy calls these with the GIL. */
@@ -564,9 +588,10 @@ static void data_free(void* context, void* data, size_t size) {
 }
 static void* data_realloc(void* context, void* data, size_t size) {
   size_t capacity = data ? ((struct block*)data - 1)->capacity : 0;
-  if (data && size <= capacity && size >= capacity / 2) return data;
+  if (data && size <= capacity && size >= capacity / 2) return in_use((struct block*)data - 1, size);
   void* moved = pool_get(size);
   if (moved && data) {
+    allow(data, capacity); /* how much of it is in use, the block does not say */
     memcpy(moved, data, size < capacity ? size : capacity);
     pool_put(data);
   }
@@ -588,6 +613,7 @@ static void* scratch(int64_t bytes) {
       struct block* block = (struct block*)memory - 1;
       block->mapping = start;
       block->mapped = 0;
+      forbid(memory + bytes, start + 128 - memory);
     }
   }
   if (!memory && !body_thread) PyErr_NoMemory();

@@ -147,6 +147,8 @@ class Lowering:
     def load(self, buffer: Buffer, index: Index, mask: Value | None) -> Value:
         offset = self.offset(buffer, index)
         target = self.fresh(buffer.dtype)
+        unmoved = [n for n, i, s in zip(buffer.shape, index, buffer.strides) if not isinstance(i * s, Dim)]
+        mask = self.both(mask, self.has_elements(unmoved))
         return self.emit(Load(target, buffer.name, offset, mask), target, offset, mask)
 
     def load_here(self, buffer: Buffer, index: Index) -> Value:
@@ -208,7 +210,7 @@ class Lowering:
     def gathered(self, node: Node, index: Index, mask: Value | None) -> Value:
         x, *indices = node.inputs
         n = indices[0].meta.ndim
-        mask = self.both(mask, self.has_elements(indices[0]))
+        mask = self.both(mask, self.has_elements(indices[0].shape))
         places = [self.place(i, index[:n], axis, x.shape[axis], mask) for axis, i in enumerate(indices)]
         return self.value(x, (*places, *index[n:]), mask)
 
@@ -217,10 +219,10 @@ class Lowering:
         known = computed_index(indices, index, size, self.ranges)
         return axis_variable(self.checked(indices, index, axis, size, mask).name) if known is None else known
 
-    def has_elements(self, indices: Node) -> Value | None:
+    def has_elements(self, shape: Sequence[Size]) -> Value | None:
         """A mask for what no loop moves, and so stands before loops that may be empty. None where none can be."""
         mask: Value | None = None
-        for n in indices.shape:
+        for n in shape:
             low = n.env.bound(n) if isinstance(n, Dim) else n
             if low is None or low < 1:
                 mask = self.both(mask, self.let(BOOL, "greater", self.position(n), self.position(0)))

@@ -486,7 +486,7 @@ def scatter_kernel(lowering: Lowering, node: Node, target: Buffer, own: Index) -
     mode = node.params["mode"]
 
     def body() -> None:
-        mask = lowering.has_elements(indices[0])
+        mask = lowering.has_elements(indices[0].shape)
         checked = [lowering.checked(i, own[:n], axis, base.shape[axis], mask) for axis, i in enumerate(indices)]
         place = (*(axis_variable(c.name) for c in checked), *own[n:])
         stored = lowering.value(value, own)
