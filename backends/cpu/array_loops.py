@@ -86,6 +86,7 @@ static inline int npc_room(PyObject** slot, PyObject* dtype, int nd, const int64
 """
 RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
 PARALLEL_FROM = 1 << 15  # elements
+SCATTERED_FROM = 1 << 21  # bytes of the lines of a cache in which single elements are set to a number
 GRAIN = 1 << 13
 STACK_BYTES = 4096
 NARROW = (2, 3)  # elements of rows for which loops are compiled apart
@@ -310,6 +311,13 @@ class Store:
         to = {f"to_s{k}": f.take(s) for k, s in enumerate(self.target.strides)}
         return with_narrow_rows(f"{f.name}_{name}", parameters, ["int bad = 0;", *body, "return bad;"], f, parts, to)
 
+    def where_far(self, sizes: Sequence[str], strides: Sequence[str]) -> str:
+        """A condition more where single elements are set to a number: so little work is worth less than memory near a thread."""
+        if not isinstance(self.tree, Number) or strides[-1] == str(self.target.dtype.itemsize):
+            return ""
+        lines = f"({known_product(sizes)}) * npc_min(__builtin_llabs({strides[-1]}), 64)"
+        return f" && ({strides[-1]} == {self.target.dtype.itemsize} || {lines} >= {SCATTERED_FROM})"
+
     def run(self, name: str, where: Sequence[str], sizes: Sequence[str]) -> list[str]:
         """That function for all items, on all threads when there is enough to do."""
         f = self.function
@@ -330,7 +338,7 @@ class Store:
         release = "if (room != small) rt->release(room); " if where[0] == "room" or name == "back" else ""
         grain, pieces = elements_of_a_grain(self.tree, self.target.dtype)
         return [
-            f"if (({known_product(sizes)}) >= {2 * (grain // pieces)} && {sizes[0]} > 1) {{",
+            f"if (({known_product(sizes)}) >= {2 * (grain // pieces)}{self.where_far(sizes, where[1:])} && {sizes[0]} > 1) {{",
             f"struct {task} c = {{{', '.join([*given, *where, '0'])}}};",
             f"const int64_t each = npc_max(1, {known_product(sizes[1:])}), grain = npc_max(1, {grain} / each);",
             f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, grain, {grain // pieces} / each)) {{ {release}return -1; }}",

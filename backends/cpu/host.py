@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import searches, small_matrices
+from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import same
@@ -110,7 +110,8 @@ class Host:
                 f"{SET_SYMBOL}{symbol!r}] = symbol_{number}",
             ]
             return
-        lines.append(f"{target} = {self.keep(node.op, OPS[node.op].eager)}({', '.join(arguments)})")
+        meaning = places.form_of(node) or OPS[node.op].eager
+        lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
         if not isinstance(node.meta, TupleMeta):
             lines.append(f"{target} = asarray({target}, order='C')")
         lines.append(f"symbol_{number} = symbols[{symbol!r}] = {self.keep('measured', measured)}({target})")

@@ -25,7 +25,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tracer import instructions
+from npcompile.tracer import instructions, loops
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
@@ -284,7 +284,7 @@ class CompiledFunction:
             frame = self.frame_at(capture, point, state)
             try:
                 outcome = frame.run()
-                if (native := self.native_function(point, state, outcome, decisions)) is not None:
+                if (native := self.native_function(point, state, frame, outcome, decisions)) is not None:
                     return native
                 captured = time.perf_counter()
                 return self.finish(point, capture, frame, outcome, captured - began)
@@ -310,10 +310,15 @@ class CompiledFunction:
         space = self.user.__globals__
         return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
-    def native_function(self, point: Point, state: tuple[Any, ...], outcome: Outcome, decisions: Decisions) -> Variant | None:
-        """A variant that runs the whole function as one native program, where its graph would end."""
+    def native_function(
+        self, point: Point, state: tuple[Any, ...], frame: Frame, outcome: Outcome, decisions: Decisions
+    ) -> Variant | None:
+        """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations."""
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
-        if not point.is_start or self.has_cells or is_refused or isinstance(outcome, Return):
+        if not point.is_start or self.has_cells or is_refused:
+            return None
+        branches = any(node.op == "cond" for node in frame.capture.builder.made) and decisions.short_loops
+        if isinstance(outcome, Return) and (not branches or loops.has_gradients(frame)):
             return None
         if not any(map(self.may_be_native, self.facts.loop_headers)):
             return None

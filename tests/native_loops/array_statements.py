@@ -96,7 +96,9 @@ class ArrayWriter(Writer):
             call = f"{reduced}({formula})" if reduced[:3] == "np." else f"({formula}).{reduced}()"
             self.line(f"s = {call} + 0", depth)  # of several zeros NumPy's vectors give one or the other
         elif kind == 7:
-            self.line(f"t = ({self.formula(window, 1)} < {self.pick(CONSTANTS)}).sum()", depth)
+            mask = f"({self.formula(window, 1)} < {self.pick(CONSTANTS)})"
+            text = self.pick(("{m}.sum()", "np.flatnonzero({m}).sum()", "len({m}.nonzero()[0])"))
+            self.line(f"t = {text.format(m=mask)}", depth)
         elif kind == 8:
             self.line(f"v = np.{self.pick(REDUCTIONS)}({self.matrix(':')}, axis={self.pick('01')}) + 0", depth)
             self.vectors = sorted({*self.vectors, "v"})

@@ -37,8 +37,9 @@ FUNCTIONS = (
 )
 BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)",
           "M = np.empty((n, n)); M[:] = 2")  # fmt: skip
-AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)")
-RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]")
+AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)",
+         "B = np.nonzero(B)[0]")  # fmt: skip
+RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]", "np.nonzero(A)")
 SERIAL = count()
 
 

@@ -25,6 +25,7 @@ from npcompile.tracer.native.kinds import (
     promoted,
 )
 from npcompile.tracer.native.making import MAKERS, bincount, roll
+from npcompile.tracer.native.places import flatnonzero, nonzero
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,
@@ -289,6 +290,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{name: reducing(name) for name in arrays.REDUCTIONS},
     "dot": positional(arrays.product, 2),
     "copy": positional(arrays.copied, 1),
+    "nonzero": positional(nonzero, 1),
 }
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MAKERS,
@@ -296,6 +298,8 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
     np.bincount: bincount,
+    np.nonzero: positional(nonzero, 1),
+    np.flatnonzero: positional(flatnonzero, 1),
     np.outer: positional(lambda code, a, b, fail: arrays.outer(code, [a, b], fail), 2),
     np.where: positional(lambda code, a, b, c, fail: arrays.where(code, [a, b, c], fail), 3),
     np.zeros_like: positional(like("0"), 1),

@@ -1,0 +1,40 @@
+"""Places of elements that are not 0, in native programs: np.nonzero and np.flatnonzero of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.accesses import OWN
+from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.places import HELPERS, text_of
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.tracer.native.arrays import is_array, memory, statements
+from npcompile.tracer.native.kinds import Items
+
+
+def nonzero(code: ScalarLoops, x: Any, fail: Fail) -> Items:
+    """A tuple of one vector: as NumPy's a view, of a column."""
+    return Items((flatnonzero(code, x, fail),))
+
+
+def flatnonzero(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    if not is_array(x):
+        raise NoForm("np.nonzero of a number")
+    part = memory(code, x, fail)
+    if part.ndim != 1:
+        raise NoForm("np.nonzero of other than vectors")
+    kind, made = part.dtype.str[1:], statements(code)
+    made.folds.setdefault("places", HELPERS)
+    made.folds.setdefault(f"places of {kind}", text_of(kind))
+    slot = code.variable(f"made{code.new_site()}", "object")
+    if code.accesses is not None:
+        code.accesses.memory(part.data)
+    given = [f"&{slot}", f"npc_dtypes[{code.dtype(np.dtype(np.intp))}]", part.data, part.sizes[0], part.strides[0]]
+    code.line(f"fuel -= {part.sizes[0]};")
+    code.line(f"if (npc_places_{kind}({', '.join(given)})) goto failed;")
+    data, size = code.new("data", f"((npc_array*){slot})->data"), code.new("int", f"((npc_array*){slot})->dimensions[0]")
+    if code.accesses is not None:
+        code.accesses.origins[data] = OWN
+    return Part(np.dtype(np.intp), data, (size,), ("8",), slot, True, False, True, True)
