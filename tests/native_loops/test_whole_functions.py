@@ -70,6 +70,15 @@ def early(x, most):
     return x * 2
 
 
+def sieve(n):
+    prime = np.ones(n + 1, np.bool_)
+    prime[:2] = False
+    for p in range(2, int(n**0.5) + 1):
+        if prime[p]:
+            prime[p * p :: p] = False
+    return np.nonzero(prime)[0], np.flatnonzero(prime[::3]), prime.nonzero()
+
+
 def several(x, y):
     out = np.empty_like(x)
     for i in range(x.size):
@@ -113,11 +122,16 @@ def twice_named(x):
     a = b = np.zeros(x.size)
     c, d = (np.ones(x.size),) * 2 if x.size > 90 else (a, b)
     e = f = x.copy()
+    g = h = x * 1
+    both = (x * 2, 0)
     for i in range(1, x.size):
         a[i] = b[i - 1] + x[i]
         c[i] = d[i] + e[i - 1]
         f[i] += e[i - 1] * 0.5
-    return a, b, c, d, e, f
+        g[2:] = h[:-2]
+        both[0][i] += i
+        x[i] = both[0][i - 1]
+    return a, b, c, d, e, f, g, h, both[0], both
 
 
 def counted(places, x, least):
@@ -142,6 +156,8 @@ CASES = [
     (nothing, X),
     (early, X, 1.0),
     (early, X, 100.0),
+    (sieve, 60),
+    (sieve, 20_000),
     (several, X, Y),
     (several, X, -X),
     (by_table, X),

@@ -48,7 +48,9 @@ def pop_top(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("COPY")
 def copy(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(b.state.stack[-i.arg])
+    stack = b.state.stack
+    stack[-i.arg] = arrays.settled(b.code, stack[-i.arg], fail)  # it is one array, whatever becomes of both
+    b.push(stack[-i.arg])
 
 
 @means("SWAP")
@@ -167,7 +169,7 @@ def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("BUILD_TUPLE")
 def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    items = [b.pop() for _ in range(i.arg)]
+    items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]  # they may be read more than once
     b.push(Items(tuple(reversed(items))))
 
 
