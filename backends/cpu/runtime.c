@@ -247,6 +247,7 @@ static struct {
   int started;    /* workers that exist */
   int64_t latest; /* nanoseconds: when the last loop of several threads ended */
   int64_t missed, missed_until; /* nanoseconds that loops took which had no worker because none was awake, and when */
+  int are_late;   /* the last loop waited for none of some: the machine is busy */
   lock mutex;
   lock condition;
 } workers;
@@ -374,9 +375,17 @@ static void wake_workers(int count) {
   pthread_mutex_unlock(&workers.mutex);
 }
 
+/* What is shared out beforehand: all of a short loop, and of a long one a part, as threads do not take equally long. Nothing
+   where workers may not come: their parts would be left to the caller. */
+static int64_t parted(int64_t grains, int threads) {
+  if (workers.are_late) return 0;
+  return grains <= 4 * threads ? grains : least(grains / 2, 16 * threads);
+}
+
 /* The floating-point errors of the workers. */
 static unsigned run_with_workers(struct loop* loop) {
   unsigned flags = 0;
+  int late = 0;
   for (int k = 1; k < loop->threads; k++) {
     places[k].loop = loop;
     __atomic_store_n(&places[k].offer, OFFERED, __ATOMIC_RELEASE);
@@ -387,6 +396,7 @@ static unsigned run_with_workers(struct loop* loop) {
   for (int k = 1; k < loop->threads; k++) {
     struct place* place = &places[k];
     if (take_offer(place, NO_OFFER)) {
+      late++;
       body_thread = 1;
       run_part(loop, k, 0);
       body_thread = 0;
@@ -407,6 +417,7 @@ static unsigned run_with_workers(struct loop* loop) {
     flags |= place->flags;
     place->offer = NO_OFFER;
   }
+  workers.are_late = late > loop->threads / 8;
   return flags;
 }
 
@@ -440,15 +451,13 @@ static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t g
     note_missed(begun);
     return 0;
   }
-  if (n / grain >= most) piece = grain; /* enough for all as they are */
   struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = 1};
   unsigned flags = 0;
   loop.state = PyEval_SaveThread();
   if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
     if (workers.started < threads - 1) start_workers(threads - 1);
     loop.threads = (int)least(threads, workers.started + 1);
-    const int64_t grains = (n - 1) / piece + 1;
-    loop.parted = grains <= 4 * loop.threads ? grains : least(grains / 2, 16 * loop.threads);
+    loop.parted = parted((n - 1) / piece + 1, loop.threads);
     loop.next = loop.parted * piece;
     flags = run_with_workers(&loop);
     workers.missed = 0;
