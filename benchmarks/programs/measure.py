@@ -27,6 +27,7 @@ COMPARED: Sides = {
 }
 PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
+WARMED = 1.0  # seconds of a call, on the busy machine that compiled it, up to which one call comes before each sample
 FEWEST_SAMPLES, LONGEST_SAMPLING = 3, 1.0  # samples of a side whose calls take so many seconds together
 
 
@@ -92,7 +93,7 @@ def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
         for side in turns:
             time.sleep(SETTLE)
             try:
-                seconds = held.workers[side].sample(counts[side], held.second[side] < 0.1, cap)
+                seconds = held.workers[side].sample(counts[side], held.second[side] < WARMED, cap)
             except Stopped as stopped:
                 absent[side] = f"FAILED: {stopped}"
                 continue
