@@ -109,6 +109,7 @@ class Frame:
     contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     before: dict[int, int] = field(default_factory=dict)  # loops unrolled beyond UNROLL_LIMIT -> nodes made before them
+    passes: dict[int, int] = field(default_factory=dict)  # loops -> nodes made before they began the last time
     start: int = 0
     last_enterable: int = 0  # instruction, of those that were captured: native code can go on there
     loop_header: int | None = None  # of the loop whose body this runs once, for a node of the graph

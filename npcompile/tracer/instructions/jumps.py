@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
@@ -132,10 +135,12 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
                         raise
         if is_long or iteration.length_changes(iterator):
             frame.roll(i.index)
+        if iterator.position == 0:
+            frame.passes[i.index] = len(frame.capture.builder.made)
         item = iteration.next_item(frame.capture, iterator)
         if item is None:
-            if iterator.kind != "range":
-                frame.visits.pop(i.index, None)  # a loop over a container may stand in another
+            if iterator.kind != "range" or is_light_pass(frame, i.index):  # the loop may stand in another
+                frame.visits.pop(i.index, None)
             frame.pop_raw()
             return frame.program.after_loop(i.index)
         frame.push(item)
@@ -146,6 +151,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
 
 
 MOST_UNROLLED = 300  # nodes
+MOST_IN_NEST = 128  # elementwise operations of loops in loops, in all passes
 
 
 def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
@@ -168,9 +174,22 @@ def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     if iterator.position != 2:
         return False
     new = made[frame.before[header] :]
-    kinds = {OPS[node.op].kind for node in new if node.meta.ndim}
-    is_light = "elementwise" in kinds and kinds <= {"leaf", "elementwise", "movement"}
-    return not is_light or len(new) // 2 * (left + 2) > MOST_UNROLLED
+    return not is_elementwise(new) or len(new) // 2 * (left + 2) > MOST_UNROLLED
+
+
+def is_elementwise(nodes: Sequence[Node]) -> bool:
+    kinds = {OPS[node.op].kind for node in nodes if node.meta.ndim}
+    return "elementwise" in kinds and kinds <= {"leaf", "elementwise", "movement"}
+
+
+def is_light_pass(frame: Frame, header: int) -> bool:
+    """Did the pass through a loop that ends here do so little that all passes which loops around it make are for one graph?"""
+    made = frame.capture.builder.made[frame.passes.get(header, 0) :]
+    around = [v for v in frame.stack[:-1] if isinstance(v, Iterator)]
+    if not around or not is_elementwise(made) or loops.has_gradients(frame):
+        return False
+    operations = sum(1 for node in made if node.meta.ndim and OPS[node.op].kind == "elementwise")
+    return operations * math.prod((iteration.remaining(v) or 0) + 1 for v in around) <= MOST_IN_NEST
 
 
 def type_name(value: Any) -> str:
