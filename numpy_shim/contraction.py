@@ -100,13 +100,21 @@ def product_of(builder: Builder, a: Array, b: Array, a_labels: Labels, b_labels:
     dtype = common_dtype(a, b)
     first, second = (cast(builder, x.node, dtype) for x in (a, b))
     node = contract(builder, [(first, a_labels), (second, b_labels)], output)
-    if max(a.ndim, b.ndim) <= 2 and is_one(a) != is_one(b):
-        node = as_axpy(builder, node, first if is_one(a) else second)
+    if max(a.ndim, b.ndim) <= 2:
+        node = with_one_number(builder, node, (a, first), (b, second))
     return unbox(fresh(builder, node, TensorMeta(node.meta.shape, dtype)))
 
 
 def is_one(x: Array) -> bool:
     return all(same(n, 1) for n in x.shape)
+
+
+def with_one_number(builder: Builder, made: Node, *factors: tuple[Array, Node]) -> Node:
+    """What NumPy makes of a product where an operand is a single number: by BLAS's axpy, or of two such by one multiplication."""
+    ones = [node for x, node in factors if is_one(x)]
+    if len(ones) == 2 and made.dtype.char in "fdFD":
+        return builder.apply("multiply", *(reshaped(builder, node, made.shape) for node in ones))
+    return as_axpy(builder, made, ones[0]) if len(ones) == 1 else made
 
 
 def as_axpy(builder: Builder, product: Node, factor: Node) -> Node:
@@ -225,8 +233,7 @@ def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
     dtype = common_dtype(a, b)
     factors = [cast(builder, x.node, dtype) for x in (a, b)]
     node = contract(builder, [(factors[0], a_labels), (factors[1], b_labels)], output)
-    if is_one(a) != is_one(b):
-        node = as_axpy(builder, node, factors[0] if is_one(a) else factors[1])
+    node = with_one_number(builder, node, (a, factors[0]), (b, factors[1]))
     return fresh(builder, node, TensorMeta(node.meta.shape, dtype))
 
 

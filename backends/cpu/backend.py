@@ -15,6 +15,8 @@ from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combin
 from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
+from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
+from npcompile.backends.cpu.doubts import doubted, may_be_infinite
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
@@ -72,7 +74,7 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
     graph = schedule.graph
     kernels = list({run.kernel.name: run.kernel for run in runs}.values())
     undoing = lower(undo.schedule, first=len(runs)) if undo.schedule else []
-    parts = [REDUCE_HELPERS]
+    parts = [REDUCE_HELPERS, *([DOUBTS] if any(map(doubted, kernels)) else [])]
     literals = {b.name: b for k in kernels for b in k.literals}
     parts += [literal_text(b) for b in literals.values()]
     # Seldom run, or quickly, so not worth the compiler's time.
@@ -135,6 +137,10 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
         body.append("rt->watch();")
+    kernels = [run.kernel for run in runs]
+    has_doubts = any(map(doubted, kernels))
+    if has_doubts:
+        body.append("int in_doubt = 0;")
     for k, call in enumerate(calls):
         call[:0] = [begins[piece] for piece, (first, _) in held.items() if first == k]
         call += [f"rt->release({piece}); {piece} = NULL;" for piece, (_, last) in held.items() if last == k]
@@ -142,6 +148,8 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     for call in calls[:copies]:
         body += call
     if errors:
+        if has_doubts:
+            body.append(f"if (in_doubt && {may_be_infinite(graph, kernels)}) rt->note_invalid();")
         names = {(n.op, short(n.dtype)) for n in graph.nodes}
         unseen = any(numpy_underflows(n.op, n.dtype) for n in graph.nodes)
         with_invalid = sum(ERROR_BITS[c] for c in ("divide", "over")) if names & HIDE_OTHER_ERRORS else 0

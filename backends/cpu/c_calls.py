@@ -9,6 +9,7 @@ from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, slic
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
+from npcompile.backends.cpu.doubts import doubted
 from npcompile.backends.cpu.grains import SERIAL_NANOSECONDS, pieces_of
 from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
@@ -116,6 +117,8 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
         lines.append("  if (c.failed == 3) goto failed;")
     if any(isinstance(s, (ScratchRow, Product)) for s in walk(kernel.body)):
         lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
+    if doubted(kernel):
+        lines.append("  in_doubt |= c.in_doubt;")
     return [*lines, "}"]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, is_unrolled
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import context_text, print_slices, slices_struct, tiles_of
+from npcompile.backends.cpu.doubts import doubted, noting_doubts
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
     combine_partial,
@@ -87,7 +88,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     lines += [
         "  int64_t blocks, block_size, slices, slice_size, between, bad_index, bad_size;",
         "  char* partial;",
-        "  int bad_axis, failed;",
+        f"  int bad_axis, failed{', in_doubt' if doubted(kernel) else ''};",
         *([context_text(tiles)] if tiles else []),
         "};",
     ]
@@ -120,7 +121,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         print_scan_slices(printer, kernel, scan)
     else:
         print_tasks(printer, tasks_of(kernel))
-    lines += printer.lines
+    lines += noting_doubts(kernel, printer.lines)
     lines.append("done:;")
     lines += [f"  rt->release({s.buffer});" for s in rows]
     lines.append("}")
@@ -214,7 +215,7 @@ def print_columns_combine(kernel: Kernel, s: Columns, symbols: Sequence[str]) ->
     p.finish_columns(s)
     p.close()
     head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c) {{"
-    return "\n".join([head, *p.lines, "}"])
+    return "\n".join([head, *noting_doubts(kernel, p.lines), "}"])
 
 
 # --- whole reductions: chunks, then their partial results
@@ -274,6 +275,7 @@ def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
     p.close()
     for a in reduce.accumulators:
         p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")
+        p.note_doubt(a)
     p.statements(after)
     head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c, int64_t chunks) {{"
-    return "\n".join([head, *p.lines, "}"])
+    return "\n".join([head, *noting_doubts(kernel, p.lines), "}"])

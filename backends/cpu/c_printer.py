@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.doubts import doubt_lines
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -190,6 +191,8 @@ class Printer:
         block = k if s.block is None else s.block
         self.line(f"const int failed = rt->product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block});")
         self.line("if (failed) { c->failed = failed; goto done; }")
+        if s.dtype.kind == "c" and s.block is not None:
+            self.line(f"NPC_FROM_ZERO({'double' if s.dtype.itemsize == 16 else 'float'}, {matrices[0]}, {m}, {n})")
 
     # --- loops
 
@@ -454,6 +457,10 @@ class Printer:
             )
         return total
 
+    def note_doubt(self, a: Accumulator) -> None:
+        for line in doubt_lines(a):
+            self.line(line)
+
     def reduce(self, s: Reduce) -> None:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
@@ -465,6 +472,7 @@ class Printer:
         for a in s.accumulators:
             self.combine_lanes(a)
             self.line(f"{a.result.name} = {self.result_text(a, s.count)};")
+            self.note_doubt(a)
         self.close()
         self.accumulate_nowhere()
 
@@ -585,6 +593,7 @@ class Printer:
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
                 total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
             self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
+            self.note_doubt(a)
         self.statements(s.finish)
 
     def scan(self, s: Scan) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer
 from npcompile.backends.cpu.c_sizes import context_fields, size_text
+from npcompile.backends.cpu.doubts import noting_doubts
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
     combine_partial,
@@ -137,7 +138,7 @@ def print_slices_combine(kernel: Kernel, tiles: Tiles, symbols: Sequence[str]) -
             combine_part(p, part)
             p.close()
     head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c) {{"
-    return "\n".join([head, *p.lines, "}"])
+    return "\n".join([head, *noting_doubts(kernel, p.lines), "}"])
 
 
 def combine_part(p: Printer, part: Part) -> None:
@@ -155,6 +156,7 @@ def combine_part(p: Printer, part: Part) -> None:
             p.close()
             for a in accumulators:
                 p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, count)};")
+                p.note_doubt(a)
             p.statements(part.after)
         case Columns(size=size, accumulators=accumulators):
             p.line(f"const int64_t first = 0, lanes = {size_text(size)};")

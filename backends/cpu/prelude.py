@@ -108,6 +108,9 @@ struct npc_runtime {
      note those in `unseen`, and nothing here does: they happened wherever np.errstate is not as it is by default. */
   void (*watch)(void);
   int (*report)(int errors, int with_invalid, int unseen);
+  void (*note_invalid)(void);
+  /* Can one of these arrays and numbers be infinite, or something that was computed since `watch`? */
+  int (*may_be_infinite)(PyObject* const* args, int64_t n);
 
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */

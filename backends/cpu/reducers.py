@@ -36,6 +36,13 @@ REDUCE_HELPERS = """
     (low) += ((high) - (npc_s - npc_b)) + ((x) - npc_b); \\
     (high) = npc_s; } while (0)
 #define NPC_TOTAL(high, low) ((high) - (high) == 0 ? (high) + (low) : (high))
+/* NumPy's own sums of products begin with 0.0; BLAS makes -0.0 of complex numbers too. */
+#define NPC_FROM_ZERO(part, c, row, column, m, n) \\
+  for (int64_t i = 0; i < (m); i++) \\
+    for (int64_t j = 0; j < (n); j++) { \\
+      part* const parts = (part*)((c) + i * (row) + j * (column)); \\
+      parts[0] += (part)0, parts[1] += (part)0; \\
+    }
 /* Blocks of one size, as near as may be: in an unlike pair the error of the larger is nearly that of the sum. */
 static inline int64_t npc_sum_block(int64_t n) {
   while (n > NPC_BLOCK) n = (n + 1) / 2;

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.doubts import doubt_rows
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import compensated, is_blocked
 from npcompile.backends.kernels.index import symbols_in
@@ -56,8 +57,11 @@ def print_row_block(p: Printer, axis: str, body: Sequence[Statement]) -> None:
     ]
     p.line(f"const int64_t first_row = {axis};")
     p.rows = [(f"const int64_t {axis} = first_row + {k};", sums) for k, sums in enumerate(rows)]
-    p.reduce(replace(reduce, accumulators=[a for sums in rows for a in sums.values()]))
+    p.reduce(replace(reduce, accumulators=[replace(a, doubted="") for sums in rows for a in sums.values()]))
     p.rows = []
+    for a in reduce.accumulators:
+        for line in doubt_rows([sums[a.name] for sums in rows], p.kernel):
+            p.line(line)
     for k in range(ROWS):
         p.open("{")
         p.line(f"const int64_t {axis} = first_row + {k};")

@@ -800,6 +800,51 @@ static int take_scalar(PyObject* object, PyObject* dtype, void* out) {
   return 0;
 }
 
+/* ---- infinities ---- */
+
+static void note_invalid(void) {
+  volatile double x = __builtin_inf();
+  x -= x;
+}
+
+/* Of elements that are `parts` numbers of `size` bytes: their bits, as comparisons note NaN. */
+static int has_infinity(const char* data, int nd, const int64_t* sizes, const int64_t* strides, int64_t parts, int64_t size) {
+  const uint64_t infinity = size == 8 ? 0x7ffull << 52 : size == 4 ? 0xffull << 23 : 0x1full << 10;
+  int found = 0;
+  if (nd > 0) {
+    for (int64_t i = 0; i < sizes[0] && !found; i++)
+      found = has_infinity(data + i * strides[0], nd - 1, sizes + 1, strides + 1, parts, size);
+    return found;
+  }
+  for (int64_t k = 0; k < parts; k++) {
+    uint64_t bits = 0;
+    memcpy(&bits, data + k * size, size);
+    found |= (bits << (65 - 8 * size) >> (65 - 8 * size)) == infinity;
+  }
+  return found;
+}
+
+static int may_be_infinite(PyObject* const* args, int64_t n) {
+  int found = errstate_bits(raised_flags()) & 3;
+  for (int64_t k = 0; k < n && !found; k++) {
+    const npc_array* a = (npc_array*)args[k];
+    const double number = a->ob_type == &PyFloat_Type ? PyFloat_AsDouble(args[k]) : 0;
+    if (a->ob_type == &PyFloat_Type) found = has_infinity((const char*)&number, 0, 0, 0, 1, 8);
+    else if (a->ob_type == &PyLong_Type || a->ob_type == &PyBool_Type) continue;
+    else if (a->ob_type != ndarray_type) found = 1;
+    else {
+      const numpy_descr* dtype = (numpy_descr*)a->descr;
+      const int parts = dtype->kind == 'c' ? 2 : 1;
+      const int64_t size = dtype->elsize / parts;
+      const int is_native = dtype->byteorder == '=' || dtype->byteorder == '|';
+      if (dtype->kind == 'b' || dtype->kind == 'i' || dtype->kind == 'u') continue;
+      const int is_known = (dtype->kind == 'f' || dtype->kind == 'c') && is_native && size <= 8;
+      found = is_known ? has_infinity(a->data, a->nd, a->dimensions, a->strides, parts, size) : 1;
+    }
+  }
+  return found;
+}
+
 /* ---- tuples and errors ---- */
 
 static void tuple_set(PyObject* tuple, int64_t i, PyObject* item) { PyTuple_SetItem(tuple, i, item); }
@@ -952,6 +997,8 @@ static struct npc_runtime runtime = {
     .error = error,
     .watch = clear_flags,
     .report = report,
+    .note_invalid = note_invalid,
+    .may_be_infinite = may_be_infinite,
     .index_error = index_error,
     .value_error = value_error,
 };

@@ -100,6 +100,9 @@ class Accumulate:
         return f"{self.accumulator} <- {self.value.name}"
 
 
+DOUBTED = ("NaN", "not finite")
+
+
 @dataclass(frozen=True, slots=True)
 class Accumulator:
     """The combination of all values that the body accumulates, in any order if not `is_ordered`; then a value, `result`."""
@@ -108,6 +111,7 @@ class Accumulator:
     reducer: str  # of ops.reduction.REDUCERS, or arg_max, arg_min
     dtype: np.dtype  # of what is accumulated
     result: Value
+    doubted: str = ""  # of DOUBTED: of such results NumPy, in its own order, may note an invalid operation that is none here
 
     @property
     def is_ordered(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
 import numpy as np
@@ -217,7 +217,18 @@ def accumulator(lowering: Lowering, node: Node) -> Accumulator:
     dtype = node.inputs[0].dtype
     if dtype == np.float16 if reducer_of(node) in ("add", "multiply") else is_bfloat16(dtype):
         dtype = np.dtype(np.float32)  # rounded once, at the end; sums of bfloat16 are rounded after each step
-    return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made)
+    return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made, doubted(node, lowering.schedule.graph.checks))
+
+
+def doubted(node: Node, checks: Set[str]) -> str:
+    """In which results another order may note an invalid operation.
+
+    Infinities of both signs do so where they meet; not where NaN has come before. NumPy makes sums of products by BLAS, which
+    multiplies infinities by what is beyond the end of a row too, and decides which half of a complex number is NaN.
+    """
+    if "invalid" not in checks or node.dtype.kind not in "fc" or node.op not in ("reduce", "einsum"):
+        return ""
+    return "not finite" if node.op == "einsum" else "NaN" if node.params["reducer"] in ("add", "multiply") else ""
 
 
 def accumulate(lowering: Lowering, node: Node, own: Index, acc: Accumulator) -> Accumulate:

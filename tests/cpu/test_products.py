@@ -164,19 +164,78 @@ def test_windows_are_multiplied_where_they_are(channels: tuple[int, int], dtype:
     assert "npc_copy" not in "".join(npc.explain(convolve)(images, kernels).sources), "a window was copied"
 
 
+def with_warnings(function: Any, *args: Any) -> tuple[Any, list[str]]:
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        result = function(*args)
+    return result, [str(w.message) for w in noted]
+
+
+SHAPES = (
+    [(3,), (3,)],
+    [(40,), (40,)],
+    [(3, 5), (5,)],
+    [(5,), (5, 3)],
+    [(2, 3), (3, 4)],
+    [(6, 3, 2), (6, 2, 3)],
+    [(10, 10), (10, 10)],
+)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
-def test_infinities_are_left_to_numpy(dtype) -> None:
+def test_infinities_are_left_to_numpy(dtype, shapes) -> None:
     """Its BLAS notes invalid operations beyond the ends of rows too, and NaN are where its kernels make them."""
     compiled = npc.compile(lambda x, y: x @ y)
     for place in range(0, 100, 7):
-        x, y = np.ones((10, 10), dtype), np.full((10, 10), 2, dtype)
-        x.flat[place], y.flat[99 - place] = np.inf, np.nan if place % 2 else 0
-        with warnings.catch_warnings(record=True) as theirs:
-            warnings.simplefilter("always")
-            expected = x @ y
-        with warnings.catch_warnings(record=True) as ours:
-            warnings.simplefilter("always")
-            result = compiled(x, y)
-        assert [str(w.message) for w in ours] == [str(w.message) for w in theirs]
+        x, y = np.ones(shapes[0], dtype), np.full(shapes[1], 2, dtype)
+        x.flat[place % x.size], y.flat[(99 - place) % y.size] = np.inf, np.nan if place % 2 else 0
+        expected, theirs = with_warnings(lambda x, y: x @ y, x, y)
+        result, ours = with_warnings(compiled, x, y)
+        assert ours == theirs
         for part in (np.real, np.imag):
             np.testing.assert_array_equal(part(result), part(expected))
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 3), (3, 40), (5, 5), (9, 4000)], ids=str)
+def test_infinities_that_meet_nan_are_left_to_numpy(shape) -> None:
+    """Which of them meet first, and so what is reported, depends on the order of adding. NaN alone are summed once."""
+    rng = np.random.default_rng(len(shape))
+    functions = [
+        lambda x: x.sum(),
+        lambda x: x.sum(axis=0),
+        lambda x: (x * x).sum(axis=-1),
+        lambda x: x.mean(),
+        lambda x: x.prod(),
+    ]
+    for function in functions:
+        compiled = npc.compile(function)
+        for _ in range(8):
+            x = rng.standard_normal(shape)
+            x.flat[rng.choice(x.size, 5)] = [np.nan, np.inf, -np.inf, 0, np.inf]
+            assert with_warnings(compiled, x)[1] == with_warnings(function, x)[1]
+        x[np.isinf(x)] = 1
+        with np.errstate(invalid="raise"):
+            np.testing.assert_allclose(compiled(x), function(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("product", [np.dot, np.inner, np.matmul, np.vdot], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("dtype", ["f", "d", "D"])
+def test_signs_of_zeros(dtype, product) -> None:
+    """A product of two single numbers is one multiplication to some of NumPy's functions, and a sum to others."""
+    compiled = npc.compile(lambda x, y: product(x, y))
+    for size in (1, 2, 5):
+        x, y = np.full(size, -0.0, dtype), np.ones(size, dtype)
+        for part in (np.real, np.imag):
+            assert np.signbit(part(compiled(x, y))) == np.signbit(part(product(x, y)))
+
+
+def test_einsum_adds_to_zero() -> None:
+    """As NumPy's own loops do; BLAS makes -0.0 of complex numbers."""
+    rng = np.random.default_rng(1)
+    compiled = npc.compile(lambda x, y: np.einsum("ik,kj->ij", x, y))
+    for columns in range(1, 12):
+        x, y = (rng.integers(-2, 3, s) + 1j * rng.integers(-2, 3, s) for s in ((9, 2), (2, columns)))
+        made = compiled(x, y)
+        assert not np.signbit(made.real[made.real == 0]).any() and not np.signbit(made.imag[made.imag == 0]).any()
+        np.testing.assert_array_equal(made, np.einsum("ik,kj->ij", x, y))
