@@ -457,7 +457,8 @@ class ArrayLoops:
         store = Store(f, target, tree)
         others = [p for p in parts_of(tree) if not is_same(p, target)]
         near = [p for p in others if not is_new and self.are_far(target, p) is None]
-        updates = len(others) < len(parts_of(tree))  # reads what it writes: then it cannot be done again
+        # Reads what it writes, or may have read it for what it computes with: then it cannot be done again.
+        updates = len(others) < len(parts_of(tree)) or self.code.has_read()
         tests = [self.extents_text(f, target, p) for p in near]
         # An index outside is an error before anything is written. So is what NumPy reports, when it raises.
         needs_room = not is_new and (updates and store.can_leave or may_fail(tree))

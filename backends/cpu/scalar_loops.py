@@ -151,6 +151,8 @@ class ScalarLoops:
     computed: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  # kind, expression -> variable, its line
     accesses: Accesses | None = None  # of the loop whose chunks are being written
 
+    clean_at: int = 0  # the line from which Python goes on where a statement is left
+
     # --- inputs
 
     def number(self, kind: str) -> str:
@@ -211,6 +213,11 @@ class ScalarLoops:
         if known is not None and known.fits(*BOUNDS[kind]):
             self.integers[name] = known
         return name
+
+    def has_read(self) -> bool:
+        """Has the statement read memory, which it would read again where it is left?"""
+        lines = (line.replace("(npc_array*)", "") for line in self.lines[self.clean_at :])
+        return any("*)" in line or line.startswith(("switch", "for")) for line in lines)
 
     def room(self, kind: str) -> str:
         self.made += 1

@@ -410,6 +410,22 @@ def test_warnings_name_the_statement():
     agrees(program, A, B, np.zeros((20, 6)))
 
 
+def test_a_statement_that_is_done_again_reads_what_it_read_before():
+    def rolled(M, v):
+        for _ in range(20):
+            M[:] = np.roll(M, 1, 1) * 2 * np.roll(M, 1, 0)
+        return M
+
+    def scaled(A, v):
+        for _ in range(20):
+            v[:] = A * v.max()
+        return v
+
+    with np.errstate(over="warn"):
+        agrees(rolled, rng.standard_normal((3, 4)) * 1e305, VECTOR)
+        agrees(scaled, np.logspace(0, 18, 8), np.arange(1.0, 9.0))
+
+
 def test_warnings_of_what_is_not_chosen():
     def program(A, B, out):
         for k in range(20):
@@ -543,6 +559,7 @@ def test_several_statements_about_large_arrays_are_left_to_graphs():
     def steps(x, count):
         for _ in range(count):
             y = np.sqrt(np.abs(x[::-1]))
+            y[0] = y[1]
             x = x - 0.1 * y
         return x
 

@@ -184,6 +184,7 @@ class Blocks:
             instruction = self.program.instructions[index]
             if all(map(is_object, self.state.stack)):
                 self.clean = index, self.state.copy()
+                self.code.clean_at = len(self.code.lines)
             try:
                 is_summing = is_ordered(self.state.stack)
                 following = self.step(instruction)
