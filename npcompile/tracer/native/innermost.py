@@ -6,7 +6,7 @@ from typing import Any
 
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip, Way
-from npcompile.tracer.native import arrays, pointwise
+from npcompile.tracer.native import arrays, pointwise, time_loops
 from npcompile.tracer.native.blocks import Blocks, Inside
 from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import key_of, loop_region, names_set
@@ -17,7 +17,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     region = loop_region(b.facts, index)
     if any(k in b.facts.loop_headers for k in region if k != index):
         return
-    if b.apart is None and index not in b.parallel and pointwise.write(b, index, region):
+    if b.apart is None and index not in b.parallel and any(form.write(b, index, region) for form in (pointwise, time_loops)):
         return
     strip = Strip(
         f"{'' if b.apart is None else b.apart.spread.name + '_'}strip{len(b.labels)}",
