@@ -31,17 +31,18 @@ class ErrorStates:
 
     is_true: Callable[[Mapping[str, str]], bool]  # of what np.geterr gives
     known: list[Any] = field(default_factory=list)  # the last two states it was found true of: states never change
+    others: list[Any] = field(default_factory=list)  # and those it was not true of
 
     def holds(self) -> bool:
         """Is it true of the present state?"""
         state = _ERROR_STATE.get()
-        if state in self.known:
-            return True
-        if not self.is_true(np.geterr()):
-            return False
+        if state in self.known or state in self.others:
+            return state in self.known
+        found = self.is_true(np.geterr())
         if np.geterrcall() is None:  # nothing of the user's is kept alive
-            self.known[:] = [state, *self.known[:1]]
-        return True
+            kept = self.known if found else self.others
+            kept[:] = [state, *kept[:1]]
+        return found
 
 
 ONLY_WARNS = ErrorStates(lambda state: {*state.values()} <= {"warn", "ignore"})

@@ -69,7 +69,6 @@ static inline int npc_claims(struct npc_team* team, int64_t part, int64_t nest) 
 /* A part of a nest for the thread `mine` of those that joined; -1 when all are done. */
 static int64_t npc_take(struct npc_team* team, int64_t nest, int64_t mine) {
   const int64_t parts = team->parts;
-  if (parts == 1) return team->part[0].taken++ == nest ? 0 : (team->part[0].taken--, -1);
   if (__atomic_load_n(&team->nests, __ATOMIC_ACQUIRE) > nest) return -1;
   const int64_t joined = __atomic_load_n(&team->joined, __ATOMIC_RELAXED);
   for (int64_t part = mine; part < parts; part += joined)
@@ -88,10 +87,11 @@ static int64_t npc_take(struct npc_team* team, int64_t nest, int64_t mine) {
   return -1;
 }
 static inline void npc_finish(struct npc_team* team, int64_t nest) {
-  if (team->parts == 1) return;
   if (__atomic_add_fetch(&team->done, 1, __ATOMIC_ACQ_REL) == (nest + 1) * team->parts)
     __atomic_store_n(&team->nests, nest + 1, __ATOMIC_RELEASE);
 }
+/* The first of n rows of a part. */
+static inline int64_t npc_first(int64_t n, int64_t part, int64_t parts) { return parts == 1 ? part * n : n * part / parts; }
 static inline int64_t npc_aligned(int64_t bytes) { return (bytes + 127) & ~(int64_t)63; } /* and a line apart */
 static inline void npc_sort(int64_t* numbers, int count) {
   for (int k = 1; k < count; k++)
@@ -357,7 +357,7 @@ class TimeLoop:
         named = {n for s in group for n, _ in accesses(s.tree)} | {*stored}
         parts = [p for n, p in storage.items() if n in named] + [p for s in group for p in parts_of(s.tree)]
         parts += [s.target for s in group if isinstance(s, Write)]
-        begin, end = (f"{sizes[0]} * {at} / team->parts" for at in ("part", "(part + 1)"))
+        begin, end = (f"npc_first({sizes[0]}, {at}, parts)" for at in ("part", "part + 1"))
         statements = group
         if len(sizes) > 1 and all(map(is_flat, parts)) and all(has_one_rank(s.tree, len(sizes)) for s in group):
             begin, end = (f"{at} * ({known_product(sizes[1:])})" for at in (begin, end))
@@ -379,10 +379,10 @@ class TimeLoop:
 
     def phase(self, lines: Sequence[str]) -> list[str]:
         return [
-            "for (int64_t part; (part = npc_take(team, nest, mine)) >= 0;) {",
+            "for (int64_t part = alone ? 0 : npc_take(team, nest, mine); part >= 0; part = alone ? -1 : npc_take(team, nest, mine)) {",
             *lines,
             "if (SELDOM(npc_noted()) && !c->ignores) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);",
-            "npc_finish(team, nest);",
+            "if (!alone) npc_finish(team, nest);",
             "}",
             "nest++;",
         ]
@@ -447,6 +447,8 @@ class TimeLoop:
             "if (__atomic_load_n(&c->over, __ATOMIC_RELAXED)) return;",
             "struct npc_team* const team = &c->team;",
             "const int64_t mine = __atomic_fetch_add(&team->joined, 1, __ATOMIC_RELAXED);",
+            "const int64_t parts = team->parts;",
+            "const int alone = parts == 1;",
             "int64_t nest = 0;",
             *(f"{c.replace(' restrict', '')} const {w} = c->{w};" for w, c in constants.items()),
             *(f"char* const {n}_data = c->{n}_data;" for n in self.rooms),
@@ -518,7 +520,7 @@ def memory_of(name: str, tree: Tree, sizes: Sizes) -> Part:
 
 def moved_rows(part: Part, to: str, of: str) -> str:
     """Copy a part's rows of a whole array."""
-    row, at = bytes_of_rows(part), [f"{part.sizes[0]} * {k} / team->parts" for k in ("part", "(part + 1)")]
+    row, at = bytes_of_rows(part), [f"npc_first({part.sizes[0]}, {k}, parts)" for k in ("part", "part + 1")]
     return f"__builtin_memcpy({to} + {at[0]} * {row}, {of} + {at[0]} * {row}, ({at[1]} - {at[0]}) * {row});"
 
 
