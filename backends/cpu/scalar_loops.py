@@ -21,6 +21,7 @@ from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.primitives import truncated_text
+from npcompile.backends.cpu.scalar_functions import helpers, name_of
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
@@ -474,7 +475,7 @@ class ScalarLoops:
             self.leave_if(f"{b} == 0 || !__builtin_isfinite({a}) || !__builtin_isfinite({b})", fail)
             made = self.new(kind, f"npc_{'floordiv' if op == 'floor_divide' else 'mod'}_{c}({a}, {b})")
         elif op == "power":
-            made = self.new(kind, f"pow{suffix(kind)}({a}, {b})")
+            made = self.new(kind, f"npc_libm_pow{suffix(kind)}({a}, {b})")
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
             return made
         elif op in ("maximum", "minimum"):
@@ -529,7 +530,7 @@ class ScalarLoops:
         assert name in FUNCTIONS, name
         if kind == "f4" and name == "atan2":
             raise NoForm(f"{name} of float32")
-        made = self.new(kind, f"{name}{suffix(kind)}({', '.join(arguments)})")
+        made = self.new(kind, f"{name_of(name, suffix(kind))}({', '.join(arguments)})")
         if name not in ("fabs", "floor", "ceil"):
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made
@@ -579,7 +580,7 @@ class ScalarLoops:
 
         OTHERS is the exit where types, or what else guards ask of what is given, are not as expected; UNFIT where memory is.
         """
-        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, STRIP_HELPERS]
+        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, helpers(), STRIP_HELPERS]
         lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in self.functions)
         if self.statements is not None:
             lines.append(self.statements.text())

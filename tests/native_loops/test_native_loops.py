@@ -461,3 +461,30 @@ def test_bytes_that_are_neither_0_nor_1_are_true():
         return count
 
     agrees(f, np.full(20, 3, np.uint8).view(np.bool_))
+
+
+def powers_of(x, y, k):
+    out = np.zeros((x.size, 8))
+    for i in range(x.size):
+        v = float(x[i])
+        out[i, 0] = v**2
+        out[i, 1] = x[i] ** 2
+        out[i, 2] = x[i] ** 0.5
+        out[i, 3] = x[i] ** 3
+        out[i, 4] = x[i] ** -1.0
+        out[i, 5] = v**k
+        out[i, 6] = y[i] ** 2
+        out[i, 7] = math.exp(0.3) + math.sin(0.1) * math.tanh(0.7) + math.atan2(1.0, 0.3) + 0.7**0.3
+    return out
+
+
+def test_powers_and_functions_of_constants_are_those_of_libm():
+    x = rng.random(6_000) * 10
+    x[:60] = 2.0 ** np.arange(-60, 0)
+    x[60:70] = 1e-170, -1e-160, -3.0, 1e30, 0.1, 10.0, 1.0, 5e-300, -7.0, 1e99
+    x, y = np.abs(x), np.minimum(x, 100).astype("f4")
+    assert np.any(powers_of(x, y, 2.0)[:, 0] != x * x)
+    compiled = npc.compile(powers_of)
+    for k in (3.0, 0.25, 2):
+        assert same(compiled(x, y, k), powers_of(x, y, k))
+    assert native_loops(compiled)

@@ -1,0 +1,63 @@
+"""C for functions of single numbers as Python and NumPy's scalars compute them: by libm, to the last bit.
+
+Compilers know other values: of arguments that they know they compute the function themselves, rounded once, and of `pow(x, 2)`
+they make `x * x`, which is another number than libm's for one x in a thousand.
+"""
+
+from __future__ import annotations
+
+LIBM = ("exp", "log", "sin", "cos", "tan", "tanh", "atan")
+EXACT = ("sqrt", "fabs", "floor", "ceil")  # where there is one way to round
+
+# Before it rounds, pow of glibc and of musl is wrong by less than 0.012 units in the last place where the result is near 1
+# (sysdeps/ieee754/dbl-64/e_pow.c: 0.009 of its exponential, and 2^-68 of the logarithm times the exponent). So where the exact
+# power is not nearer than that to the middle of two numbers, it rounds as libm's. Elsewhere libm is asked.
+POWERS = r"""
+static double (*volatile const npc_libm_pow_of)(double, double) = pow;
+static float (*volatile const npc_libm_powf)(float, float) = powf;
+#if defined(__FP_FAST_FMA) && defined(__linux__)
+/* The exact power is made + rest, but for what is nothing beside the distance that is asked for. */
+static inline double npc_power_near(double made, double rest, double a, double b) {
+  const double size = fabs(made);
+  return SELDOM(!(made + 1.03 * rest == made && size > 0x1p-28 && size < 0x1p28)) ? npc_libm_pow_of(a, b) : made;
+}
+static inline double npc_libm_pow(double a, double b) {
+  if (b == 2) {
+    const double r = a * a;
+    return npc_power_near(r, __builtin_fma(a, a, -r), a, b);
+  }
+  if (b == 3) {
+    const double s = a * a, p = s * a;
+    const double rest = __builtin_fma(s, a, -p) + __builtin_fma(a, a, -s) * a, r = p + rest;
+    return npc_power_near(r, rest - (r - p), a, b);
+  }
+  if (b == 0.5) {
+    const double r = sqrt(a);
+    return npc_power_near(r, __builtin_fma(-r, r, a) * 0.5 / r, a, b);
+  }
+  if (b == -1) {
+    const double r = 1 / a;
+    return npc_power_near(r, __builtin_fma(-r, a, 1) * r, a, b);
+  }
+  return npc_libm_pow_of(a, b);
+}
+#else
+static inline double npc_libm_pow(double a, double b) { return npc_libm_pow_of(a, b); }
+#endif
+"""
+KNOWN = 'if (__builtin_constant_p({x})) __asm__("" : "+m"({x}));'
+
+
+def helpers() -> str:
+    lines = [POWERS]
+    for c, s in (("double", ""), ("float", "f")):
+        known = KNOWN.format(x="x")
+        lines += [f"static inline {c} npc_libm_{n}{s}({c} x) {{ {known} return {n}{s}(x); }}" for n in LIBM]
+    return "\n".join(
+        [*lines, f"static inline double npc_libm_atan2(double y, double x) {{ {KNOWN.format(x='x')} return atan2(y, x); }}"]
+    )
+
+
+def name_of(function: str, suffix: str) -> str:
+    """Of the C function."""
+    return f"{function}{suffix}" if function in EXACT else f"npc_libm_{function}{suffix}"
