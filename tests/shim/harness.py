@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class Capture:
 
     def run(self, result: Any, backend: Any = compile_eager) -> Any:
         """Execute what was captured: writes go to the inputs, traced values in `result` become real ones."""
+        return self.compile(result, backend)(self.values)
+
+    def compile(self, result: Any, backend: Any = compile_eager) -> Callable[[list[Any]], Any]:
+        """The same as a function of the values: these, or others that would be captured alike."""
         storages: list[Storage] = []
 
         def collect(value: Any) -> None:
@@ -60,33 +65,50 @@ class Capture:
         collect(result)
         writes = [(s.source, s.node) for s in self.storages if s.is_written]
         graph = self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes)
-        outputs, sizes = run_whole(graph, self.values, backend)
+        program = compile_whole(graph, self.values, backend)
 
-        def real(value: Any) -> Any:
-            if isinstance(value, Array):
-                storage = value.storage
-                base = outputs[storages.index(storage)] if storage.source is None else self.values[storage.source]
-                return eval(view_text("base", value.steps), {"base": base, "np": np, **sizes}) if value.steps else base
-            if isinstance(value, (tuple, list)):
-                return remade(value, map(real, value))
-            if isinstance(value, Dim):
-                return evaluate(value, sizes)
-            assert not isinstance(value, Number), value
-            return value
+        def run(values: list[Any]) -> Any:
+            outputs, sizes = program(values)
 
-        return real(result)
+            def real(value: Any) -> Any:
+                if isinstance(value, Array):
+                    storage = value.storage
+                    base = outputs[storages.index(storage)] if storage.source is None else values[storage.source]
+                    return eval(view_text("base", value.steps), {"base": base, "np": np, **sizes}) if value.steps else base
+                if isinstance(value, (tuple, list)):
+                    return remade(value, map(real, value))
+                if isinstance(value, Dim):
+                    return evaluate(value, sizes)
+                assert not isinstance(value, Number), value
+                return value
+
+            return real(result)
+
+        return run
 
 
-def run_whole(graph: Graph, values: list[Any], backend: Any) -> tuple[tuple[Any, ...], dict[str, int]]:
-    """The outputs, and the sizes that data decides. Declines where the program would run natively instead."""
+Program = Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, int]]]
+
+
+def compile_whole(graph: Graph, values: list[Any], backend: Any) -> Program:
+    """From values to the outputs, and the sizes that data decides. It declines where the program would run natively instead."""
     if not graph.measured and not any(n.op == "whole" for n in graph.nodes):
-        return backend(graph, values)(*values), {}
+        program = backend(graph, values)
+        return lambda values: (program(*values), {})
     try:
-        given = compile_measured(graph, lambda piece: backend(piece, ()))(*values)
+        measured = compile_measured(graph, lambda piece: backend(piece, ()))
     except Exception as error:
         raise Decline(repr(error)) from None
     count = len(graph.outputs)
-    return given[:count], dict(zip((name for name, _ in graph.measured), given[count:]))
+
+    def run(values: list[Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
+        try:
+            given = measured(*values)
+        except Exception as error:
+            raise Decline(repr(error)) from None
+        return given[:count], dict(zip((name for name, _ in graph.measured), given[count:]))
+
+    return run
 
 
 def copy(value: Any) -> Any:

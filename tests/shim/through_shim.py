@@ -28,29 +28,40 @@ class Unsupported(Exception):
     """An argument that the tracer would not hand to the shim."""
 
 
+def described(value: Any, arrays: list[Any]) -> Any:
+    """All that the shim may ask of an argument, to be compared with other calls'; the arrays in it are added to `arrays`."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return described_array(value, arrays)
+    if type(value) in (tuple, list):
+        return type(value), *(described(v, arrays) for v in value)
+    if type(value) is dict:
+        return dict, *((k, described(v, arrays)) for k, v in value.items())
+    if not isinstance(value, CONSTANTS):
+        raise Unsupported(type(value))
+    return type(value), value if isinstance(value, type) else repr(value)
+
+
+def described_array(value: Any, arrays: list[Any]) -> Any:
+    is_plain = type(value) is np.ndarray or isinstance(value, np.generic)
+    if not is_plain or not is_number(value.dtype) or value.dtype.char == "g":
+        raise Unsupported(value.dtype)
+    for number, other in enumerate(arrays):
+        if other is value:
+            return "the same as", number
+    if any(np.may_share_memory(value, other) for other in arrays):
+        raise Unsupported("overlapping arguments")
+    arrays.append(value)
+    return isinstance(value, np.ndarray), value.shape, value.strides, value.dtype, value.flags.writeable
+
+
 class Arguments(Capture):
     """Arguments as the tracer hands them over: arrays traced, numbers constant, the same array twice the same."""
 
     def wrap(self, value: Any) -> Any:
         if isinstance(value, (np.ndarray, np.generic)):
-            return self.wrap_array(value)
-        if type(value) in (tuple, list):
-            return type(value)(self.wrap(v) for v in value)
-        if type(value) is dict:
-            return {k: self.wrap(v) for k, v in value.items()}
-        if not isinstance(value, CONSTANTS):
-            raise Unsupported(type(value))
-        return value
-
-    def wrap_array(self, value: Any) -> Array:
-        is_plain = type(value) is np.ndarray or isinstance(value, np.generic)
-        if not is_plain or not is_number(value.dtype) or value.dtype.char == "g":
-            raise Unsupported(value.dtype)
-        for storage in self.storages:
-            if self.values[storage.source] is value:
-                return Array(storage, (), storage.meta)
-        if any(np.may_share_memory(value, other) for other in self.values):
-            raise Unsupported("overlapping arguments")
+            for storage in self.storages:
+                if self.values[storage.source] is value:
+                    return Array(storage, (), storage.meta)
         return super().wrap(value)
 
 
@@ -62,22 +73,35 @@ def holds_arrays(value: Any) -> bool:
 
 def through_shim(function: Any, name: str) -> Any:
     captured = FUNCTIONS[function]
+    programs: dict[Any, Any] = {}  # calls -> their program; None where the shim declines them
     is_running = False
+
+    def program_of(args: Any, kwargs: Any) -> Any:
+        arguments = Arguments()
+        try:
+            traced_args, traced_kwargs = arguments.wrap(list(args)), arguments.wrap(kwargs)
+            result = captured(arguments.builder, *traced_args, **traced_kwargs)
+        except Decline:
+            return None
+        return arguments.compile(result)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal is_running
         if is_running or not holds_arrays([*args, *kwargs.values()]):
             return function(*args, **kwargs)
-        arguments = Arguments()
+        arrays: list[Any] = []
         try:
-            traced_args, traced_kwargs = arguments.wrap(list(args)), arguments.wrap(kwargs)
-            result = captured(arguments.builder, *traced_args, **traced_kwargs)
-        except (Decline, Unsupported):
+            key = described([args, kwargs], arrays)
+        except Unsupported:
+            return function(*args, **kwargs)
+        if key not in programs:
+            programs[key] = program_of(args, kwargs)
+        if programs[key] is None:
             return function(*args, **kwargs)
         captured_calls[name] += 1
         is_running = True  # NumPy runs the graph
         try:
-            return arguments.run(result)
+            return programs[key](arrays)
         except (FloatingPointSignal, Unexpected):  # for these data the program runs with NumPy
             return function(*args, **kwargs)
         finally:

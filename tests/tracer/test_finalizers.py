@@ -108,8 +108,12 @@ PROGRAMS = [kept_across_breaks, kept_on_one_path, kept_in_a_loop, kept_in_a_bloc
 
 def outcome(f: Callable[..., Any], x: np.ndarray) -> tuple[Any, list[Any]]:
     EVENTS.clear()
-    result = f(x)
-    gc.collect()
+    gc.freeze()  # what there is already need not be looked through
+    try:
+        result = f(x)
+        gc.collect()
+    finally:
+        gc.unfreeze()
     return result, list(EVENTS)
 
 
