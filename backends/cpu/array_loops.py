@@ -165,6 +165,9 @@ class Nest:
                 return name
             case Read(part):
                 text = self.element(part)
+                if text.endswith(f"*)r{self.made}") and len(self.sizes) > 1:  # one for the row
+                    self.rows.append(f"const {c_type(part.dtype)} row{self.made} = {text};")
+                    text = f"row{self.made}"
                 return f"({text} != 0)" if part.dtype.kind == "b" else text
             case Gather(part, places):
                 return self.gathered(part, places)

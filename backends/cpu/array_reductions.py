@@ -14,6 +14,8 @@ from npcompile.backends.cpu.array_trees import Part, Tree, flat_tree, has_one_ra
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail
 
+ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
+ABREAST = 64  # columns whose best elements are looked for at a time
 FOLD = r"""
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
@@ -233,8 +235,10 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
     body = ["int bad = 0;", *begin, *lines, *end, "return bad;"]
-    narrow = parts_of(tree) if axis == len(sizes) - 1 else []
-    loops.functions += with_narrow_rows(f.name, f.signature, body, f, narrow, {})
+    if axis == len(sizes) - 1:
+        loops.functions += with_narrow_rows(f.name, f.signature, body, f, parts_of(tree), {})
+    else:
+        loops.functions += [f"{ALONE} int {f.name}({f.signature}) {{", *body, "}"]
     loops.call(f, "", fail, can_leave, sizes)
     return target
 
@@ -265,14 +269,15 @@ def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
 
-    joined = pair(dtype).format(a="*at", x="x")
+    joined = pair(dtype).format(a="before", x="x")
     c = c_type(dtype)
-    first = f"i{axis} ? ({joined}) : x"
     lines = [loop(k) for k in before]
     lines += [*(loop(k) for k in behind), f"{element} = {start};", *("}" for _ in behind)]
-    lines += [loop(k) for k in (axis, *behind[:-1])] + nest.rows + ["#pragma GCC ivdep", loop(behind[-1])]
-    lines += [*nest.body, f"const {c} x = {value};", f"{c}* const at = &{element};", f"*at = {first};"]
-    return [*nest.begins, *lines, *("}" for _ in sizes)]
+    row = ["#pragma GCC ivdep", loop(behind[-1]), *nest.body, f"const {c} x = {value};"]
+    lines += [loop(k) for k in (axis, *behind[:-1])] + nest.rows + [f"if (i{axis}) {{"]
+    lines += [*row, f"const {c} before = {element};", f"{element} = {joined};", "}"]
+    lines += ["} else {", *row, f"{element} = x;", "}", "}"]
+    return [*nest.begins, *lines, *("}" for _ in sizes[:-1])]
 
 
 def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], axis: int | None, fail: Fail) -> str | Part:
@@ -283,7 +288,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     nest = Nest(f, sizes)
     value = nest.value(tree)
     notes = may_note(tree)
-    better = f"x {sign} best" + (" || (x != x && best == best)" if dtype.kind == "f" else "")
+    better = f"(x {sign} best)" + (" | ((x != x) & (best == best))" if dtype.kind == "f" else "")
     index = np.dtype(np.int64)
     inner = range(len(sizes)) if axis is None else [axis]
     order = [k for k in range(len(sizes)) if k not in inner]
@@ -295,21 +300,45 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
 
-    lines = [loop(k) for k in order]
-    lines += [f"int64_t found = 0, here = 0; {c} best = 0;", *(loop(k) for k in inner), *nest.rows, *nest.body]
-    lines += [f"const {c} x = {value};", f"if (!here || {better}) {{ best = x; found = here; }}", "here++;"]
-    lines += ["}" for _ in inner]
     if target is None:
+        lines = one_position(c, better, [loop(k) for k in inner], [*nest.rows, *nest.body, f"const {c} x = {value};"])
         lines.append("*out = found;")
     else:
         to = f.take(target.data, "char*")
-        steps = "".join(f" + i{k} * {f.take(s)}" for k, s in zip(order, target.strides))
-        lines += [f"*(int64_t*)({to}{steps}) = found;", *("}" for _ in order)]
+        element = f"*(int64_t*)({to}{''.join(f' + i{k} * {f.take(s)}' for k, s in zip(order, target.strides))})"
+        if order[-1] > inner[0]:
+            *outer, last = order
+            lines, axes = [loop(k) for k in outer], (inner[0], last, f.take(sizes[last]))
+            lines += positions_of_columns(nest, loop(inner[0]), axes, c, f"const {c} x = {value};", better)
+            lines += [f"{element} = found[i{last} - first];", "}", "}", *("}" for _ in outer)]
+        else:
+            lines = [loop(k) for k in order]
+            lines += one_position(c, better, [loop(k) for k in inner], [*nest.rows, *nest.body, f"const {c} x = {value};"])
+            lines += [f"{element} = found;", *("}" for _ in order)]
     end = ["bad |= npc_noted() != 0;"] if notes else []
     signature = f.signature if target else ", ".join(filter(None, [f.signature, "int64_t* out"]))
-    loops.functions += [f"static int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
+    loops.functions += [f"{ALONE} int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
     loops.call(f, "" if target else f"&{result}", fail, True, sizes)
     return target or result
+
+
+def one_position(c: str, better: str, loops: list[str], element: list[str]) -> list[str]:
+    """`found`, of the elements `x` of these loops."""
+    lines = [f"int64_t found = 0, here = 0; {c} best = 0;", *loops, *element]
+    return [*lines, f"if (!here || {better}) {{ best = x; found = here; }}", "here++;", *("}" for _ in loops)]
+
+
+def positions_of_columns(nest: Nest, rows: str, axes: tuple[int, int, str], c: str, element: str, better: str) -> list[str]:
+    """`found` of each column of a block, where `rows` begins their loop, and the beginning of a loop over the columns."""
+    axis, last, size = axes
+    columns = f"for (int64_t i{last} = first; i{last} < stop; i{last}++) {{"
+    lines = [f"for (int64_t first = 0; first < {size}; first += {ABREAST}) {{"]
+    lines.append(f"const int64_t stop = npc_min(first + {ABREAST}, {size});")
+    lines += [f"{c} all_best[{ABREAST}] = {{0}};", f"int64_t found[{ABREAST}] = {{0}};"]
+    lines += [rows, *nest.rows, "#pragma GCC ivdep", columns, *nest.body, element, f"const int64_t k = i{last} - first;"]
+    lines += [f"const {c} best = all_best[k];", f"const int is_better = !i{axis} | {better};"]
+    lines += ["all_best[k] = is_better ? x : best;", f"found[k] = is_better ? i{axis} : found[k];"]
+    return [*lines, "}", "}", columns]
 
 
 # --- what combines numbers: (the identity, C text that combines {a} and {x})
