@@ -88,7 +88,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     lines += [
         "  int64_t blocks, block_size, slices, slice_size, between, bad_index, bad_size;",
         "  char* partial;",
-        f"  int bad_axis, failed{', in_doubt' if doubted(kernel) else ''};",
+        f"  int bad_axis, failed, is_far{', in_doubt' if doubted(kernel) else ''};",
         *([context_text(tiles)] if tiles else []),
         "};",
     ]

@@ -1,25 +1,26 @@
 """Loops that read along two axes of memory, `x.T + y`: in squares of both, as wide as a cache line.
 
 What lies side by side along the outer loop is turned over in registers, a square at a time, and then read side by side along
-the inner one. So lines are read once, and no more of them are in use than one set of a cache holds, whatever the strides.
+the inner one. So lines are read once, and no more of them are in use than one set of a cache holds, whatever the strides. What is
+only copied is written from the registers; so much that no cache keeps it goes to memory a whole line at a time.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.kernels.index import split_linear
-from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Statement, Store, walk
+from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Statement, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import Size, same
 
 LINE = 64  # bytes of the caches'
-TURNED = 8  # elements along each side of a square in registers
+SIDES = {1: 16, 2: 8, 4: 8, 8: 8}  # bytes of an element -> elements along each side of a square in registers
+FAR = 3 << 23  # bytes written: more than caches keep
 
 # Stage d exchanges the parts of d elements that are on the wrong side of the diagonal in squares of 2 d.
 SQUARE = """
@@ -31,17 +32,41 @@ static inline void npc_squareBITS(char* to, int64_t to_step, const char* from, i
 STAGES
   STORES
 #else
-  for (int64_t k = 0; k < 8; k++)
-    for (int64_t l = 0; l < 8; l++)
+  for (int64_t k = 0; k < SIDE; k++)
+    for (int64_t l = 0; l < SIDE; l++)
       *(npc_elementBITS*)(to + l * to_step + k * SIZE) = *(const npc_elementBITS*)(from + k * from_step + l * SIZE);
 #endif
 }
 """
 TURN = """
 static inline void npc_turnBITS(char* to, const char* from, int64_t step, int64_t width) {
-  for (int64_t i = 0; i < width; i += 8)
-    for (int64_t j = 0; j < width; j += 8)
+  for (int64_t i = 0; i < width; i += SIDE)
+    for (int64_t j = 0; j < width; j += SIDE)
       npc_squareBITS(to + (j * width + i) * SIZE, width * SIZE, from + i * step + j * SIZE, step);
+}
+"""
+WRITTEN = """
+static inline void npc_lines_are_written(void) { /* other threads see them */
+#if defined(__x86_64__) && defined(__AVX__) && !defined(__clang__)
+  __builtin_ia32_sfence();
+#endif
+}
+"""
+COPY = """
+static inline void npc_copy_turnedBITS(char* to, int64_t to_step, const char* from, int64_t step, int64_t width, int is_far) {
+#if defined(__x86_64__) && defined(__AVX__) && !defined(__clang__)
+  if (is_far) { /* lines that nothing has to read first */
+    char lines[width * 64] __attribute__((aligned(64)));
+    npc_turnBITS(lines, from, step, width);
+    typedef long long half __attribute__((vector_size(32)));
+    for (int64_t k = 0; k < width; k++)
+      for (int64_t l = 0; l < 64; l += 32) __builtin_ia32_movntdq256((half*)(to + k * to_step + l), *(half*)(lines + k * 64 + l));
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < width; i += SIDE)
+    for (int64_t j = 0; j < width; j += SIDE)
+      npc_squareBITS(to + j * to_step + i * SIZE, to_step, from + i * step + j * SIZE, step);
 }
 """
 
@@ -82,7 +107,22 @@ def print_square(p: Printer, square: Square, inner: str, body: Sequence[Statemen
     p.line(f"const int64_t right = npc_min(left + {width}, end_{inner});")
     p.line(f"int64_t top = first_{outer};")
     p.open(f"for (; right - left == {width} && top + {width} <= end_{outer}; top += {width}) {{")
-    for load, step in turned_loads(square, inner, body):
+    turned = turned_loads(square, inner, body)
+    if copied := copied_square(square, inner, body, turned):
+        p.line(copied)
+    else:
+        print_turned(p, square, inner, body, turned)
+    p.close()
+    print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < end_{outer}", f"{outer}++"), "right")
+    p.close()
+    if copied:
+        p.line("if (c->is_far) npc_lines_are_written();")
+
+
+def print_turned(p: Printer, square: Square, inner: str, body: Sequence[Statement], turned: Sequence[tuple[Load, Size]]) -> None:
+    """The body for a whole square, of which these loads are turned over first."""
+    outer, width = square.axis, square.width
+    for load, step in turned:
         tile, size = f"{load.target.name}_turned", load.target.dtype.itemsize
         p.line(f"char {tile}[{size * width * width}] __attribute__((aligned(64)));")
         at = f"const int64_t {outer} = top, {inner} = left;"
@@ -92,9 +132,29 @@ def print_square(p: Printer, square: Square, inner: str, body: Sequence[Statemen
     print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < top + {width}", f"{outer}++"), f"left + {width}")
     p.is_few = False
     p.replaced.clear()
-    p.close()
-    print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < end_{outer}", f"{outer}++"), "right")
-    p.close()
+
+
+def copied_square(square: Square, inner: str, body: Sequence[Statement], turned: Sequence[tuple[Load, Size]]) -> str | None:
+    """The statement that copies a whole square to where its rows are side by side, where the body does no more."""
+    inside = [s for s in walk(list(body)) if not isinstance(s, Loop)]
+    if len(turned) != 1 or len(inside) != 2 or not isinstance(inside[1], Store):
+        return None
+    (load, step), store = turned[0], inside[1]
+    along, across = split_linear(store.offset, inner), split_linear(store.offset, square.axis)
+    size = load.target.dtype.itemsize
+    if store.value is not load.target or not (along and across and same(along[0], size)):
+        return None
+    is_far = "0"
+    if size * square.width == LINE:
+        is_far = f"c->is_far && !((uintptr_t)to % {LINE}) && !({size_text(across[0])} % {LINE})"
+    at = f"const int64_t {square.axis} = top, {inner} = left; char* const to = {store.buffer} + {size_text(store.offset)};"
+    given = [
+        f"to, {size_text(across[0])}",
+        f"{load.buffer} + {size_text(load.offset)}, {size_text(step)}",
+        str(square.width),
+        is_far,
+    ]
+    return f"{{ {at} npc_copy_turned{8 * size}({', '.join(given)}); }}"
 
 
 def print_rows(p: Printer, body: Sequence[Statement], inner: str, rows: tuple[str, str, str], end: str) -> None:
@@ -108,7 +168,7 @@ def turned_loads(square: Square, inner: str, body: Sequence[Statement]) -> list[
     """The loads of elements that are side by side along the outer loop alone, and their steps along the inner one."""
     found = []
     for s in walk(list(body)):
-        if isinstance(s, Load) and s.mask is None and s.target.dtype.itemsize in (4, 8) and square.width % TURNED == 0:
+        if isinstance(s, Load) and s.mask is None and square.width % SIDES.get(s.target.dtype.itemsize, 64) == 0:
             along, across = split_linear(s.offset, inner), split_linear(s.offset, square.axis)
             if along and across and same(across[0], s.target.dtype.itemsize) and abs(estimate(along[0])) > LINE:
                 found.append((s, along[0]))
@@ -117,23 +177,23 @@ def turned_loads(square: Square, inner: str, body: Sequence[Statement]) -> list[
 
 def turns_text(kernels: str) -> str:
     """The functions that these kernels call to turn squares over."""
-    return "".join(turn_text(int(bits)) for bits in sorted(set(re.findall(r"npc_turn(\d+)\(", kernels))))
-
-
-def turn_text(bits: int) -> str:
-    return square_text(bits) + TURN.replace("BITS", str(bits)).replace("SIZE", str(bits // 8))
+    made = WRITTEN if "npc_lines_are_written(" in kernels else ""
+    for bits in (8 * size for size in SIDES):
+        is_copied = f"npc_copy_turned{bits}(" in kernels
+        if is_copied or f"npc_turn{bits}(" in kernels:
+            made += square_text(bits) + filled(TURN + (COPY if is_copied else ""), bits)
+    return made
 
 
 def square_text(bits: int) -> str:
     """The function that turns over one square of elements of so many bits."""
-    size = bits // 8
-    loads = ", ".join(f"r{k} = *(const npc_row{bits}*)(from + {k} * from_step)" for k in range(TURNED))
-    stores = " ".join(f"*(npc_row{bits}*)(to + {k} * to_step) = r{k};" for k in range(TURNED))
+    lanes = range(SIDES[bits // 8])
+    loads = ", ".join(f"r{k} = *(const npc_row{bits}*)(from + {k} * from_step)" for k in lanes)
+    stores = " ".join(f"*(npc_row{bits}*)(to + {k} * to_step) = r{k};" for k in lanes)
     stages = []
-    for d in (1, 2, 4):
-        lanes = range(TURNED)
-        upper = ", ".join(str(k if not k & d else TURNED + k - d) for k in lanes)
-        lower = ", ".join(str(k + d if not k & d else TURNED + k) for k in lanes)
+    for d in (d for d in (1, 2, 4, 8) if d < len(lanes)):
+        upper = ", ".join(str(k if not k & d else len(lanes) + k - d) for k in lanes)
+        lower = ", ".join(str(k + d if not k & d else len(lanes) + k) for k in lanes)
         for k in (k for k in lanes if not k & d):
             pair = f"r{k}, r{k + d}"
             stages.append(
@@ -141,4 +201,12 @@ def square_text(bits: int) -> str:
                 f"b = __builtin_shufflevector({pair}, {lower}); r{k} = a; r{k + d} = b; }}"
             )
     text = SQUARE.replace("LOADS", loads).replace("STORES", stores).replace("STAGES", "\n".join(stages))
-    return text.replace("BITS", str(bits)).replace("BYTES", str(TURNED * size)).replace("SIZE", str(size))
+    return filled(text, bits)
+
+
+def filled(text: str, bits: int) -> str:
+    size = bits // 8
+    values = {"BITS": str(bits), "BYTES": str(SIDES[size] * size), "SIDE": str(SIDES[size]), "SIZE": str(size)}
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text

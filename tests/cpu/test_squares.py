@@ -41,6 +41,17 @@ def test_as_numpy_has_it(function, dtype) -> None:
             np.testing.assert_array_equal(g, e)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_copies_that_no_cache_keeps(dtype) -> None:
+    """Lines that are whole go to memory past the caches; rows whose lines are not, and edges, as ever."""
+    compiled = npc.compile(lambda x: np.ascontiguousarray(x.T), dynamic=True)
+    for shape in ((2048, 16 * 100 * 8 // np.dtype(dtype).itemsize + 5), (1803, 3000)):
+        x = np.arange(shape[0] * shape[1], dtype=dtype).reshape(shape)
+        np.testing.assert_array_equal(compiled(x), x.T)
+    (source,) = npc.explain(lambda x: np.ascontiguousarray(x.T))(np.ones((300, 300), dtype)).sources
+    assert f"npc_copy_turned{8 * np.dtype(dtype).itemsize}(to" in source
+
+
 def test_both_axes_are_cut() -> None:
     (source,) = npc.explain(lambda x: x.T * 2 + x)(np.ones((300, 300))).sources
     assert "npc_turn64(t" in source
