@@ -71,13 +71,13 @@ static int64_t npc_take(struct npc_team* team, int64_t nest, int64_t mine) {
   const int64_t parts = team->parts;
   if (__atomic_load_n(&team->nests, __ATOMIC_ACQUIRE) > nest) return -1;
   const int64_t joined = __atomic_load_n(&team->joined, __ATOMIC_RELAXED);
-  for (int64_t part = mine; part < parts; part += joined)
+  for (int64_t part = mine * parts / joined; part < (mine + 1) * parts / joined; part++)
     if (npc_claims(team, part, nest)) return part;
   for (unsigned looked = 1; __atomic_load_n(&team->nests, __ATOMIC_ACQUIRE) <= nest; looked++) {
     if (looked % 64 == 0)
       for (int64_t part = 0; part < parts; part++)
         if (npc_claims(team, part, nest)) return part;
-    if (looked % 1024 == 0) sched_yield();
+    if (looked > 1000) sched_yield();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -92,6 +92,11 @@ static inline void npc_finish(struct npc_team* team, int64_t nest) {
 }
 /* The first of n rows of a part. */
 static inline int64_t npc_first(int64_t n, int64_t part, int64_t parts) { return parts == 1 ? part * n : n * part / parts; }
+/* One for a thread, and several where there is much to do: threads that are faster take more of them. */
+static inline int64_t npc_parts(double grains, int64_t threads, int64_t most) {
+  const int64_t one_each = npc_min(grains, threads), several = npc_min(grains / 16, threads * 4);
+  return npc_max(1, npc_min(most, threads > 1 ? npc_max(one_each, several) : 1));
+}
 static inline int64_t npc_aligned(int64_t bytes) { return (bytes + 127) & ~(int64_t)63; } /* and a line apart */
 static inline void npc_sort(int64_t* numbers, int count) {
   for (int k = 1; k < count; k++)
@@ -379,12 +384,15 @@ class TimeLoop:
 
     def phase(self, lines: Sequence[str]) -> list[str]:
         return [
-            "for (int64_t part = alone ? 0 : npc_take(team, nest, mine); part >= 0; part = alone ? -1 : npc_take(team, nest, mine)) {",
+            "{",
+            "int64_t part = alone ? 0 : npc_take(team, nest, mine);",
+            "for (; part >= 0; part = alone ? -1 : npc_take(team, nest, mine)) {",
             *lines,
             "if (SELDOM(npc_noted()) && !c->ignores) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);",
             "if (!alone) npc_finish(team, nest);",
             "}",
             "nest++;",
+            "}",
         ]
 
     def nests(self) -> list[str]:
@@ -477,9 +485,10 @@ class TimeLoop:
         work = max(1, operations(loop)) * itemsize / 8 / len(self.plan.groups)
         lines += [f"const double {name}_work = (double)({elements}) * {work!r};"]
         lines += [f"fuel -= ({elements}) * {c}.turns;"]
-        parts = f"npc_min({name}_work / {GRAIN}, npc_min(rt->threads(), npc_min(NPC_PARTS, {rows_of(self.plan.statements)})))"
         is_much = f"{name}_work * {c}.turns * {len(self.plan.groups)} >= {PARALLEL_FROM}"
-        lines += [f"{c}.team.parts = {is_much} ? npc_max(1, {parts}) : 1;"]
+        lines += [f"const int64_t {name}_threads = {is_much} ? rt->threads() : 1;"]
+        rows = f"npc_min(NPC_PARTS, {rows_of(self.plan.statements)})"
+        lines += [f"{c}.team.parts = npc_parts({name}_work / {GRAIN}, {name}_threads, {rows});"]
         lines += [f"{c}.team.joined = {c}.team.done = {c}.team.nests = 0;"]
         lines += [f"for (int k = 0; k < {c}.team.parts; k++) {c}.team.part[k].taken = 0;"]
         rooms = {f"{n}_data": size for n, size in self.rooms.items()}
@@ -500,7 +509,7 @@ class TimeLoop:
                 lines += [f"{c}.{n} = {offset};"]
                 offset += f" + npc_aligned({size})"
         lines += ["npc_forget();"]
-        lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, {c}.team.parts, 1);"]
+        lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, npc_min({c}.team.parts, {name}_threads), 1);"]
         lines += [f"rt->release({name}_room);"] * bool(rooms)
         lines += [f"if ({name}_stopped) goto failed;", f"if (SELDOM(!{c}.over)) {{", f"{name}_pause = {name}_waits;"]
         lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
