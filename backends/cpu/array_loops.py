@@ -76,12 +76,28 @@ static int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
     if (a->dimensions[k] != sizes[k]) return 0;
   return 1;
 }
+/* Give an array another shape, if its memory of `most` elements is not too small and not much too large. Nobody else has it.
+   Sizes of 0 and 1 would change its flags. */
+static int npc_reshape(npc_array* a, int64_t most, int64_t itemsize, int nd, const int64_t* sizes) {
+  int64_t count = 1;
+  for (int k = 0; k < nd; k++)
+    if (sizes[k] <= (nd > 1) || a->dimensions[k] <= (nd > 1) || __builtin_mul_overflow(count, sizes[k], &count)) return 0;
+  if (count > most || count < most / 2) return 0;
+  for (int k = nd; k--; itemsize *= sizes[k]) {
+    a->dimensions[k] = sizes[k];
+    if (a->strides) a->strides[k] = itemsize;
+  }
+  return 1;
+}
 /* An array of this shape: the one that `slot` holds when nobody else does. */
-static inline int npc_room(PyObject** slot, PyObject* dtype, int nd, const int64_t* sizes) {
-  if (*slot && ((npc_array*)*slot)->ob_refcnt == 1 && npc_has_shape(*slot, nd, sizes)) return 0;
+static inline int npc_room(PyObject** slot, int64_t* most, PyObject* dtype, int64_t itemsize, int nd, const int64_t* sizes) {
+  npc_array* const a = (npc_array*)*slot;
+  if (a && a->ob_refcnt == 1 && (npc_has_shape(*slot, nd, sizes) || npc_reshape(a, *most, itemsize, nd, sizes))) return 0;
   rt->decref(*slot);
-  *slot = rt->empty(dtype, nd, sizes, 0);
-  return *slot ? 0 : -1;
+  if (!(*slot = rt->empty(dtype, nd, sizes, 0))) return -1;
+  *most = 1;
+  for (int k = 0; k < nd; k++) *most *= sizes[k];
+  return 0;
 }
 """
 RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
@@ -428,7 +444,9 @@ class ArrayLoops:
         code = self.code
         slot = code.variable(f"made{code.new_site()}", "object")
         known = tuple(sizes)
-        self.code.line(f"if (npc_room(&{slot}, npc_dtypes[{code.dtype(dtype)}], {len(sizes)}, {sizes_text(known)})) goto failed;")
+        room = code.variable(f"{slot}_most", "int")
+        made = f"&{slot}, &{room}, npc_dtypes[{code.dtype(dtype)}], {dtype.itemsize}, {len(sizes)}, {sizes_text(known)}"
+        self.code.line(f"if (npc_room({made})) goto failed;")
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
         data = code.new("data", f"((npc_array*){slot})->data")
         if code.accesses is not None:

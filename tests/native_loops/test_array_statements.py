@@ -174,6 +174,25 @@ def test_what_one_iteration_made_the_next_one_reads():
     agrees(program, VECTOR, 30)
 
 
+def test_arrays_of_sizes_that_change():
+    def program(x, A, n):
+        kept, grown = x, x
+        for i in range(n):
+            v = x[i:] * 2
+            M = A[i:, i // 2 :] + v[0]
+            grown = A[: i + 1, : n - i] * 2
+            if i == 2:
+                kept = v
+            x[i] = v.max() + M.max() + grown.min()
+        return kept, v, M, grown, x
+
+    for n in (18, N):
+        compiled = agrees(program, VECTOR, SQUARE, n)
+        for made in compiled(VECTOR.copy(), SQUARE, n)[:4]:
+            expected = np.empty_like(made)
+            assert made.strides == expected.strides and made.flags.owndata and str(made.flags) == str(expected.flags)
+
+
 def test_arrays_pass_through_branches():
     def program(x, n):
         v = x[:5]
