@@ -15,10 +15,11 @@ import numpy as np
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
 from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of
-from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import may_report
 
+INT64 = np.dtype(np.int64)
 # Of numbers that are no more than some ones combined by these they report no error.
 QUICK = {"add", "subtract", "multiply", "square", "negative", "absolute", "positive", "maximum", "minimum", "where"}
 QUICK |= {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
@@ -60,6 +61,39 @@ def without_counts(graph: Graph, counted: Collection[str]) -> Graph:
     alive = replace(graph, measured=())
     used = {*counted, *(s for node in alive.nodes for s in symbols_of(node))}
     return replace(graph, measured=tuple((name, node) for name, node in graph.measured if name in used))
+
+
+def with_counts(graph: Graph, needed: Collection[str]) -> tuple[Graph, tuple[str, ...]]:
+    """The same graph with sizes computed like other numbers, where numbers are all that is made of them; and these sizes.
+
+    They are masks' counts. The graph's last output is the least of them, if there are any. `needed` are those that its caller
+    asks for.
+    """
+    env = graph.env or ShapeEnv()
+    nodes = {name: node for name, node in graph.measured if node.op == "selected" and name not in {*needed, *env.shown}}
+    numbers: dict[str, list[Node]] = {name: [] for name in nodes}
+    for node in graph.nodes:
+        for name in {*symbols_of(node)} & numbers.keys() - {name for name, n in nodes.items() if n is node}:
+            if node.op == "size" and str(node.params["value"]) == name:
+                numbers[name].append(node)
+            else:
+                del numbers[name]
+    for name in {s for meta in graph.metas for s in symbols_of((meta.shape, meta.strides))} & numbers.keys():
+        del numbers[name]
+    if graph.writes or not numbers:  # what is written cannot be taken back
+        return graph, ()
+    builder, counts = Builder(env=env), {}
+    for name in numbers:
+        mask = nodes[name].inputs[0]
+        ones = builder.apply("cast", mask, dtype=INT64)
+        counts[name] = builder.apply("reduce", ones, reducer="add", axes=tuple(range(mask.meta.ndim)))
+    least, *others = counts.values()
+    for count in others:
+        least = builder.apply("minimum", least, count)
+    left = tuple((name, node) for name, node in graph.measured if name not in counts)
+    metas = (*graph.metas, TensorMeta((), INT64, boxed=False))
+    graph = replace(graph, outputs=(*graph.outputs, least), metas=metas, measured=left)
+    return replaced(graph, {node: counts[name] for name, same in numbers.items() for node in same}), tuple(counts)
 
 
 def replaced(graph: Graph, new: dict[Node, Node]) -> Graph:

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from npcompile.backends.bins import with_scatters
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.kernels.pieces import cut
 from npcompile.backends.kernels.schedule import readers_of
-from npcompile.backends.masked import without_compaction
+from npcompile.backends.masked import with_counts, without_compaction
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.extern import Unexpected
+from npcompile.tensor_core.ops.whole import LEAST
 
 QUICK = ("elementwise", "movement", "leaf", "gather")
 
 
-def compile_measured(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
+def compile_measured(
+    graph: Graph, compile_piece: Callable[[Graph], CompiledGraph], needed: Collection[str] | None = None
+) -> CompiledGraph:
     """A program for a graph in which `measured` nodes have sizes that data decides, from programs for what lies between.
 
-    It takes the graph's inputs and symbols, and returns the sizes after the outputs. Writes are made last.
+    It takes the graph's inputs and symbols, and returns the sizes after the outputs: those that are `needed`, by default all,
+    and any integers for the others. Writes are made last.
     """
-    graph = with_scatters(without_compaction(graph))
+    graph = without_compaction(graph)
+    names = [name for name, _ in graph.measured]
+    inner, counted = with_counts(graph, names if needed is None else needed)
+    if not counted:
+        return compile_pieces(graph, compile_piece)
+    made = compile_pieces(inner, compile_piece) if inner.measured else compile_piece(inner)
+    return replace(made, call=checked(made.call, len(graph.outputs), [name not in counted for name in names]))
+
+
+def checked(call: Callable[..., tuple[Any, ...]], outputs: int, are_found: Sequence[bool]) -> Callable[..., tuple[Any, ...]]:
+    """A program that gives the least of the sizes which it does not return after its outputs, as one that returns them all."""
+    unasked = (LEAST,) * len(are_found)
+
+    def checked_call(*args: Any) -> tuple[Any, ...]:
+        found = call(*args)
+        if found[outputs] < LEAST:
+            raise Unexpected
+        if len(found) == outputs + 1:
+            return found[:outputs] + unasked
+        sizes = iter(found[outputs + 1 :])
+        return (*found[:outputs], *(next(sizes) if is_found else LEAST for is_found in are_found))
+
+    return checked_call
+
+
+def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:
+    """The same, all sizes found out between programs."""
+    graph = with_scatters(graph)
     names = {node: name for name, node in graph.measured}
     whole = replace(graph, symbols=(*graph.symbols, *names.values()))
     stage = stages_of(graph)

@@ -412,9 +412,10 @@ class CompiledFunction:
         ending.emit(outcome)
         if graph is not None:
             following, emitter.lines = emitter.lines, []
-            if graph.measured and backward is None:
-                graph = without_compaction(graph, names_in(following))
-            compiled = self.compile_graph(graph, timings, capture.place)
+            needed = names_in(following) if backward is None else None
+            if graph.measured and needed is not None:
+                graph = without_compaction(graph, needed)
+            compiled = self.compile_graph(graph, timings, capture.place, needed)
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             emitter.lines += following
         repeating = ending if ending.is_repeated else None
@@ -462,7 +463,10 @@ class CompiledFunction:
         kept = [source for source, (t, _) in capture.tensors.items() if t.array.storage.source in contents]
         emitter.attach(self.name_constant(program, "backward_"), backward.results, leaves, kept, list(symbols))
 
-    def compile_graph(self, graph: Graph, timings: dict[str, float], place: Place | None = None) -> CompiledGraph:
+    def compile_graph(
+        self, graph: Graph, timings: dict[str, float], place: Place | None = None, needed: set[str] | None = None
+    ) -> CompiledGraph:
+        """`needed`: sizes that data decides, where not all are asked for."""
         log("graph_code", lambda: str(graph))
         began = time.perf_counter()
         examples = [None] * len(graph.inputs)
@@ -473,7 +477,7 @@ class CompiledFunction:
             if place is not None:
                 made = compile_there(backend, graph, place.number, mode)
             elif graph.measured:
-                made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)))
+                made = compile_measured(graph, lambda piece: compiled_graph(compile_here(backend, piece, mode)), needed)
             else:
                 made = compile_here(backend, graph, mode)
         except (NoCompiler, CompilerError) as error:

@@ -89,6 +89,39 @@ def test_few_are_selected(count) -> None:
             npc.compile(lambda x: x[x > 5].max())(x)
 
 
+def written_too(x, y):
+    y[0] = x[x > 0].mean()
+    return y[1] * 2
+
+
+def sized_too(x, y):
+    chosen = x[0][y[0] > 0]
+    return np.zeros(len(chosen)), chosen.mean(), len(chosen), x[1][y[1] > 0].mean()
+
+
+@pytest.mark.parametrize("function", [of_two_axes, several_masks, one_after_another, means_of_clusters, written_too, sized_too])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_means_of_any_number(function) -> None:
+    compiled = npc.compile(function)
+    x, y = np.random.default_rng(0).standard_normal((2, 20, 30))
+    for k in range(8):
+        some_x, some_y = (-np.abs(x), -np.abs(y)) if k > 3 else (x, y)
+        if k > 4:
+            some_x[0, : k - 5] = some_y[0, : k - 5] = 2.0
+        mine, theirs = some_y.copy(), some_y.copy()
+        made = [f(some_x, own) for f, own in ((compiled, mine), (function, theirs))]
+        for g, e in zip(*(m if isinstance(m, tuple) else (m,) for m in made), strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-12)
+            assert type(g) is type(e)
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_counts_of_means_are_made_by_the_kernels() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 20, 30))
+    inside, between = ("".join(npc.explain(f)(x, y).sources) for f in (several_masks, sized_too))
+    assert "are found between" in between and "are found between" not in inside
+
+
 @pytest.mark.parametrize("function", [of_one_axis, of_two_axes, several_masks, one_after_another, counted])
 def test_nothing_is_looked_up(function, monkeypatch) -> None:
     graphs, rewrite = [], measured.without_compaction
