@@ -55,6 +55,20 @@ static inline TYPE npc_dot_TAG(const char* x, int64_t s, const char* y, int64_t 
   for (; i < n; i++) lanes[i % 8] += *(const TYPE*)(x + i * s) * *(const TYPE*)(y + i * t);
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
+/* Is one of n x m elements, s and t bytes apart, infinite? Comparisons would note NaN. */
+static __attribute__((noinline, cold)) int npc_has_infinity_TAG(const char* x, int64_t n, int64_t s, int64_t m, int64_t t) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < m; j++) {
+      const union { TYPE x; BITS bits; } found = {*(const TYPE*)(x + i * s + j * t)}, infinity = {__builtin_inf()};
+      if (found.bits << 1 == infinity.bits << 1) return 1;
+    }
+  return 0;
+}
+static inline int npc_not_finite_TAG(const TYPE* x, int64_t n) {
+  BITS bits = 0;
+  for (int64_t i = 0; i < n; i++) bits |= ((union { TYPE x; BITS bits; }){x[i] - x[i]}).bits;
+  return bits != 0;
+}
 struct npc_matvec_TAG { const char* a; int64_t rows, inner; const char* x; int64_t step; char* out; int64_t n; };
 /* out[i] = the sum over k of a[i, k] * x[k], with `out` in C order. */
 static void npc_matvec_rows_TAG(void* context, int64_t begin, int64_t end, int thread) {
@@ -145,6 +159,7 @@ def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
     tag = dtype.str[1:]
     names = {
         "TYPE": TAGS[tag],
+        "BITS": f"int{8 * dtype.itemsize}_t",
         "TAG": tag,
         "LONG": str(LONG),
         "PARALLEL": str(2 * PIECE),
@@ -160,8 +175,11 @@ def vectors(loops: ArrayLoops, x: Part, y: Part, fail: Fail) -> str:
     f, tag = Function(loops.name()), helpers(loops, x.dtype)
     result = loops.code.room(tag)
     sides = [f"{f.take(p.data, 'char*')}, {f.take(p.strides[0])}" for p in (x, y)]
-    line = f"*out = npc_dot_{tag}({', '.join(sides)}, {f.take(x.sizes[0])});"
-    finish(loops, f, [line], fail, x.sizes, f"{c_type(x.dtype)}* out", f"&{result}")
+    n = f.take(x.sizes[0])
+    infinite = " || ".join(f"npc_has_infinity_{tag}({p}, 1, 0)" for p in (side.replace(", ", f", {n}, ") for side in sides))
+    lines = [f"*out = npc_dot_{tag}({', '.join(sides)}, {n});"]
+    lines.append(f"if (SELDOM(npc_not_finite_{tag}(out, 1)) && ({infinite})) return 1;")
+    finish(loops, f, lines, fail, x.sizes, f"{c_type(x.dtype)}* out", f"&{result}")
     return result
 
 
@@ -169,9 +187,14 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
     """a @ x."""
     f, tag = Function(loops.name()), helpers(loops, x.dtype)
     target = loops.fresh(x.dtype, [a.sizes[0]])
-    given = [f.take(a.data, "char*"), *map(f.take, a.strides), f.take(x.data, "char*"), f.take(x.strides[0])]
-    given += [f.take(target.data, "char*"), *map(f.take, a.sizes)]
-    finish(loops, f, [f"if (npc_matvec_{tag}({', '.join(given)})) return -1;"], fail, a.sizes)
+    matrix, rows, inner = f.take(a.data, "char*"), *map(f.take, a.strides)
+    vector, step, out, m, n = f.take(x.data, "char*"), f.take(x.strides[0]), f.take(target.data, "char*"), *map(f.take, a.sizes)
+    infinite = (
+        f"npc_has_infinity_{tag}({matrix}, {m}, {rows}, {n}, {inner}) || npc_has_infinity_{tag}({vector}, {n}, {step}, 1, 0)"
+    )
+    lines = [f"if (npc_matvec_{tag}({matrix}, {rows}, {inner}, {vector}, {step}, {out}, {m}, {n})) return -1;"]
+    lines.append(f"if (SELDOM(npc_not_finite_{tag}((const {c_type(x.dtype)}*){out}, {m})) && ({infinite})) return 1;")
+    finish(loops, f, lines, fail, a.sizes)
     return target
 
 
@@ -188,7 +211,7 @@ def matrices(loops: ArrayLoops, a: Part, b: Part, fail: Fail) -> Part:
 def finish(
     loops: ArrayLoops, f: Function, lines: list[str], fail: Fail, work: Sequence[str], extra: str = "", passed: str = ""
 ) -> None:
-    """The function and its call. It leaves where NumPy's product may report an error."""
+    """The function and its call. It leaves where NumPy's product may report an error: BLAS notes infinities in its own way."""
     out = ['__asm__ volatile("" : "+m"(*out) : : "memory");'] * bool(extra)
     head = f"static int {f.name}({', '.join(filter(None, [f.signature, extra]))}) {{"
     loops.functions += [head, "npc_forget();", *lines, *out, "return npc_noted() != 0;", "}"]

@@ -107,6 +107,8 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     helpers, lines = one_row(loops, f, name, tree, sizes[0]) if len(sizes) == 1 else ([], [])
     lines = lines or folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
     end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
+    if is_doubted(name, tree):
+        end += ["if (SELDOM(total != total)) {", *looking_for_infinities(f, tree, sizes), "}"]
     head = f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c_type(dtype)}* out']))}) {{"
     loops.functions += [*helpers, head, "int bad = 0;", *begin, *lines, "*out = total;", *end, "return bad;", "}"]
     loops.call(f, f"&{result}", fail, can_leave, sizes)
@@ -115,6 +117,24 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
 
 def notes_errors(name: str, tree: Tree) -> bool:
     return may_note(tree) or (name in ("sum", "prod") and tree.dtype.kind == "f")
+
+
+def is_doubted(name: str, tree: Tree) -> bool:
+    """May NumPy, in its own order, note an invalid operation that is none here? Only where the result is NaN."""
+    return name in ("sum", "prod") and tree.dtype.kind == "f"
+
+
+def looking_for_infinities(f: Function, tree: Tree, sizes: tuple[str, ...]) -> list[str]:
+    """Statements that leave where there is one. NaN alone note nothing in any order."""
+    nest, integer = Nest(f, sizes), f"int{8 * tree.dtype.itemsize}_t"
+    value = nest.value(tree)
+    union = f"union {{ {c_type(tree.dtype)} x; {integer} bits; }}"
+    loops = [f.loop(k, n) for k, n in enumerate(sizes)]
+    look = [
+        f"const {union} found = {{{value}}}, infinity = {{__builtin_inf()}};",
+        "if (found.bits << 1 == infinity.bits << 1) return 1;",
+    ]
+    return [*nest.begins, *loops[:-1], *nest.rows, loops[-1], *nest.body, *look, *("}" for _ in sizes)]
 
 
 def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) -> tuple[list[str], list[str]]:
@@ -231,7 +251,10 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     if axis == len(sizes) - 1:
         lines = [*["#pragma GCC ivdep"] * (len(order) == 1), *(f.loop(k, sizes[k]) for k in order)]
         lines += [f"if ({count} < 8) {{", *short_row(f, name, tree, sizes), f"{element} = total;", "} else {"]
-        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", "}", *("}" for _ in order)]
+        doubt = ["in_doubt |= total != total;"] * is_doubted(name, tree)
+        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", *doubt, "}", *("}" for _ in order)]
+        if doubt:
+            lines = ["int in_doubt = 0;", *lines, "if (SELDOM(in_doubt)) {", *looking_for_infinities(f, tree, sizes), "}"]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
     body = ["int bad = 0;", *begin, *lines, *end, "return bad;"]
