@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,8 @@ def name_of(guard: str, constants: Mapping[str, Any]) -> Name | None:
     owner = constants.get(space)
     if type(owner) is not dict or (value is not None and value not in constants):
         return None
-    return Name(owner, key, None if value is None else id(constants[value]))
+    # The string that the dictionary has is found without being compared.
+    return Name(owner, sys.intern(key), None if value is None else id(constants[value]))
 
 
 def with_numbers(guards: Iterable[str]) -> list[str]:
