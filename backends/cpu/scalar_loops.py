@@ -559,9 +559,10 @@ class ScalarLoops:
         return made
 
     def store(self, array: ArrayInput, indices: Sequence[str], value: str, fail: Fail) -> None:
-        if self.pointwise is not None:
-            raise NoForm("single elements that are set")
         array.is_written = True
+        if self.pointwise is not None:
+            self.pointwise.set_element(array, [self.place(array, axis, index, fail) for axis, index in enumerate(indices)], value)
+            return
         self.note_access(array, indices, is_written=True)
         if self.strip is not None:
             found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]

@@ -169,14 +169,17 @@ def grouped(statements: Iterable[Statement], doubled: frozenset[str]) -> list[Gr
 
 
 def doubled_roots(statements: Sequence[Statement], stays: frozenset[str]) -> frozenset[str]:
-    """Of arrays that one statement writes, always at the same places, and that are read at others."""
-    writes = [s for s in statements if isinstance(s, Write)]
+    """Of arrays that statements write, always at the same places, when all has been read, and that are read at others."""
+    writes: dict[str, list[int]] = {}
+    for k, s in enumerate(statements):
+        if isinstance(s, Write):
+            writes.setdefault(s.target.root, []).append(k)
     found = set()
-    for s in writes:
-        root, key = s.target.root, key_of(s.target)
-        is_only = sum(w.target.root == root for w in writes) == 1
-        is_elsewhere = any(name == root and k != key for each in statements for name, k in accesses(each.tree))
-        if is_only and is_elsewhere and {*WORD.findall(s.target.data)} <= stays:
+    for root, places in writes.items():
+        targets = [s.target for s in statements if isinstance(s, Write) and s.target.root == root]
+        reads = [(k, key) for k, s in enumerate(statements) for name, key in accesses(s.tree) if name == root]
+        are_fixed = {w for t in targets for w in WORD.findall(t.data)} <= stays
+        if are_fixed and all(k <= places[0] for k, _ in reads) and any(key != key_of(targets[0]) for _, key in reads):
             found.add(root)
     return frozenset(found)
 
@@ -475,7 +478,8 @@ class TimeLoop:
 
     def call(self, constants: Mapping[str, str]) -> list[str]:
         loop, name, c = self.loop, self.loop.name, f"{self.loop.name}_c"
-        elements = known_product(max((s.sizes for s in self.plan.statements), key=len))
+        shape = max((s.sizes for s in self.plan.statements), key=lambda sizes: (len(sizes), -sizes.count("1")))
+        elements = known_product(shape)
         itemsize = max(s.tree.dtype.itemsize for s in self.plan.statements)
         values = {w: f"{'(char*)' if t.startswith('char*') else ''}({w})" for w, t in constants.items()}
         values |= {w: init for w, (_, init) in loop.variables.items()}
@@ -487,7 +491,7 @@ class TimeLoop:
         lines += [f"fuel -= ({elements}) * {c}.turns;"]
         is_much = f"{name}_work * {c}.turns * {len(self.plan.groups)} >= {PARALLEL_FROM}"
         lines += [f"const int64_t {name}_threads = {is_much} ? rt->threads() : 1;"]
-        rows = f"npc_min(NPC_PARTS, {rows_of(self.plan.statements)})"
+        rows = f"npc_min(NPC_PARTS, {shape[0]})"
         lines += [f"{c}.team.parts = npc_parts({name}_work / {GRAIN}, {name}_threads, {rows});"]
         lines += [f"{c}.team.joined = {c}.team.done = {c}.team.nests = 0;"]
         lines += [f"for (int k = 0; k < {c}.team.parts; k++) {c}.team.part[k].taken = 0;"]
@@ -531,7 +535,3 @@ def moved_rows(part: Part, to: str, of: str) -> str:
     """Copy a part's rows of a whole array."""
     row, at = bytes_of_rows(part), [f"npc_first({part.sizes[0]}, {k}, parts)" for k in ("part", "part + 1")]
     return f"__builtin_memcpy({to} + {at[0]} * {row}, {of} + {at[0]} * {row}, ({at[1]} - {at[0]}) * {row});"
-
-
-def rows_of(statements: Sequence[Statement]) -> str:
-    return max((s.sizes for s in statements), key=len)[0]

@@ -65,6 +65,25 @@ def test_edges_that_are_set_apart(small_parts):
             M += V * 0.125
         return M
 
+    def rod(A, n):
+        s = 1.0
+        for t in range(n):
+            A[1:-1] += 0.25 * (A[2:] - 2 * A[1:-1] + A[:-2])
+            A[0] = s
+            A[-1] = t
+            s = s * 0.5
+        return A
+
+    def moving(A, M, n):
+        for t in range(n):
+            A[t % 5] = 1
+            M[1, 2] = t
+            A[1:] = 0.5 * (A[1:] + A[:-1])
+            M[:] = 0.25 * np.roll(M, 1, 0)
+        return A, M
+
+    steps_agree(rod, X, 25)
+    steps_agree(moving, X, PLANE, 25)
     steps_agree(channel, PLANE, 25)
     steps_agree(with_source, PLANE, OTHER, 25)
 

@@ -100,8 +100,10 @@ class Writer:
                 return self.pick(
                     ("v, w = w, v", "w = v", "v = A", "V, W = W, V", "c[0] = s", "if t == 2: continue", "V = M", "A = v")
                 )
-            case 12 if self.rank == 2 or self.draw(0, 2) == 0:
-                edge = self.pick(("[0]", "[-1]", "[0]", "[t % 2]"))
+            case 12:
+                edge = self.pick(("[0]", "[-1]", "[0]", "[t % 2]", "[2]"))
+                if self.rank == 1 and self.draw(0, 5):
+                    return f"{given}{edge} = {self.constant()}"
                 return (
                     f"{given}{edge} = {self.pick((given, *made))}{self.pick(('[1]', '[-2]', '[0]'))}{self.pick(('', ' * 0.5'))}"
                 )

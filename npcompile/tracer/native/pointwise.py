@@ -14,6 +14,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_loops import known_product
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
+from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import ErrorStates
@@ -112,6 +113,9 @@ class Pointwise:
 
     def roll(self, value: Formula, axis: int, front: str) -> Formula:
         raise NoForm("elements that are read elsewhere")
+
+    def set_element(self, array: ArrayInput, places: list[str], value: str) -> None:
+        raise NoForm("single elements that are set")
 
     def view(self, part: Part, items: list[Any], found: Part) -> None:
         """Remember whether a view has the rows of the array."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
+from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.pointwise_loops import WORD, Carried, Set, Sizes, Write, held_in, key_of
 from npcompile.backends.cpu.scalar_loops import PURE, NoForm
 from npcompile.backends.cpu.time_loops import HELPERS, Places, Plan, TimeLoop
@@ -89,6 +90,15 @@ class Iteration(Pointwise):
         if part.data in self.views or self.whole(part) is not None:
             self.views.add(found.data)
 
+    def set_element(self, array: ArrayInput, places: list[str], value: str) -> None:
+        base = arrays.part_of(Elements(array, ""))
+        offsets = [f"{place} * {stride}" for place, stride in zip(places, base.strides)]
+        data = self.blocks.code.new("data", " + ".join([base.data, *offsets]))
+        self.views.add(data)
+        itemsize = str(base.dtype.itemsize)
+        target = Part(base.dtype, data, ("1",), (itemsize,), base.root, base.is_own, is_ordered=True)
+        self.store(target, arrays.number(value, array.kind))
+
     def whole(self, part: Part) -> Part | None:
         """The array that a part is, or is at the beginning of."""
         for a in self.blocks.code.arrays:
@@ -121,7 +131,7 @@ class Iteration(Pointwise):
 
     def checked(self) -> Sizes:
         """The sizes of the largest statement. Raises NoForm where memory is read that is not known."""
-        if not self.statements or not all(s.sizes for s in self.statements):
+        if not all(s.sizes for s in self.statements) or all({*s.sizes} == {"1"} for s in self.statements):
             raise NoForm("no statements about arrays")
         made = self.made()
         shapes = [self.sizes(s.sizes) for s in self.statements]
