@@ -236,8 +236,8 @@ class Spread:
 
     @property
     def counter(self) -> Way:
-        """The range, of those that the loop goes over, that says how many iterations there are."""
-        return next(w for w in self.ways if w.is_range)
+        """What the loop goes over that says how many iterations there are: a range, if there is one."""
+        return next((w for w in self.ways if w.is_range), self.ways[0])
 
     @property
     def iteration(self) -> str:
@@ -252,7 +252,8 @@ class Spread:
 
     def at_header(self) -> list[str]:
         limit = "__atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)"
-        return [f"if (SELDOM({self.iteration} > {limit})) goto done;"]
+        ends = [] if self.counter.is_range else [f"if ({self.iteration} >= end) goto done;"]
+        return [f"if (SELDOM({self.iteration} > {limit})) goto done;", *ends]
 
     def set(self, variable: Sum, site: Site, values: Sequence[str]) -> list[str]:
         """Lines with which an iteration sets such a variable."""

@@ -183,6 +183,28 @@ def several_sums(A, x):
     return total, least, count, scaled, s
 
 
+def over_rows(A, x):
+    total, greatest = np.float64(0.0), 0.0
+    for row in A:
+        s = 0.0
+        for k in range(row.size):
+            s += row[k] * x[k]
+        row[:2] = s
+        row *= 2
+        total += s
+        greatest = max(greatest, s)
+    return A, total, greatest, s
+
+
+def over_rows_and_elements(A, x):
+    least = np.float64(9.0)
+    for a, row in zip(x[::-1], A):
+        for k in range(row.size):
+            row[k] = row[k] / a
+        least = min(least, row.min())
+    return A, least
+
+
 def without_stores(A, n):
     bits = 0
     for i in range(n - 1, -1, -2):
@@ -236,6 +258,10 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
         (total, (rng.random(N),)),
         (energy, (rng.integers(0, 99, (N, 3)) / 8, rng.integers(0, 99, N) / 4)),  # sums are exact
         (several_sums, (MATRIX - 5, rng.random(N) - 0.5)),
+        (over_rows, (MATRIX, rng.random(N))),
+        (over_rows, (MATRIX[:, ::-1], rng.random(N))),
+        (over_rows_and_elements, (MATRIX, rng.random(N) + 1)),
+        (over_rows_and_elements, (MATRIX, np.arange(2 * N)[:N] % 13 - 9.0)),
         (without_stores, (MATRIX, N)),
         (too_large, (MATRIX,)),
         (sum_of_quotients, (MATRIX, np.arange(N) % 13 - 8.0)),

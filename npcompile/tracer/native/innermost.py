@@ -17,6 +17,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     region = loop_region(b.facts, index)
     if any(k in b.facts.loop_headers for k in region if k != index):
         return
+    if b.apart is not None and index == b.apart.header and not b.apart.spread.counter.is_range:
+        return  # a strip would go on behind the chunk
     if b.apart is None and index not in b.parallel and any(form.write(b, index, region) for form in (pointwise, time_loops)):
         return
     strip = Strip(

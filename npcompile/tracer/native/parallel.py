@@ -103,13 +103,13 @@ class Apart:
 def write_parallel(b: Blocks, index: int, label: str) -> None:
     """Write the chunks of the loop whose header is at `index`, where its iterations are independent."""
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
-    if not isinstance(iterator, Steps | Together):
+    if not isinstance(iterator, Steps | Walk | Together):
         return
     region = loop_region(b.facts, index)
     found = ways(iterator)
     variables = Variables.of(b.facts, index, region)
     is_early = any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items())
-    if is_early or not any(w.is_range for w in found):
+    if is_early:
         return
     line = b.program.instructions[index].line
     sums = sums_of(b, index, region, variables.carried)
