@@ -29,8 +29,16 @@ MOST_TILED = 1 << 24  # bytes of all three matrices: larger ones may want the bl
 SLICED = {"MOST_SLICES": 16, "MOST_SUMMED": 1 << 14, "SLICE": 1 << 20, "LONG": 16, "PART": 192}
 SLIM = 64  # rows or columns: then tiles read the other matrix once
 
-CHOICE = """
+# Vectors are written where they matter: GCC takes half of its time to look for them elsewhere.
+PLAIN = """
+#if defined(__GNUC__) && !defined(__clang__)
+#define PLAIN static __attribute__((optimize("no-tree-vectorize")))
+#else
+#define PLAIN static
+#endif
 #define NULL ((void*)0)
+"""
+CHOICE = """
 /* How ?gemm reads a matrix: transposed or not, and the step from one column (row) to the next; 0 where it cannot. */
 static int64_t npc_leading(int64_t rows, int64_t columns, int64_t row, int64_t column, int64_t size, char* trans) {
   if (rows == 1) row = size;
@@ -77,7 +85,7 @@ static int npc_not_finite_TAG(const char* x, int64_t rows, int64_t columns, int6
       }
   return found;
 }
-static void npc_few_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+PLAIN void npc_few_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                         const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k) {
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
@@ -87,7 +95,7 @@ static void npc_few_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_
       *(TYPE*)(c + i * c_m + j * c_n) = total;
     }
 }
-static char* npc_dense_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+PLAIN char* npc_dense_TAG(const char* x, int64_t rows, int64_t columns, int64_t row, int64_t column) {
   TYPE* made = rt->scratch(rows * columns * (int64_t)sizeof(TYPE) + 1);
   for (int64_t i = 0; made && i < rows; i++)
     for (int64_t j = 0; j < columns; j++) made[i * columns + j] = *(const TYPE*)(x + i * row + j * column);
@@ -113,7 +121,7 @@ static void npc_tiles_TAG(void* context, int64_t begin, int64_t end, int thread)
     }
   }
 }
-static int npc_product_once_TAG(char*, int64_t, int64_t, const char*, int64_t, int64_t, const char*, int64_t, int64_t, int64_t,
+PLAIN int npc_product_once_TAG(char*, int64_t, int64_t, const char*, int64_t, int64_t, const char*, int64_t, int64_t, int64_t,
                                 int64_t, int64_t, int64_t);
 struct npc_slices_TAG {
   char* partial;
@@ -133,10 +141,10 @@ static void npc_slices_TAG(void* context, int64_t begin, int64_t end, int thread
   }
 }
 /* The sum of the products of so many slices of the summed axis. */
-static int npc_sliced_TAG(char* c, int64_t c_m, int64_t c_n, struct npc_slices_TAG* p, int64_t slices) {
+PLAIN int npc_sliced_TAG(char* c, int64_t c_m, int64_t c_n, struct npc_slices_TAG* p, int64_t slices) {
   const int64_t m = p->m, n = p->n;
   p->slice = (p->k + slices - 1) / slices;
-  p->part = npc_max(16, npc_min(PART, MOST_ALONE / (m * n) / 16 * 16));
+  p->part = BY_TILES ? PART : npc_max(16, npc_min(PART, MOST_ALONE / (m * n) / 16 * 16));
   const int64_t count = (p->k + p->slice - 1) / p->slice;
   const TYPE* const sums = (TYPE*)(p->partial = rt->scratch(slices * m * n * sizeof(TYPE) + 1));
   if (!sums) return 2;
@@ -151,7 +159,7 @@ static int npc_sliced_TAG(char* c, int64_t c_m, int64_t c_n, struct npc_slices_T
   return p->failed ? p->failed : npc_not_finite_TAG(c, m, n, c_m, c_n);
 }
 /* 0, 1 where an element of c is not finite, 2 without memory, 3 when interrupted. */
-static int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+PLAIN int npc_product_once_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
                                 const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
   const int64_t size = sizeof(TYPE), limit = rt->blas_limit;
   if (m * n * k <= FEW || m > limit || n > limit || k > limit) {
@@ -260,9 +268,14 @@ def product_library(tag: str) -> str:
     """The functions for products of this dtype, and `npc_offer`, which puts the first of them into the runtime's table."""
     is_real, in_panels = tag in SYMMETRIC, tag in SYMMETRIC and is_openblas()
     names = {"PANELS": PANELS if in_panels else "", "SYRK": SYRK.replace("ROUTINE", SYMMETRIC[tag]) if is_real else "(void)0"}
-    names |= {"SYMMETRIC": str(int(is_real)), "GEMM": ROUTINES[tag], "FEW": str(FEW if is_real else 0)}
+    names |= {
+        "BY_TILES": str(int(in_panels)),
+        "SYMMETRIC": str(int(is_real)),
+        "GEMM": ROUTINES[tag],
+        "FEW": str(FEW if is_real else 0),
+    }
     names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
     names |= {"MOST_ALONE": str(MOST_ALONE), "MOST_TILED": str(MOST_TILED), "SLIM": str(SLIM), "DEPTH": str(DEPTH)}
     names |= {"TILED": str(int(is_openblas()))} | {k: str(v) for k, v in SLICED.items()}
     panels = [vectors_text(), square_text(8 * int(tag[1:])), panels_text(tag, ELEMENTS[tag])] if in_panels else []
-    return "\n".join([*panels, filled(CHOICE + PRODUCT, names)])
+    return "\n".join([PLAIN, *panels, filled(CHOICE + PRODUCT, names)])

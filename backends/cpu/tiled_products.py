@@ -100,9 +100,10 @@ struct npc_panels_TAG {
   int64_t c_m, c_n, a_m, a_k, b_k, b_n, m, n, k, block, rows, down, panels;
   int is_symmetric, is_bad, failed;
 };
-static void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread) {
+PLAIN void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread) {
   struct npc_panels_TAG* const p = context;
   enum { W = NPC_VECTOR / sizeof(TYPE), R = NPC_TILE_ROWS };
+  typedef TYPE anywhere __attribute__((vector_size(NPC_VECTOR), aligned(1), may_alias));
   const int64_t deepest = npc_min(p->k, npc_min(p->block, DEPTH));
   TYPE* const right = rt->scratch(deepest * (WIDEST * W + R) * sizeof(TYPE));
   if (!right) {
@@ -125,8 +126,12 @@ static void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread
       if (held != panel || k < p->k) {
         if (p->b_n == sizeof(TYPE))
           for (int64_t l = 0; l < k; l++) {
-            __builtin_memcpy(right + l * padded, b + l * p->b_k, columns * sizeof(TYPE));
-            for (int64_t i = columns; i < padded; i++) right[l * padded + i] = 0;
+            const TYPE* const row = (const TYPE*)(b + l * p->b_k);
+            TYPE* const to = right + l * padded;
+            int64_t j = 0;
+            for (; j + W <= columns; j += W) *(anywhere*)(to + j) = *(const anywhere*)(row + j);
+            for (; j < columns; j++) to[j] = row[j];
+            for (; j < padded; j++) to[j] = 0;
           }
         else
           for (int64_t j = 0; j < padded; j += 4)
@@ -167,7 +172,7 @@ CHOICE
   if (is_bad) __atomic_store_n(&p->is_bad, 1, __ATOMIC_RELAXED);
 }
 /* c = a @ b. 0, 1 where an element of c is not finite, 2 without memory, 3 when interrupted. */
-static int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
+PLAIN int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
                              int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
   enum { W = NPC_VECTOR / sizeof(TYPE), R = NPC_TILE_ROWS };
   const int is_symmetric = a == b && a_m == b_n && a_k == b_k && m == n;
