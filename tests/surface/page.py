@@ -35,14 +35,15 @@ calls with drawn keywords, of the functions that are captured by their source; `
 others."""
 
 
-EDGES = """Some of NumPy's answers depend on more than numbers. A vector assigned to another one of the same memory, as in
-`M[:, 3] = M[1]`, is copied element by element where both strides have one direction, and NumPy may read what it has written:
-where that changes the result, NumPy runs. `x.resize(n)` asks who holds the array: a compiled function hands its argument on, so
-one that the call alone holds is refused, as behind any decorator; `refcheck=False` asks nobody. What BLAS makes of infinities is
-its kernels' own: they note invalid operations beyond the ends of rows too, and decide which parts of complex numbers are NaN.
-Products of matrices that meet infinities therefore run with NumPy. Those of vectors, and of matrices of at most 8 rows and
-columns, do not: there an invalid operation may go unreported, and the other part of a complex number be NaN. A zero that is a
-sum of products has the sign that the kernel's order of adding gives it."""
+EDGES = """Some of NumPy's answers depend on more than numbers. A vector assigned to another one of the same memory, as in `M[:,
+3] = M[1]`, is copied element by element where both strides have one direction, and NumPy may read what it has written: where
+that changes the result, NumPy runs. `x.resize(n)` asks who holds the array: a compiled function hands its argument on, so one
+that the call alone holds is refused, as behind any decorator; `refcheck=False` asks nobody. In which order a sum meets
+infinities and NaN decides what it reports, and BLAS notes invalid operations beyond the ends of rows too, and decides which
+parts of complex numbers are NaN. So where a sum is NaN, or a sum of products not finite, and the program has been given or has
+made an infinity, NumPy runs. Where np.errstate ignores invalid operations nobody asks for that: then the other part of a
+complex product with infinities may be NaN. A part of a complex product of matrices that is zero has the sign that the BLAS
+kernel gives it, and 0.0 where both have at most 8 rows and columns; zeros that are other sums have NumPy's."""
 
 
 OWN_TESTS = """NumPy's own tests, run on the namespace of Tensors: [numpy-tests.md](numpy-tests.md) counts passes and failures of

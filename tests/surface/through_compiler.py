@@ -33,7 +33,8 @@ COMPLEX_POWERS = re.compile(r"np\.(power|pow|float_power)\(|\w \*\* ")  # NumPy 
 # Sums of products, whose terms cancel: the error is that of the terms.
 SUMS_OF_PRODUCTS = re.compile(
     r"np\.(linalg|fft|inner|dot|vdot|vecdot|vecmat|matvec|matmul|einsum|tensordot|kron|outer|cross|cov|corrcoef|convolve|correlate"
-    r"|poly|trapezoid|interp|var|std|nanvar|nanstd|unwrap|gradient|prod|nanprod|cumprod|nancumprod|multiply\.)|\w\.(dot|std|var|prod|cumprod)"
+    r"|poly|trapezoid|interp|var|std|nanvar|nanstd|unwrap|gradient|prod|nanprod|cumprod|cumulative_prod|nancumprod|multiply\.)"
+    r"|\w\.(dot|std|var|prod|cumprod)"
 )
 
 
