@@ -204,6 +204,13 @@ def assigned(builder: Builder, value: Any, dtype: np.dtype) -> Array:
     return fresh(builder, cast(builder, source.node, dtype), copied_meta(source.meta, "K", dtype))
 
 
+def filled_with(builder: Builder, value: Any, dtype: np.dtype) -> Array:
+    """The value as np.copyto converts it: an integer has to be one of C's, for booleans too."""
+    if dtype.kind == "b" and type(value) is int and not -(2**63) <= value < 2**63:
+        raise Decline(f"{value} is too large an integer to become a boolean")
+    return assigned(builder, value, dtype)
+
+
 def constant_assigned(value: Any, dtype: np.dtype) -> np.ndarray:
     """NumPy's own assignment of a constant, with what it would raise or warn as Decline."""
     with evaluated_once():

@@ -14,6 +14,7 @@ from npcompile.numpy_shim.arguments import (
     copied_meta,
     copy_of,
     dtype_of,
+    filled_with,
     fit,
     flag,
     integer,
@@ -94,7 +95,7 @@ def full_(
     builder: Builder, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None
 ) -> Array:
     require_cpu(device, like)
-    value = array_of(builder, fill_value) if dtype is None else assigned(builder, fill_value, dtype_of(dtype))
+    value = array_of(builder, fill_value) if dtype is None else filled_with(builder, fill_value, dtype_of(dtype))
     meta = ordered_meta(shape, value.dtype, order)
     return filled(builder, fit(builder, value.node, meta.shape), meta)
 
@@ -153,7 +154,7 @@ def full_like(
 ) -> Array:
     require_cpu(device)
     meta = like_meta(builder, a, dtype, order, subok, shape)
-    return filled(builder, fit(builder, assigned(builder, fill_value, meta.dtype).node, meta.shape), meta)
+    return filled(builder, fit(builder, filled_with(builder, fill_value, meta.dtype).node, meta.shape), meta)
 
 
 # --- from Python values and other arrays

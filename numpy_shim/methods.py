@@ -16,6 +16,7 @@ from npcompile.numpy_shim.arguments import (
     copied_meta,
     copy_of,
     dtype_of,
+    filled_with,
     fit,
     fixed,
     flag,
@@ -271,7 +272,7 @@ def copyto(builder: Builder, dst: Any, src: Any, casting: Any = "same_kind", whe
     elif casting not in ("same_kind", "unsafe") or not np.can_cast(np.asarray(src).dtype, dst.dtype, casting):
         raise Decline("copyto of a constant of another kind")
     require_read_first(dst, src)
-    source = fit(builder, assigned(builder, src, dst.dtype).node, dst.shape)
+    source = fit(builder, filled_with(builder, src, dst.dtype).node, dst.shape)
     if where is not True:
         mask = array_of(builder, where)
         if mask.dtype.kind != "b" or mask.ndim > dst.ndim:

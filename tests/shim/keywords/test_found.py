@@ -45,6 +45,7 @@ DECLINED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("arange", [None, 5], {}),
     ("array", [ONES], {"ndmax": 0}),
     ("full_like", [ONES, 1], {"subok": None}),
+    ("full_like", [BOOLS, 2**70], {}),
     ("einsum", ["i,i", ONES, ONES], {"optimize": True, "order": None}),
     ("std", [np.float64(1)], {"where": np.array([[True]])}),
     ("maximum", [ONES, 2.0, np.zeros(3)], {}),  # a warning that it may have been meant as a third input
