@@ -94,6 +94,22 @@ def test_rows_of_a_few_elements(columns):
     agrees(program, (9 * wide[:, :columns]).astype(np.int16), other[:, :columns].copy(), N)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.int16])
+@pytest.mark.parametrize("shape", [(7, 1), (3, 150), (4, 6, 70)])
+def test_extremes_along_leading_axes(shape, dtype):
+    def program(X, shift, best, least, largest, n):
+        for k in range(n):
+            Y = X - shift[k]
+            best[k], least[k] = Y.argmax(axis=-2), Y.argmin(axis=-2)
+            largest[k] = Y.max(axis=-2) + Y.min(axis=-2)
+
+    numbers = rng.integers(0, 4, shape).astype(dtype)  # many are equal
+    if dtype != np.int16:
+        numbers[numbers == 3] = np.nan
+    made = [np.zeros((N, *shape[:-2], shape[-1]), t) for t in (np.int64, np.int64, dtype)]
+    agrees(program, numbers, np.arange(N).astype(dtype), *made, N, loops=int(len(shape) == 2))
+
+
 def test_steps_of_a_sieve():
     def sieve(n):
         prime = np.ones(n + 1, np.bool_)

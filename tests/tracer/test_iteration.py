@@ -187,6 +187,29 @@ def test_a_long_loop_of_elementwise_operations_is_one_graph(x):
     return result, filtered, k
 
 
+@check(graphs=1, breaks=0)
+def test_loops_in_loops_of_a_few_elementwise_operations_are_one_graph(x):
+    result, n = np.zeros((x.shape[0] - 1, 4)), x.shape[0] - 1
+    for i in range(2):
+        for j in range(9):
+            result += (i + 0.5 * j) * x[i : i + n, j % 3 : j % 3 + 1]
+    for i in range(5):
+        for j in range(4):
+            result = result * x[:n, :1] - j
+    return result, i, j
+
+
+@check()
+def test_loops_in_loops_of_other_operations_are_not_unrolled(x):
+    for i in range(6):
+        for j in range(6):
+            x = x + x.mean(axis=0) * (i - j)
+    for i in range(9):
+        for j in range(9):
+            x = x * 0.5 + i * x[:1] - j
+    return x, i, j
+
+
 @check()
 def test_other_long_loops_are_not_unrolled(x):
     sums, total = [], 0.0
