@@ -24,6 +24,7 @@ from npcompile.backends.cuda.arrays import ArrayKind
 from npcompile.backends.cuda.runtime.blas import Geometry
 from npcompile.backends.cuda.runtime.compiler import Request
 from npcompile.backends.cuda.runtime.graphs import CAPTURING, CannotCapture, refuse_while_capturing
+from tests.cuda import interpreted_reductions  # noqa: F401  (they replace the interpreter's own)
 
 
 def create_splat(self: InterpreterBuilder, block: Any, value: TensorHandle) -> TensorHandle:
