@@ -56,7 +56,10 @@ EXACT_STEPS
 
 # Of one dtype.
 LOOP_TEXT = """
-static inline {T} npc_cmul_{K}({T} a, {T} b) {{ {T} z = {{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}}; return z; }}
+static inline {T} npc_cmul_{K}({T} a, {T} b) {{
+  {T} z = {{NPC_ROUNDED(a.re * b.re) - NPC_ROUNDED(a.im * b.im), NPC_ROUNDED(a.re * b.im) + NPC_ROUNDED(a.im * b.re)}};
+  return z;
+}}
 static inline {T} npc_known_power_{K}({T} a, int n) {{
   const int m = n < 0 ? -n : n;
   {T} z = {{1, 0}}, power = a;
