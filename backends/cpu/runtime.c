@@ -3,6 +3,11 @@
    No header is included, so that neither Python's nor NumPy's are needed on the user's machine: the few functions used
    are declared here. Layouts and indices are those of CPython 3.11 and later and of NumPy 2's stable ABI. */
 
+/* The first call with an empty cache waits for this file, whose functions only lead to what takes time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O1", "inline-small-functions")
+#endif
+
 /* ---- CPython ---- */
 
 typedef struct _thread_state PyThreadState;
