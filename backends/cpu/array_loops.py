@@ -366,6 +366,14 @@ class Store:
         ]
 
 
+def briefly(line: str) -> str:
+    """The line; of a function's head, that of one whose compilation is worth less time."""
+    for head in ("static inline __attribute__((always_inline)) ", "static "):
+        if line.startswith(head) and line.endswith(") {"):
+            return f"static BRIEF {line.removeprefix(head)}"
+    return line
+
+
 def with_narrow_rows(
     name: str, parameters: str, body: Sequence[str], f: Function, parts: Sequence[Part], others: Mapping[str, str]
 ) -> list[str]:
@@ -484,7 +492,9 @@ class ArrayLoops:
         # An index outside is an error before anything is written. So is what NumPy reports, when it raises.
         needs_room = not is_new and (updates and store.can_leave or may_fail(tree))
         self.writes_before_it_knows |= not is_new and store.notes and not needs_room
-        self.functions += store.lines(tests, needs_room)
+        lines = store.lines(tests, needs_room)
+        # Beside a loop that is written as a whole, statements seldom run by themselves.
+        self.functions += map(briefly, lines) if self.code.instruction in self.code.by_blocks else lines
         self.call(f, "", fail, store.can_leave, target.sizes, is_plain=isinstance(tree, Number | Read))
 
     def leave_to_copy(self, target: Part, source: Part, fail: Fail) -> None:

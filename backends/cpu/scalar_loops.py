@@ -586,7 +586,7 @@ class ScalarLoops:
         if self.statements is not None:
             lines.append(self.statements.text())
         lines += self.functions
-        is_brief = self.functions and len(self.exits) > MANY_EXITS
+        is_brief = (self.functions or self.by_blocks) and len(self.exits) > MANY_EXITS
         lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]

@@ -118,6 +118,8 @@ class Blocks:
     pointwise: Any = None  # the loop that is followed to see what it does to each element
     write_strip: Callable[[Blocks, int, str], None] | None = None  # between the label of a loop's header and the loop
     write_parallel: Callable[[Blocks, int, str], None] | None = None  # before that
+    origins: dict[str, int] = field(default_factory=dict)  # labels -> the first instruction of the block that came there first
+    steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels behind all their iterations
     apart: Any = None  # the loop whose chunks are being written: an Apart
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     why_serial: list[str] = field(default_factory=list)
@@ -307,6 +309,7 @@ class Blocks:
                 raise NoProgram("too many combinations of types")
             prefix = "" if self.inside is None else f"{self.inside.strip.name}_"
             label = self.labels[key] = f"{prefix}block{len(self.labels)}_{key[0]}"
+            self.origins[label] = self.at
             self.pending.append((key[0], state, label))
         return label
 

@@ -19,7 +19,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     if b.apart is not None and index == b.apart.header and not b.apart.spread.counter.is_range:
         return  # a strip would go on behind the chunk
-    if b.apart is None and index not in b.parallel and any(form.write(b, index, region) for form in (pointwise, time_loops)):
+    is_own = b.apart is None and index not in b.parallel
+    if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
         return
     strip = Strip(
         f"{'' if b.apart is None else b.apart.spread.name + '_'}strip{len(b.labels)}",

@@ -397,14 +397,16 @@ class PointwiseLoop:
         written = [*found.writes.values()]
         return Loop(name, statements, carried, written, self.lines, way.last, self.count, way.variables, ["1"], ignores)
 
-    def finish(self, name: str, before: dict[str, Any], way: Way) -> None:
-        """Go on where the loop's header is asked again, and where it was in vain."""
+    def finish(self, name: str, before: dict[str, Any], way: Way) -> str:
+        """Go on where the loop's header is asked again, at the label that is returned, and where it was in vain."""
         b = self.blocks
         kept = {n: v for n, v in before.items() if n not in self.entered}
         b.state = State(b.state.stack.copy(), kept | way.made)
         b.code.by_blocks |= self.region
         b.go(self.header)
+        label = b.code.lines[-1].removeprefix("goto ").removesuffix(";")
         b.code.label(f"{name}_slow")
+        return label
 
     @property
     def count(self) -> str:

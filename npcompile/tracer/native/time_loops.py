@@ -24,8 +24,13 @@ DEFINITION = re.compile(r"const (\S+) (t\d+) = (.*);")
 FUNCTIONS = {"npc_bound", "npc_max", "npc_count", "npc_mod", "int64_t", "INT64_C"}
 
 
-def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
-    """Write the loop whose header is at `index` so, where it has that form. The loop as it is follows."""
+def write(b: Blocks, index: int, region: frozenset[int], label: str) -> bool:
+    """Write the loop whose header is at `index`, and at `label`, so, where it has that form. The loop as it is follows.
+
+    It is written where the loop is entered and behind its iterations: not for what single statements leave, which is seldom.
+    """
+    if index in b.steps and label not in b.steps[index] and b.origins.get(label) in region:
+        return False
     return write_as(TimeSteps, b, index, region)
 
 
@@ -199,4 +204,5 @@ class TimeSteps(PointwiseLoop):
         for n, place in zip(way.inits, places):
             data = code.new("data", f"((npc_array*){place.part.root})->data")
             way.made[n] = replace(place.part, data=data)
-        self.finish(name, before, way)
+        behind = self.finish(name, before, way)
+        self.blocks.steps.setdefault(self.header, set()).add(behind)
