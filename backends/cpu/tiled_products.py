@@ -107,7 +107,7 @@ PLAIN void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread)
   const int64_t deepest = npc_min(p->k, npc_min(p->block, DEPTH));
   TYPE* const right = rt->scratch(deepest * (WIDEST * W + R) * sizeof(TYPE));
   if (!right) {
-    p->failed = 2;
+    __atomic_store_n(&p->failed, 2, __ATOMIC_RELAXED);
     return;
   }
   TYPE* const left = right + deepest * WIDEST * W;
