@@ -420,7 +420,7 @@ static unsigned run_with_workers(struct loop* loop) {
       }
     }
     flags |= place->flags;
-    place->offer = NO_OFFER;
+    __atomic_store_n(&place->offer, NO_OFFER, __ATOMIC_RELAXED); /* its worker looks all the time */
   }
   workers.are_late = late > loop->threads / 8;
   return flags;
