@@ -24,6 +24,7 @@ from npcompile.backends.cpu.compiler import Compiler, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
+from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import thread_limit, usable_processors
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
@@ -31,7 +32,6 @@ from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorState
 
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
 
-RUNTIME = Path(__file__).with_name("runtime.c")
 METH_FASTCALL = 0x80
 MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory
 
@@ -125,7 +125,7 @@ class Loader:
             if self.table:
                 return self.table
             try:
-                source = f'{TYPES}#line 1 "{RUNTIME.name}"\n{RUNTIME.read_text()}'
+                source = TYPES + runtime_source()
             except OSError as error:
                 raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
             return start(self.library(source, self.key(source), "npc_start"))
@@ -311,7 +311,7 @@ def loader() -> Loader:
 
 
 def why_unsupported() -> str:
-    """The layouts in runtime.c are those of these systems only."""
+    """The layouts in the runtime are those of these systems only."""
     if sys.platform == "win32" or sys.maxsize < 2**32 or sys.byteorder != "little":
         return "it needs a 64-bit little-endian POSIX system"
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():

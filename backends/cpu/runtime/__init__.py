@@ -1,0 +1,13 @@
+"""What generated units call, in C: one unit of several files, which are compiled once, after the types of prelude.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+FILES = ("declarations.c", "errors.c", "threads.c", "arrays.c", "objects.c", "start.c")
+
+
+def runtime_source() -> str:
+    """The text; the compiler's messages name the file and the line."""
+    return "".join(f'#line 1 "{name}"\n{(FOLDER / name).read_text()}' for name in FILES)

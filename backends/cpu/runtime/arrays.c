@@ -1,0 +1,224 @@
+/* Memory, and arrays in it. */
+
+/* ---- memory ----
+
+   The system hands out and takes back large blocks page by page, which costs more than most kernels. Freed blocks are
+   kept here, up to a bound, and given to the next request of about their size. */
+
+struct block { /* just before the memory that it describes */
+  void* mapping;
+  size_t mapped, capacity;
+  int64_t padding[5];
+};
+
+/* AddressSanitizer knows the blocks of malloc. Of those here it is told: what lies behind the bytes that were asked for, and
+   all of a block that was given back, is nobody's. */
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const void*, size_t);
+void __asan_unpoison_memory_region(const void*, size_t);
+static void forbid(void* memory, size_t size) { __asan_poison_memory_region(memory, size); }
+static void allow(void* memory, size_t size) { __asan_unpoison_memory_region(memory, size); }
+#else
+static void forbid(void* memory, size_t size) {}
+static void allow(void* memory, size_t size) {}
+#endif
+
+enum { SLOTS = 64 };
+static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20;
+
+static struct {
+  char lock;
+  unsigned colour;
+  size_t kept, most_kept; /* bytes */
+  int count;
+  struct block* blocks[SLOTS]; /* oldest first */
+} pool;
+
+static void lock_pool(void) {
+  while (__atomic_test_and_set(&pool.lock, __ATOMIC_ACQUIRE)) sched_yield();
+}
+static void unlock_pool(void) { __atomic_clear(&pool.lock, __ATOMIC_RELEASE); }
+
+static struct block* take_block(int i) {
+  struct block* block = pool.blocks[i];
+  for (pool.count--; i < pool.count; i++) pool.blocks[i] = pool.blocks[i + 1];
+  pool.kept -= block->mapped;
+  return block;
+}
+
+/* The memory of a block, of which the first `size` bytes are in use. */
+static void* in_use(struct block* block, size_t size) {
+  allow(block + 1, size);
+  char *end = (char*)(block + 1) + size, *end_of_mapping = (char*)block->mapping + block->mapped;
+  forbid(end, end_of_mapping - end);
+  return block + 1;
+}
+
+/* Memory for `size` bytes, aligned to 64; NULL when there is none. */
+static void* pool_get(size_t size) {
+  lock_pool();
+  int best = -1;
+  for (int i = pool.count - 1; i >= 0; i--) {
+    size_t capacity = pool.blocks[i]->capacity;
+    if (capacity >= size && capacity <= size + size / 4 && (best < 0 || capacity < pool.blocks[best]->capacity)) best = i;
+  }
+  struct block* block = best < 0 ? 0 : take_block(best);
+  unsigned colour = pool.colour++ % 8;
+  unlock_pool();
+  if (block) return in_use(block, size);
+
+  /* Blocks start on a page, each a little further than the one before: with equal low bits in all addresses the
+     inputs and outputs of one loop would compete for the same lines of the cache. */
+  size_t offset = colour * 320, alignment = size >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
+  size_t mapped = (size + offset + PAGE + alignment + PAGE - 1) / PAGE * PAGE;
+  if (mapped < size) return 0;
+  char* mapping = mmap(0, mapped, PROT_READ_WRITE, MAP_ANONYMOUS_PRIVATE, -1, 0);
+  if (mapping == (char*)-1) return 0;
+  char* start = (char*)(((uintptr_t)mapping + PAGE + alignment - 1) / alignment * alignment);
+#ifdef __linux__
+  if (alignment == HUGE_PAGE) madvise(start, mapping + mapped - start, MADV_HUGEPAGE);
+#endif
+  block = (struct block*)(start + offset) - 1;
+  block->mapping = mapping;
+  block->mapped = mapped;
+  block->capacity = (size + PAGE - 1) / PAGE * PAGE; /* not the slack of the alignment, which would hide it from its like */
+  return in_use(block, size);
+}
+
+static void pool_put(void* memory) {
+  struct block *block = (struct block*)memory - 1, *dropped[SLOTS];
+  int count = 0;
+  forbid(memory, block->capacity);
+  lock_pool();
+  if (block->mapped > pool.most_kept) {
+    dropped[count++] = block;
+  } else {
+    while (pool.count == SLOTS || pool.kept + block->mapped > pool.most_kept) dropped[count++] = take_block(0);
+    pool.blocks[pool.count++] = block;
+    pool.kept += block->mapped;
+  }
+  unlock_pool();
+  for (int i = 0; i < count; i++) {
+    allow(dropped[i]->mapping, dropped[i]->mapped);
+    munmap(dropped[i]->mapping, dropped[i]->mapped);
+  }
+}
+
+/* The same blocks as NumPy's allocator (NEP 49), for the arrays that hold one. NumPy calls these with the GIL. */
+static void* data_malloc(void* context, size_t size) { return pool_get(size); }
+static void* data_calloc(void* context, size_t count, size_t size) {
+  void* data = size && count > (size_t)-1 / size ? 0 : pool_get(count * size);
+  return data ? memset(data, 0, count * size) : 0;
+}
+static void data_free(void* context, void* data, size_t size) {
+  if (data) pool_put(data);
+}
+static void* data_realloc(void* context, void* data, size_t size) {
+  size_t capacity = data ? ((struct block*)data - 1)->capacity : 0;
+  if (data && size <= capacity && size >= capacity / 2) return in_use((struct block*)data - 1, size);
+  void* moved = pool_get(size);
+  if (moved && data) {
+    allow(data, capacity); /* how much of it is in use, the block does not say */
+    memcpy(moved, data, size < capacity ? size : capacity);
+    pool_put(data);
+  }
+  return moved;
+}
+
+static numpy_mem_handler handler = {"npcompile", 1, {0, data_malloc, data_calloc, data_realloc, data_free}};
+static PyObject* handler_capsule;
+
+/* Scratch memory has its size in front when it is small, else it is a block. */
+static void* scratch(int64_t bytes) {
+  char* memory = 0;
+  if (bytes >= (int64_t)LARGE) {
+    memory = pool_get(bytes);
+  } else if (bytes >= 0) {
+    char* start = malloc(bytes + 128);
+    memory = start ? (char*)(((uintptr_t)start + 127) / 64 * 64) : 0;
+    if (memory) {
+      struct block* block = (struct block*)memory - 1;
+      block->mapping = start;
+      block->mapped = 0;
+      forbid(memory + bytes, start + 128 - memory);
+    }
+  }
+  if (!memory && !body_thread) PyErr_NoMemory();
+  return memory;
+}
+
+static void release(void* memory) {
+  if (!memory) return;
+  struct block* block = (struct block*)memory - 1;
+  if (block->mapped)
+    pool_put(memory);
+  else
+    free(block->mapping);
+}
+
+/* ---- arrays ---- */
+
+/* A body has no GIL. What it makes is an array of its own, of which Python hears nothing: it has no type. */
+enum { MOST_AXES = 8 };
+struct own_array {
+  npc_array array;
+  int64_t dimensions[MOST_AXES];
+};
+
+static PyObject* own_empty(int64_t bytes, int nd, const int64_t* dimensions) {
+  const int64_t lead = (sizeof(struct own_array) + 63) / 64 * 64;
+  struct own_array* made = nd > MOST_AXES ? 0 : scratch(lead + bytes);
+  if (!made) return 0;
+  made->array = (npc_array){.ob_refcnt = 1, .data = (char*)made + lead, .nd = nd, .dimensions = made->dimensions};
+  for (int i = 0; i < nd; i++) made->dimensions[i] = dimensions[i];
+  return (PyObject*)made;
+}
+
+static int is_in_order(int64_t expected, int nd, const int64_t* dimensions, const int64_t* strides) {
+  for (int i = nd; i--; expected *= dimensions[i])
+    if (strides[i] != expected) return 0;
+  return 1;
+}
+
+static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
+  int64_t bytes = ((numpy_descr*)dtype)->elsize;
+  for (int i = 0; i < nd; i++)
+    if (__builtin_mul_overflow(bytes, dimensions[i], &bytes)) {
+      if (body_thread) return 0;
+      bytes = 0; /* NumPy raises its error */
+    }
+  if (body_thread) return own_empty(bytes, nd, dimensions);
+  Py_IncRef(dtype); /* stolen */
+  if (bytes && strides && is_in_order(((numpy_descr*)dtype)->elsize, nd, dimensions, strides))
+    strides = 0; /* NumPy need not look at them */
+  if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
+
+  void* data = pool_get(bytes);
+  if (!data) { /* NumPy raises its error, or finds the memory */
+    return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
+  }
+  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, ALIGNED | WRITEABLE, 0);
+  if (!array) {
+    pool_put(data);
+    return 0;
+  }
+  numpy_array* fields = (numpy_array*)array;
+  Py_IncRef(handler_capsule);
+  fields->mem_handler = handler_capsule;
+  fields->leading.flags |= OWNDATA;
+  PyTraceMalloc_Track(TRACEMALLOC_DOMAIN, (uintptr_t)data, bytes);
+  return array;
+}
+
+static PyObject* view(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides, char* data, PyObject* owner) {
+  int flags = ((npc_array*)owner)->flags & (ALIGNED | WRITEABLE);
+  Py_IncRef(dtype); /* stolen */
+  PyObject* array = PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, data, flags, 0);
+  if (!array) return 0;
+  Py_IncRef(owner); /* stolen */
+  if (!PyArray_SetBaseObject(array, owner)) return array;
+  Py_DecRef(array);
+  return 0;
+}
+
+static PyObject* box(PyObject* dtype, const void* element) { return PyArray_Scalar(element, dtype, 0); }

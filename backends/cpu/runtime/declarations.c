@@ -1,0 +1,146 @@
+/* What generated units call: parallel loops, arrays, numbers, errors. Compiled once, after the types of prelude.py.
+
+   No header is included, so that neither Python's nor NumPy's are needed on the user's machine: the few functions used
+   are declared here. Layouts and indices are those of CPython 3.11 and later and of NumPy 2's stable ABI. */
+
+/* The first call with an empty cache waits for this file, whose functions only lead to what takes time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O1", "inline-small-functions")
+#endif
+
+/* ---- CPython ---- */
+
+typedef struct _thread_state PyThreadState;
+typedef struct {
+  double real, imag;
+} Py_complex;
+
+extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type;
+extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
+void Py_IncRef(PyObject*);
+void Py_DecRef(PyObject*);
+PyObject* PyTuple_New(int64_t);
+int PyTuple_SetItem(PyObject*, int64_t, PyObject*);
+PyObject* PyList_New(int64_t);
+int PyList_SetItem(PyObject*, int64_t, PyObject*);
+PyObject* PyErr_Occurred(void);
+PyObject* PyErr_NoMemory(void);
+void PyErr_SetString(PyObject*, const char*);
+PyObject* PyErr_Format(PyObject*, const char*, ...);
+int PyErr_CheckSignals(void);
+PyThreadState* PyEval_SaveThread(void);
+void PyEval_RestoreThread(PyThreadState*);
+PyObject* PyBool_FromLong(long);
+PyObject* PyLong_FromLongLong(long long);
+PyObject* PyLong_FromUnsignedLongLong(unsigned long long);
+PyObject* PyFloat_FromDouble(double);
+long long PyLong_AsLongLong(PyObject*);
+long long PyLong_AsLongLongAndOverflow(PyObject*, int*);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
+PyObject* PyNumber_Index(PyObject*);
+PyObject* PyDict_GetItemWithError(PyObject*, PyObject*);
+double PyFloat_AsDouble(PyObject*);
+Py_complex PyComplex_AsCComplex(PyObject*);
+PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
+PyObject* PyCapsule_New(void*, const char*, void*);
+int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
+int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
+
+/* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
+
+typedef struct {
+  npc_array leading;
+  PyObject* weakreflist;
+  void* buffer_info;
+  PyObject* mem_handler; /* who frees the data when flags has OWNDATA (NEP 49) */
+} numpy_array;
+
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject *ob_type, *typeobj;
+  char kind, type, byteorder, former_flags;
+  int type_num;
+  uint64_t flags;
+  int64_t elsize;
+} numpy_descr;
+
+typedef struct {
+  char name[127];
+  uint8_t version;
+  struct {
+    void* context;
+    void* (*malloc)(void* context, size_t size);
+    void* (*calloc)(void* context, size_t count, size_t size);
+    void* (*realloc)(void* context, void* data, size_t size);
+    void (*free)(void* context, void* data, size_t size);
+  } allocator;
+} numpy_mem_handler;
+
+enum { OWNDATA = 0x4, FORCECAST = 0x10, ALIGNED = 0x100, WRITEABLE = 0x400 };
+enum { TRACEMALLOC_DOMAIN = 389047 }; /* NumPy's own */
+
+static void** numpy;
+#define ndarray_type ((PyObject*)numpy[2])
+#define PyArray_DescrFromScalar ((PyObject * (*)(PyObject*)) numpy[57])
+#define PyArray_Scalar ((PyObject * (*)(const void*, PyObject*, PyObject*)) numpy[60])
+#define PyArray_ScalarAsCtype ((void (*)(PyObject*, void*))numpy[62])
+#define PyArray_FromAny ((PyObject * (*)(PyObject*, PyObject*, int, int, int, PyObject*)) numpy[69])
+#define PyArray_Return ((PyObject * (*)(PyObject*)) numpy[76])
+#define PyArray_SetBaseObject ((int (*)(PyObject*, PyObject*)) numpy[282])
+#define PyArray_NewFromDescr \
+  ((PyObject * (*)(PyObject*, PyObject*, int, const int64_t*, const int64_t*, void*, int, PyObject*)) numpy[94])
+
+/* ---- C library ---- */
+
+void* memcpy(void*, const void*, size_t);
+void* memset(void*, int, size_t);
+void* malloc(size_t);
+void free(void*);
+void* mmap(void*, size_t, int, int, int, long);
+int munmap(void*, size_t);
+int madvise(void*, size_t, int);
+int sched_yield(void);
+int sigfillset(void*);
+int sigdelset(void*, int);
+int pthread_sigmask(int, const void*, void*);
+int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
+int pthread_create(void** thread, const void* attributes, void* (*)(void*), void*);
+int pthread_detach(void*);
+int pthread_mutex_init(void*, const void*);
+int pthread_mutex_lock(void*);
+int pthread_mutex_unlock(void*);
+int pthread_cond_init(void*, const void*);
+int pthread_cond_wait(void* condition, void* mutex);
+int pthread_cond_signal(void*);
+int pthread_cond_broadcast(void*);
+typedef struct {
+  int64_t bytes[16]; /* more than any system's pthread_mutex_t or pthread_cond_t has */
+} lock;
+struct timespec {
+  long seconds, nanoseconds;
+};
+int clock_gettime(int, struct timespec*);
+
+#if defined(__APPLE__)
+enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6, SIG_SETMASK = 3, SIGBUS = 10 };
+#else
+enum { MAP_ANONYMOUS_PRIVATE = 0x22, CLOCK_MONOTONIC = 1, SIG_SETMASK = 2, SIGBUS = 7 };
+#endif
+enum { PROT_READ_WRITE = 3, MADV_HUGEPAGE = 14 };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.seconds * 1000000000 + t.nanoseconds;
+}
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}

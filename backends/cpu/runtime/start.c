@@ -1,0 +1,72 @@
+/* The table of all this, and its start. */
+
+static struct npc_runtime runtime = {
+    .parallel = parallel,
+    .parallel_in_pieces = parallel_in_pieces,
+    .poll = poll,
+    .threads = count_threads,
+    .empty = empty,
+    .view = view,
+    .box = box,
+    .scratch = scratch,
+    .release = release,
+    .as_int64 = as_int64,
+    .as_uint64 = as_uint64,
+    .as_double = as_double,
+    .as_complex = as_complex,
+    .scalar_data = scalar_data,
+    .tuple = PyTuple_New,
+    .tuple_set = tuple_set,
+    .tuple_of = tuple_of,
+    .list_of = list_of,
+    .from_int64 = PyLong_FromLongLong,
+    .from_uint64 = PyLong_FromUnsignedLongLong,
+    .from_double = PyFloat_FromDouble,
+    .from_bool = PyBool_FromLong,
+    .take_array = take_array,
+    .take_int = take_int,
+    .take_float = take_float,
+    .take_bool = take_bool,
+    .take_scalar = take_scalar,
+    .incref = incref,
+    .decref = decref,
+    .error = error,
+    .watch = clear_flags,
+    .report = report,
+    .note_invalid = note_invalid,
+    .may_be_infinite = may_be_infinite,
+    .index_error = index_error,
+    .value_error = value_error,
+};
+
+static void hold_before_fork(void) { lock_pool(); }
+static void resume_parent(void) { unlock_pool(); }
+static void resume_child(void) {
+  unlock_pool();
+  is_child = is_child || workers.started;
+}
+
+/* The table, ready for use; NULL with an exception set. Called once, with the GIL. `blas` has one pointer per routine
+   in the order of npc_runtime, or NULL. */
+const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObject* report_errors, PyObject* variable,
+                                    PyObject* usual, int threads, int64_t bytes_kept, void* const* blas,
+                                    int64_t blas_limit) {
+  if (handler_capsule) return &runtime;
+  numpy = numpy_api;
+  generic_type = generic;
+  Py_IncRef(report_errors);
+  reporter = report_errors;
+  Py_IncRef(variable);
+  state_variable = variable;
+  Py_IncRef(usual);
+  usual_state = usual;
+  thread_limit = (int)least(threads, MOST_WORKERS + 1);
+  pthread_mutex_init(&workers.mutex, 0);
+  pthread_cond_init(&workers.condition, 0);
+  pool.most_kept = bytes_kept;
+  runtime.scalar = PyArray_Return;
+  runtime.blas_limit = blas_limit;
+  if (blas_limit) memcpy(&runtime.sgemm, blas, sizeof runtime - __builtin_offsetof(struct npc_runtime, sgemm));
+  pthread_atfork(hold_before_fork, resume_parent, resume_child);
+  return (handler_capsule = PyCapsule_New(&handler, "mem_handler", 0)) ? &runtime : 0;
+}

@@ -1,0 +1,285 @@
+/* Threads.
+
+   One pool for all loops. Every worker has a place of its own, where the caller offers it a part of the loop: threads that
+   wrote to one place would wait for each other's caches, for longer than a short loop takes. The caller takes what a worker
+   was offered and has not begun: a worker which the system has not scheduled, because the machine is busy, delays nobody.
+   (At the end of an OpenMP region every thread must have arrived.) While one caller has the pool, others run their loops
+   alone. */
+
+#ifdef _OPENMP
+int omp_get_max_threads(void);
+int omp_in_parallel(void);
+#endif
+
+enum { MOST_WORKERS = 511 };
+static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
+static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
+/* Short loops need workers that are awake, and keep them so while they follow each other within SOON. Such as took MISSED
+   together wake them. */
+static const int64_t SOON = 100000, MISSED = 100000; /* nanoseconds */
+
+struct loop {
+  npc_body body;
+  void* context;
+  int64_t n, grain;
+  int64_t parted;       /* grains that the threads share out beforehand */
+  int threads;          /* at most */
+  int is_interrupted;
+  PyThreadState* state; /* of the calling thread, while it has no GIL */
+  int64_t next __attribute__((aligned(128))); /* the first item behind those that nobody has taken */
+};
+
+static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
+static int is_child;                 /* forked from a process that had workers: stays on one thread */
+static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
+static __thread struct loop* body_loop;
+
+enum { NO_OFFER, OFFERED, TAKEN, DONE };
+
+/* What a worker and the caller tell each other, on lines of the cache that no other worker writes. */
+static struct place {
+  int offer __attribute__((aligned(128)));
+  unsigned flags; /* floating-point errors of its part */
+  struct loop* loop;
+  int is_asleep __attribute__((aligned(128)));
+} places[MOST_WORKERS + 1];
+
+static struct {
+  int has_caller; /* somebody's loop has the workers */
+  int started;    /* workers that exist */
+  int64_t latest; /* nanoseconds: when the last loop of several threads ended */
+  int64_t missed, missed_until; /* nanoseconds that loops took which had no worker because none was awake, and when */
+  int are_late;   /* the last loop waited for none of some: the machine is busy */
+  lock mutex;
+  lock condition;
+} workers;
+
+static int count_threads(void) {
+  if (is_child) return 1;
+#ifdef _OPENMP
+  if (omp_in_parallel()) return 1;
+  int openmp = omp_get_max_threads(); /* asked each time: threadpoolctl and omp_set_num_threads change it */
+  return openmp < thread_limit ? openmp : thread_limit;
+#else
+  return thread_limit;
+#endif
+}
+
+/* See whether the user interrupts; by the calling thread, which may take the GIL. */
+static int look_for_signals(struct loop* loop) {
+  PyEval_RestoreThread(loop->state);
+  if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
+  loop->state = PyEval_SaveThread();
+  return loop->is_interrupted;
+}
+
+static int is_interrupted(const struct loop* loop) { return __atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED); }
+
+/* A thread's part of the grains that were shared out beforehand. */
+static void run_part(struct loop* loop, int part, int thread) {
+  const int64_t begin = loop->parted * part / loop->threads * loop->grain;
+  const int64_t end = least(loop->parted * (part + 1) / loop->threads * loop->grain, loop->n);
+  if (begin < end && !is_interrupted(loop)) loop->body(loop->context, begin, end, thread);
+}
+
+/* Of the others, what is left. */
+static void run_chunks(struct loop* loop, int thread) {
+  if (loop->parted * loop->grain >= loop->n) return;
+  int64_t chunk = loop->grain * 4, start = now(), checked = start;
+  while (!is_interrupted(loop)) {
+    /* Small at first, to see how long they take, and at the end, to finish together. */
+    int64_t rest = loop->n - __atomic_load_n(&loop->next, __ATOMIC_RELAXED);
+    int64_t share = rest / loop->grain / (3 * loop->threads) * loop->grain;
+    int64_t taken = greatest(least(chunk, loop->threads > 1 ? share : chunk), loop->grain);
+    int64_t begin = __atomic_fetch_add(&loop->next, taken, __ATOMIC_RELAXED);
+    if (begin >= loop->n) break;
+    loop->body(loop->context, begin, least(begin + taken, loop->n), thread);
+    int64_t end = now();
+    if (end - start < SHORT) chunk = least(chunk * 2, loop->n / loop->grain * loop->grain);
+    if (end - start > LONG && chunk > loop->grain) chunk = greatest(chunk / loop->grain / 2, 1) * loop->grain;
+    if (thread == 0 && end - checked > LONG) {
+      look_for_signals(loop);
+      end = checked = now();
+    }
+    start = end;
+  }
+}
+
+static void run_as(struct loop* loop, int thread) {
+  body_thread = thread + 1;
+  body_loop = loop;
+  run_part(loop, thread, thread);
+  run_chunks(loop, thread);
+  body_thread = 0;
+}
+
+static int is_offered(struct place* place) { return __atomic_load_n(&place->offer, __ATOMIC_ACQUIRE) == OFFERED; }
+
+/* By its worker or, in vain or not, by the caller. */
+static int take_offer(struct place* place, int taken) {
+  int offered = OFFERED;
+  return __atomic_compare_exchange_n(&place->offer, &offered, taken, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static void wait_for_offer(struct place* place) {
+  unsigned looked = 0;
+  for (int64_t asleep_from = now() + SPIN; !is_offered(place) || !take_offer(place, TAKEN);) {
+    if (now() < asleep_from) {
+      if (++looked % 64)
+        pause_briefly();
+      else
+        sched_yield(); /* to the caller, when the system has put both on one processor */
+    } else {
+      pthread_mutex_lock(&workers.mutex);
+      __atomic_store_n(&place->is_asleep, 1, __ATOMIC_RELAXED);
+      __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the caller offers before it looks who sleeps */
+      while (!is_offered(place)) pthread_cond_wait(&workers.condition, &workers.mutex);
+      __atomic_store_n(&place->is_asleep, 0, __ATOMIC_RELAXED);
+      pthread_mutex_unlock(&workers.mutex);
+      asleep_from = now() + SPIN;
+    }
+  }
+}
+
+static void* work(void* own) {
+  struct place* place = own;
+  for (;;) {
+    wait_for_offer(place);
+    clear_flags();
+    run_as(place->loop, (int)(place - places));
+    place->flags = raised_flags();
+    __atomic_store_n(&place->offer, DONE, __ATOMIC_RELEASE);
+  }
+  return 0;
+}
+
+/* Workers see no signal, except those of their own faults: Python's handlers are the main thread's. */
+static void start_workers(int count) {
+  static const int faults[] = {4, SIGBUS, 8, 11}; /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
+  char every[128], before[128];
+  sigfillset(every);
+  for (int i = 0; i < 4; i++) sigdelset(every, faults[i]);
+  pthread_sigmask(SIG_SETMASK, every, before);
+  for (void* thread; workers.started < count; workers.started++) {
+    if (pthread_create(&thread, 0, work, &places[workers.started + 1])) break; /* fewer threads, then */
+    pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, before, 0);
+}
+
+static void wake_workers(int count) {
+  int asleep = 0;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  for (int k = 1; k <= count; k++) asleep |= __atomic_load_n(&places[k].is_asleep, __ATOMIC_RELAXED);
+  if (!asleep) return;
+  pthread_mutex_lock(&workers.mutex);
+  pthread_cond_broadcast(&workers.condition);
+  pthread_mutex_unlock(&workers.mutex);
+}
+
+/* What is shared out beforehand: all of a short loop, and of a long one a part, as threads do not take equally long. Nothing
+   where workers may not come: their parts would be left to the caller. */
+static int64_t parted(int64_t grains, int threads) {
+  if (workers.are_late) return 0;
+  return grains <= 4 * threads ? grains : least(grains / 2, 16 * threads);
+}
+
+/* The floating-point errors of the workers. */
+static unsigned run_with_workers(struct loop* loop) {
+  unsigned flags = 0;
+  int late = 0;
+  for (int k = 1; k < loop->threads; k++) {
+    places[k].loop = loop;
+    __atomic_store_n(&places[k].offer, OFFERED, __ATOMIC_RELEASE);
+  }
+  wake_workers(loop->threads - 1);
+  run_as(loop, 0);
+  int64_t checked = 0;
+  for (int k = 1; k < loop->threads; k++) {
+    struct place* place = &places[k];
+    if (take_offer(place, NO_OFFER)) {
+      late++;
+      body_thread = 1;
+      run_part(loop, k, 0);
+      body_thread = 0;
+      continue;
+    }
+    for (unsigned i = 0; __atomic_load_n(&place->offer, __ATOMIC_ACQUIRE) != DONE; i++) {
+      if (i < 1000)
+        pause_briefly();
+      else
+        sched_yield();
+      if (i % 1024) continue;
+      if (!checked) checked = now();
+      if (now() - checked > LONG && !is_interrupted(loop)) {
+        look_for_signals(loop);
+        checked = now();
+      }
+    }
+    flags |= place->flags;
+    __atomic_store_n(&place->offer, NO_OFFER, __ATOMIC_RELAXED); /* its worker looks all the time */
+  }
+  workers.are_late = late > loop->threads / 8;
+  return flags;
+}
+
+/* How many threads a loop is worth. A thread is worth waking for each grain; awake it is of use for a piece. */
+static int threads_for(int64_t n, int64_t grain, int64_t piece, int most, int64_t begun) {
+  const int is_short = n <= grain;
+  const int are_awake = begun - workers.latest < (is_short ? SOON : SPIN) || (is_short && workers.missed > MISSED);
+  return (int)least((n - 1) / (are_awake ? piece : grain) + 1, most);
+}
+
+static void note_missed(int64_t begun) {
+  const int64_t ended = now();
+  if (begun - workers.missed_until > SOON) workers.missed = 0;
+  workers.missed += ended - begun;
+  workers.missed_until = ended;
+}
+
+static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece) {
+  if (n <= 0) return 0;
+  if (piece < 1) piece = 1;
+  if (grain < piece) grain = piece;
+  int most;
+  if (n <= piece || body_thread || ((most = count_threads()) == 1 && n <= grain)) {
+    body(context, 0, n, body_thread ? body_thread - 1 : 0);
+    return 0;
+  }
+  const int64_t begun = now();
+  int threads = threads_for(n, grain, piece, most, begun);
+  if (threads == 1 && n <= grain) {
+    body(context, 0, n, 0);
+    note_missed(begun);
+    return 0;
+  }
+  struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = 1};
+  unsigned flags = 0;
+  loop.state = PyEval_SaveThread();
+  if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
+    if (workers.started < threads - 1) start_workers(threads - 1);
+    loop.threads = (int)least(threads, workers.started + 1);
+    loop.parted = parted((n - 1) / piece + 1, loop.threads);
+    loop.next = loop.parted * piece;
+    flags = run_with_workers(&loop);
+    workers.missed = 0;
+    workers.latest = now();
+    __atomic_store_n(&workers.has_caller, 0, __ATOMIC_RELEASE);
+  } else {
+    run_as(&loop, 0);
+  }
+  raise_flags(flags);
+  PyEval_RestoreThread(loop.state);
+  return loop.is_interrupted ? -1 : 0;
+}
+
+static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
+  return parallel_in_pieces(body, context, n, grain, grain);
+}
+
+static int poll(void) {
+  if (body_thread > 1) return __atomic_load_n(&body_loop->is_interrupted, __ATOMIC_RELAXED);
+  if (body_thread) return look_for_signals(body_loop);
+  PyEval_RestoreThread(PyEval_SaveThread());
+  return PyErr_CheckSignals();
+}
