@@ -10,7 +10,7 @@ from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.doubts import doubted
-from npcompile.backends.cpu.grains import SERIAL_NANOSECONDS, pieces_of
+from npcompile.backends.cpu.grains import PIECES, SERIAL_NANOSECONDS, pieces_of
 from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
@@ -20,7 +20,7 @@ from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Re
 from npcompile.tensor_core.dim import Size
 
 MOST_SLICES = 64
-BLOCK = 4096  # elements of the innermost loop in one task
+BLOCK, LEAST_BLOCK = 4096, 512  # elements of the innermost loop in one task
 ACROSS = 64  # elements of it, and of the other loop, of which a task takes a square
 TO_BEGIN = 1 << 17  # products that take as long as one more loop on all threads
 CHUNK = 32768  # elements of a whole reduction in one task, at most
@@ -29,6 +29,11 @@ CHUNK = 32768  # elements of a whole reduction in one task, at most
 def chunk_of(kernel: Kernel) -> int:
     """Elements of a whole reduction in one task."""
     return min(CHUNK, max(2048, int(SERIAL_NANOSECONDS / kernel.cost) // 1024 * 1024))
+
+
+def block_of(kernel: Kernel) -> int:
+    """Elements of the innermost loop in one task. Threads that share a few long tasks would not end together."""
+    return min(BLOCK, max(LEAST_BLOCK, int(SERIAL_NANOSECONDS / PIECES / kernel.cost) // LEAST_BLOCK * LEAST_BLOCK))
 
 
 def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
@@ -64,7 +69,7 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
     else:
         if tasks.block:
             inner = size_text(tasks.block[1])
-            block = ACROSS if tasks.square else BLOCK
+            block = ACROSS if tasks.square else block_of(kernel)
             lines.append(f"  c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};")
             lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
             n, elements = f"{n} * c.blocks", "c.block_size"
