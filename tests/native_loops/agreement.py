@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.native_loops.generate import LoopProgram
 from tests.shim.harness import copy as copy_arrays
 
@@ -72,6 +73,14 @@ def ends_when_interrupted(call: Callable[[], Any]) -> None:
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
+
+
+def is_written_as(form: str, compiled: Any) -> bool:
+    """Has some native program of the function a struct whose name begins so?"""
+    known = compiled_function(compiled)
+    assert known is not None
+    variants = [v for point in known.points.values() for v in point.variants]
+    return any(v.graph is None and v.compiled is not None and f"struct {form}" in v.compiled.source for v in variants)
 
 
 def check(program: LoopProgram, backend: str) -> None:

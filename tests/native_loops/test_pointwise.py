@@ -9,8 +9,7 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.simulation import barrier_option, julia, mandelbrot, particles
-from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import check, ends_when_interrupted
+from tests.native_loops.agreement import check, ends_when_interrupted, is_written_as
 from tests.native_loops.pointwise import draw_program
 from tests.native_loops.test_array_statements import nearly
 from tests.native_loops.test_native_loops import agrees
@@ -22,16 +21,9 @@ X, Y = rng.standard_normal(N), rng.standard_normal(N)
 PAIRS = rng.standard_normal((N, 2))
 
 
-def by_blocks(compiled: Any) -> bool:
-    """Is some loop of the function written by blocks of rows?"""
-    known = compiled_function(compiled)
-    assert known is not None
-    variants = [v for point in known.points.values() for v in point.variants]
-    return any(v.graph is None and v.compiled is not None and "struct pointwise" in v.compiled.source for v in variants)
-
-
 def blocks_agree(user: Any, *arguments: Any, expected: bool = True) -> None:
-    assert by_blocks(agrees(user, *arguments)) == expected
+    """`expected`: is some loop written by blocks of rows?"""
+    assert is_written_as("pointwise", agrees(user, *arguments)) == expected
 
 
 def test_simulations():
@@ -193,7 +185,7 @@ def test_no_iterations_and_no_elements():
         np.testing.assert_array_equal(ours, theirs)
     for shape in ((5, 0), (0, 5), (1, 1), (3, 400)):
         np.testing.assert_array_equal(compiled(np.ones(shape), 30), program(np.ones(shape), 30), strict=True)
-    assert by_blocks(compiled)
+    assert is_written_as("pointwise", compiled)
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
@@ -206,7 +198,7 @@ def test_interrupts(size):
     compiled, A = npc.compile(program), np.ones(size)
     compiled(A, 100)
     ends_when_interrupted(lambda: compiled(A, 10**10))
-    assert by_blocks(compiled)
+    assert is_written_as("pointwise", compiled)
 
 
 def test_random_programs():

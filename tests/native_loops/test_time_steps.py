@@ -11,8 +11,7 @@ import npcompile as npc
 from benchmarks.programs.sequences import floyd_warshall
 from benchmarks.programs.stencils import heat_3d, life, shallow_water
 from npcompile.backends.cpu import time_loops
-from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import ends_when_interrupted
+from tests.native_loops.agreement import ends_when_interrupted, is_written_as
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.time_steps import check_on_threads, draw_program
 from tests.random_programs import check_examples
@@ -30,16 +29,9 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(time_loops, "PARALLEL_FROM", 8)
 
 
-def in_steps(compiled: Any) -> bool:
-    """Is some loop of the function written as all of its iterations?"""
-    known = compiled_function(compiled)
-    assert known is not None
-    variants = [v for point in known.points.values() for v in point.variants]
-    return any(v.graph is None and v.compiled is not None and "struct steps" in v.compiled.source for v in variants)
-
-
 def steps_agree(user: Any, *arguments: Any, expected: bool = True) -> None:
-    assert in_steps(agrees(user, *arguments)) == expected
+    """`expected`: is some loop written as all of its iterations?"""
+    assert is_written_as("steps", agrees(user, *arguments)) == expected
 
 
 def test_simulations():
@@ -145,7 +137,7 @@ def test_no_iterations_and_no_elements():
         ours, theirs = X[:size].copy(), X[:size].copy()
         np.testing.assert_array_equal(compiled(ours, Y[:size], n), program(theirs, Y[:size], n), strict=True)
         np.testing.assert_array_equal(ours, theirs)
-    assert in_steps(compiled)
+    assert is_written_as("steps", compiled)
 
 
 def test_what_an_iteration_reads_of_the_one_before_may_have_other_sizes():
@@ -215,7 +207,7 @@ def test_interrupts(size):
     compiled, A = npc.compile(program), np.ones(size)
     compiled(A, 100)
     ends_when_interrupted(lambda: compiled(A, 10**10))
-    assert in_steps(compiled)
+    assert is_written_as("steps", compiled)
 
 
 def test_random_programs():

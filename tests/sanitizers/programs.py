@@ -12,7 +12,7 @@ from typing import Any
 import npcompile as npc
 from tests.fuzz.generate import draw_program as draw_any
 from tests.fuzz.outcomes import check_program
-from tests.native_loops import array_statements, generate, independent_iterations, pointwise
+from tests.native_loops import array_statements, generate, independent_iterations, pointwise, time_steps
 from tests.native_loops.agreement import check
 from tests.random_programs import Check, Draw
 from tests.sanitizers.kernels import KERNELS, check_kernels
@@ -23,6 +23,7 @@ RANDOM: dict[str, tuple[Callable[[Draw], Any], Check]] = {
     "array statements": (array_statements.draw_program, check),
     "independent iterations": (independent_iterations.draw_program, independent_iterations.check_on_threads),
     "pointwise": (pointwise.draw_program, check),
+    "time steps": (time_steps.draw_program, time_steps.check_on_threads),
 }
 
 

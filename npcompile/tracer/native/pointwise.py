@@ -191,18 +191,23 @@ class Pointwise:
         sets = {s.name: s.sizes for s in self.statements if isinstance(s, Set)}
         return {name: self.sizes(sizes) for name, sizes in {**self.entered, **sets}.items()}
 
+    def shapes(self) -> list[Sizes]:
+        """Of the statements. Raises NoForm where one reads an array of other sizes that the loop made."""
+        made, shapes = self.made(), [self.sizes(s.sizes) for s in self.statements]
+        self.require_outside(*(n for shape in shapes for n in shape))
+        for s, shape in zip(self.statements, shapes):
+            if any(made.get(name, shape) != shape for name in held_in(s.tree)):
+                raise NoForm("an array of other sizes that the loop made")
+        return shapes
+
     def checked(self) -> Sizes:
         """The sizes of the first statement. Raises NoForm where a row needs other rows."""
         if not self.statements or not all(s.sizes for s in self.statements):
             raise NoForm("no statements about arrays")
         for s in self.statements:
             self.require_same(self.sizes(s.sizes)[0], self.sizes(self.statements[0].sizes)[0])
-        made = self.made()
-        shapes = [self.sizes(s.sizes) for s in self.statements]
-        self.require_outside(*(n for shape in shapes for n in shape))
+        shapes = self.shapes()
         for s, shape in zip(self.statements, shapes):
-            if any(made.get(name, shape) != shape for name in held_in(s.tree)):
-                raise NoForm("an array of other sizes that the loop made")
             for part in parts_of(s.tree):
                 if part.root not in self.writes:
                     self.reads[part.root] = None

@@ -12,7 +12,7 @@ from typing import Any
 from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.pointwise_loops import WORD, Carried, Set, Sizes, Write, held_in, key_of
+from npcompile.backends.cpu.pointwise_loops import WORD, Carried, Set, Sizes, Write, key_of
 from npcompile.backends.cpu.scalar_loops import PURE, NoForm
 from npcompile.backends.cpu.time_loops import HELPERS, Places, Plan, TimeLoop
 from npcompile.tracer.native import arrays
@@ -138,12 +138,8 @@ class Iteration(Pointwise):
         """The sizes of the largest statement. Raises NoForm where memory is read that is not known."""
         if not all(s.sizes for s in self.statements) or all({*s.sizes} == {"1"} for s in self.statements):
             raise NoForm("no statements about arrays")
-        made = self.made()
-        shapes = [self.sizes(s.sizes) for s in self.statements]
-        self.require_outside(*(n for shape in shapes for n in shape))
-        for s, shape in zip(self.statements, shapes):
-            if any(made.get(name, shape) != shape for name in held_in(s.tree)):
-                raise NoForm("an array of other sizes that the loop made")
+        made, shapes = self.made(), self.shapes()
+        for s in self.statements:
             targets = [] if isinstance(s, Set) else [s.target]
             for part in [*parts_of(s.tree), *targets]:
                 if part.root in self.writes:
