@@ -35,6 +35,16 @@ typedef struct {
   int flags;
 } npc_array;
 
+/* Those of its PyArray_Descr. */
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject *ob_type, *typeobj;
+  char kind, type, byteorder, former_flags;
+  int type_num;
+  uint64_t flags;
+  int64_t elsize; /* bytes */
+} npc_descr;
+
 /* Items begin .. end-1 of a loop, on one of threads() threads. `begin` is a multiple of the loop's grain, so that
    a reduction which keeps one partial result per grain does not depend on the number of threads. */
 typedef void (*npc_body)(void* context, int64_t begin, int64_t end, int thread);

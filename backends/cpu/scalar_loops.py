@@ -74,14 +74,15 @@ static int npc_are_far(PyObject* one, PyObject* other) {
   npc_array* arrays[] = {(npc_array*)one, (npc_array*)other};
   for (int i = 0; i < 2; i++) {
     npc_array* a = arrays[i];
-    low[i] = high[i] = a->data;
+    low[i] = a->data;
+    high[i] = a->data + ((npc_descr*)a->descr)->elsize;
     for (int k = 0; k < a->nd; k++) {
       if (!a->dimensions[k]) return 1;
       low[i] += NPC_LOW(a->dimensions[k], a->strides[k]);
       high[i] += NPC_HIGH(a->dimensions[k], a->strides[k]);
     }
   }
-  return high[0] + 16 <= low[1] || high[1] + 16 <= low[0]; /* of the first bytes of elements */
+  return high[0] <= low[1] || high[1] <= low[0];
 }
 """
 

@@ -15,6 +15,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer.point import Point
 from tests.native_loops.agreement import cloned, outcome, same
 from tests.native_loops.test_native_loops import agrees
 
@@ -359,6 +360,20 @@ def test_other_arguments_are_other_programs():
                 ours, theirs = (outcome(g, f, [x, a])[0] for g in (compiled, f))
                 assert same(ours, theirs) or type(theirs[1]) is Marked, (x.dtype, a)
     assert programs(compiled)
+
+
+def test_rows_side_by_side_are_apart(monkeypatch):
+    def swept(x, y):
+        for i in range(1, x.size):
+            y[1:] = x[:-1] * 0.5 + y[i]
+            x[1:] = y[:-1]
+
+    ours, theirs = np.tile(np.sin(TABLE), (2, 2, 1))
+    monkeypatch.setattr(Point, "native", lambda *_: pytest.fail("Python runs what the program does not take"))
+    compiled = npc.compile(swept)
+    compiled(*ours)
+    swept(*theirs)
+    assert same(ours, theirs) and programs(compiled) == {0: 1}
 
 
 def test_globals_and_functions_may_change(monkeypatch):

@@ -181,7 +181,7 @@ static int is_in_order(int64_t expected, int nd, const int64_t* dimensions, cons
 }
 
 static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
-  int64_t bytes = ((numpy_descr*)dtype)->elsize;
+  int64_t bytes = ((npc_descr*)dtype)->elsize;
   for (int i = 0; i < nd; i++)
     if (__builtin_mul_overflow(bytes, dimensions[i], &bytes)) {
       if (body_thread) return 0;
@@ -189,7 +189,7 @@ static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const
     }
   if (body_thread) return own_empty(bytes, nd, dimensions);
   Py_IncRef(dtype); /* stolen */
-  if (bytes && strides && is_in_order(((numpy_descr*)dtype)->elsize, nd, dimensions, strides))
+  if (bytes && strides && is_in_order(((npc_descr*)dtype)->elsize, nd, dimensions, strides))
     strides = 0; /* NumPy need not look at them */
   if (bytes < (int64_t)LARGE) return PyArray_NewFromDescr(ndarray_type, dtype, nd, dimensions, strides, 0, 0, 0);
 

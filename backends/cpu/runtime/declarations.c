@@ -56,15 +56,6 @@ typedef struct {
 } numpy_array;
 
 typedef struct {
-  int64_t ob_refcnt;
-  PyObject *ob_type, *typeobj;
-  char kind, type, byteorder, former_flags;
-  int type_num;
-  uint64_t flags;
-  int64_t elsize;
-} numpy_descr;
-
-typedef struct {
   char name[127];
   uint8_t version;
   struct {

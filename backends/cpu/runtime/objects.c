@@ -39,26 +39,26 @@ static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
     PyObject* own = PyArray_DescrFromScalar(number);
     if (!own) return -1;
     Py_DecRef(own); /* the built-in dtypes live on */
-    if (own == dtype && ((numpy_descr*)dtype)->type_num < FIRST_OF_OTHERS) {
+    if (own == dtype && ((npc_descr*)dtype)->type_num < FIRST_OF_OTHERS) {
       PyArray_ScalarAsCtype(number, out); /* of dtypes that packages register it gives a pointer */
       return 0;
     }
   }
   if (array->ob_type == ndarray_type && array->nd == 0 && array->descr == dtype) {
-    memcpy(out, array->data, ((numpy_descr*)dtype)->elsize);
+    memcpy(out, array->data, ((npc_descr*)dtype)->elsize);
     return 0;
   }
   Py_IncRef(dtype); /* stolen */
   PyObject* converted = PyArray_FromAny(number, dtype, 0, 0, FORCECAST, 0);
   if (!converted) return -1;
-  memcpy(out, ((npc_array*)converted)->data, ((numpy_descr*)dtype)->elsize);
+  memcpy(out, ((npc_array*)converted)->data, ((npc_descr*)dtype)->elsize);
   Py_DecRef(converted);
   return 0;
 }
 
 /* Is an array's dtype this one? Others that say the same are made by unpickling, for one. */
 static int is_dtype(PyObject* own, PyObject* dtype) {
-  const numpy_descr *a = (numpy_descr*)own, *b = (numpy_descr*)dtype;
+  const npc_descr *a = (npc_descr*)own, *b = (npc_descr*)dtype;
   const int are_numbers = a->type_num < FIRST_OF_OTHER_KINDS && b->type_num < FIRST_OF_OTHER_KINDS;
   return a == b || (are_numbers && a->kind == b->kind && a->elsize == b->elsize && a->byteorder == b->byteorder);
 }
@@ -90,7 +90,7 @@ static int take_bool(PyObject* object, uint8_t* out) {
 }
 
 static int take_scalar(PyObject* object, PyObject* dtype, void* out) {
-  if (type_of(object) != ((numpy_descr*)dtype)->typeobj) return 1;
+  if (type_of(object) != ((npc_descr*)dtype)->typeobj) return 1;
   PyArray_ScalarAsCtype(object, out);
   return 0;
 }
@@ -128,7 +128,7 @@ static int may_be_infinite(PyObject* const* args, int64_t n) {
     else if (a->ob_type == &PyLong_Type || a->ob_type == &PyBool_Type) continue;
     else if (a->ob_type != ndarray_type) found = 1;
     else {
-      const numpy_descr* dtype = (numpy_descr*)a->descr;
+      const npc_descr* dtype = (npc_descr*)a->descr;
       const int parts = dtype->kind == 'c' ? 2 : 1;
       const int64_t size = dtype->elsize / parts;
       const int is_native = dtype->byteorder == '=' || dtype->byteorder == '|';
@@ -208,7 +208,7 @@ struct extent {
 };
 
 static struct extent extent_of(const npc_array* array) {
-  struct extent e = {array->data, array->data + ((numpy_descr*)array->descr)->elsize};
+  struct extent e = {array->data, array->data + ((npc_descr*)array->descr)->elsize};
   for (int i = 0; i < array->nd; i++) {
     int64_t n = array->dimensions[i];
     if (n == 0) return (struct extent){0, 0};
