@@ -14,8 +14,8 @@ import numpy as np
 from npcompile.backends.cpu.array_loops import ArrayLoops, Function
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.product import filled
 from npcompile.backends.cpu.scalar_loops import Fail
+from npcompile.backends.cpu.texts import filled
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
 GRAIN, PIECE = 1 << 18, 1 << 13  # products that are worth waking a thread; that are worth one which is awake
@@ -162,7 +162,6 @@ def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
         "BITS": f"int{8 * dtype.itemsize}_t",
         "TAG": tag,
         "LONG": str(LONG),
-        "PARALLEL": str(2 * PIECE),
         "GRAIN": str(GRAIN),
         "PIECE": str(PIECE),
     }

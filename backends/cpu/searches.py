@@ -16,6 +16,7 @@ import numpy as np
 
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.texts import filled
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.whole import Keywords
@@ -96,10 +97,7 @@ def text_of(dtype: np.dtype, side: str, *, interpolates: bool = False) -> str:
     names["BEFORE"] = "npc_less(x, key)" if side == "left" else "!npc_less(key, x)"
     names["FINISH"] = INTERPOLATE if interpolates else "((int64_t*)c->made)[first + lane] = found[lane];"
     names["VALUES"] = "(const double*)((const npc_array*)args[2])->data" if interpolates else "(const double*)0"
-    text = TEXT
-    for name, value in names.items():
-        text = text.replace(name, value)
-    return text
+    return filled(TEXT, names)
 
 
 # As arr_interp in numpy/_core/src/multiarray/compiled_base.c: `key` is at or behind `place` - 1, and before `place`.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.texts import filled
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Statement, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
@@ -181,7 +182,7 @@ def turns_text(kernels: str) -> str:
     for bits in (8 * size for size in SIDES):
         is_copied = f"npc_copy_turned{bits}(" in kernels
         if is_copied or f"npc_turn{bits}(" in kernels:
-            made += square_text(bits) + filled(TURN + (COPY if is_copied else ""), bits)
+            made += square_text(bits) + filled(TURN + (COPY if is_copied else ""), values_of(bits))
     return made
 
 
@@ -201,12 +202,10 @@ def square_text(bits: int) -> str:
                 f"b = __builtin_shufflevector({pair}, {lower}); r{k} = a; r{k + d} = b; }}"
             )
     text = SQUARE.replace("LOADS", loads).replace("STORES", stores).replace("STAGES", "\n".join(stages))
-    return filled(text, bits)
+    return filled(text, values_of(bits))
 
 
-def filled(text: str, bits: int) -> str:
+def values_of(bits: int) -> dict[str, str]:
+    """What stands for the names in the texts."""
     size = bits // 8
-    values = {"BITS": str(bits), "BYTES": str(SIDES[size] * size), "SIDE": str(SIDES[size]), "SIZE": str(size)}
-    for name, value in values.items():
-        text = text.replace(name, value)
-    return text
+    return {"BITS": str(bits), "BYTES": str(SIDES[size] * size), "SIDE": str(SIDES[size]), "SIZE": str(size)}

@@ -7,6 +7,9 @@ elements of a sum are added in their order, up to DEPTH at a time, as OpenBLAS a
 
 from __future__ import annotations
 
+from npcompile.backends.cpu.grains import PIECES
+from npcompile.backends.cpu.texts import filled
+
 DEPTH = {
     "f4": 448,
     "f8": 384,
@@ -16,7 +19,6 @@ TASK = 1 << 19  # products that are worth a task of their own
 GRAIN = 1 << 17  # for each lane of a vector: that many are worth a thread
 LEAST_ROWS = 32  # of a task, so that copying the panel takes little of its time; twice as many where it has to be turned over
 SHARES = 4  # tasks of a thread, where there are rows enough
-PIECES = 10  # of a grain, for threads that are awake
 MANY_ROWS, FEW_ROWS = 8, 4  # of a tile: where there are 32 vector registers, and 16
 
 VECTORS = """
@@ -251,9 +253,3 @@ def step_text(i: int, width: int) -> str:
 def guarded(lines: list[str], few: int) -> str:
     """The lines, of which only so few are for the smaller tiles."""
     return "\n".join([*lines[:few], f"#if NPC_TILE_ROWS > {FEW_ROWS}", *lines[few:], "#endif"])
-
-
-def filled(text: str, names: dict[str, str]) -> str:
-    for name, value in names.items():
-        text = text.replace(name, value)
-    return text
