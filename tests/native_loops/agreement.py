@@ -75,12 +75,17 @@ def ends_when_interrupted(call: Callable[[], Any]) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def is_written_as(form: str, compiled: Any) -> bool:
-    """Has some native program of the function a struct whose name begins so?"""
+def native_sources(compiled: Any) -> list[str]:
+    """The native programs of a function, as C."""
     known = compiled_function(compiled)
     assert known is not None
     variants = [v for point in known.points.values() for v in point.variants]
-    return any(v.graph is None and v.compiled is not None and f"struct {form}" in v.compiled.source for v in variants)
+    return [v.compiled.source for v in variants if v.graph is None and v.compiled is not None]
+
+
+def is_written_as(form: str, compiled: Any) -> bool:
+    """Has some native program of the function a struct whose name begins so?"""
+    return any(f"struct {form}" in source for source in native_sources(compiled))
 
 
 def check(program: LoopProgram, backend: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.simulation import barrier_option, julia, mandelbrot, particles
-from tests.native_loops.agreement import check, ends_when_interrupted, is_written_as
+from npcompile.compiler import compiled_function
+from tests.native_loops.agreement import check, ends_when_interrupted, is_written_as, native_sources
 from tests.native_loops.pointwise import draw_program
 from tests.native_loops.test_array_statements import nearly
 from tests.native_loops.test_native_loops import agrees
@@ -32,6 +33,14 @@ def test_simulations():
     blocks_agree(mandelbrot, re, im, 30)
     blocks_agree(particles, rng.random((N, 2)), rng.standard_normal((N, 2)), 30)
     nearly(barrier_option, rng.standard_normal((30, N)), 100.0, 95.0, 120.0)
+
+
+def test_a_call_asks_once_what_numpy_ignores_and_not_where_its_own_memory_is():
+    re, im = np.meshgrid(np.linspace(-2, 1, 9), np.linspace(-1.3, 1.3, 7))
+    known = compiled_function(agrees(julia, re, im, 30))  # two loops: the second iteration's arrays are others
+    assert [point.source.count("+(error_state") for point in known.points.values()] == [1]
+    asked = [source.partition("PyObject* npc_run")[2] for source in native_sources(agrees(mandelbrot, re, im, 30))]
+    assert asked and not any("npc_are_far" in text for text in asked)
 
 
 def test_numbers_and_elements_change_from_iteration_to_iteration():

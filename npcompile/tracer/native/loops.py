@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
 from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
-from npcompile.backends.registry import _ERROR_STATE, IGNORES_UNDERFLOW, CompiledGraph, may_not_return
+from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.tensor_core.graph import Builder
 from npcompile.tracer.bytecode.tracebacks import warn_once
 from npcompile.tracer.capture import Capture
@@ -20,7 +20,7 @@ from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import arrays, instructions
-from npcompile.tracer.native.blocks import Blocks
+from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
 from npcompile.tracer.native.meanings import MOST_COUNTED
@@ -289,8 +289,8 @@ class NativeLoop:
         made = blocks.code.statements
         # Underflow is the one error that the program does not notice.
         known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
-        usual = f"{name(_ERROR_STATE.get)}() in {known} or {asked}()"
-        lines = [f"if not ({usual}):", f"    return {native}"]
+        usual = f"{ERROR_STATE} in {known} or {asked}()"
+        lines = [f"{ERROR_STATE} = {name(_present_state)}()", f"if not ({usual}):", f"    return {native}"]
         if made is not None and made.writes_before_it_knows:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]
         lines.append(f"found = {name(call, 'loop_')}({', '.join(arguments)})")

@@ -7,6 +7,7 @@ the mask is false, and can only be combined with what the same mask selects, and
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from npcompile.backends.cpu.pointwise_loops import FEWEST, Carried, Chosen, Loop
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import ErrorStates
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import Blocks, Left, NoProgram
+from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left, NoProgram
 from npcompile.tracer.native.instructions import advance, next_item
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
 from npcompile.tracer.native.states import State
@@ -27,6 +28,7 @@ from npcompile.tracer.native.states import State
 MOST_STATEMENTS = 100
 # Does NumPy say nothing about the floating-point errors that the processor notes?
 IGNORES_ERRORS = ErrorStates(lambda state: all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
+_IGNORES_ERRORS = IGNORES_ERRORS.holds  # one object: it has one name in a function's programs
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Pointwise:
     statements: list[Statement] = field(default_factory=list)
     bases: dict[str, Part] = field(default_factory=dict)  # address -> the array with the same rows that it is of
     writes: dict[str, Part] = field(default_factory=dict)  # root -> array that is written to
-    reads: dict[str, None] = field(default_factory=dict)  # roots of what is read otherwise than row by row
+    reads: dict[str, bool] = field(default_factory=dict)  # roots of what is read otherwise than row by row -> made here?
     same: dict[str, str] = field(default_factory=dict)  # sizes that must be the same
     masks: dict[Tree, str] = field(default_factory=dict)  # -> the array that holds it
     selected: dict[str, Sizes] = field(default_factory=dict)  # number of what a mask selects -> the mask's sizes
@@ -210,7 +212,7 @@ class Pointwise:
         for s, shape in zip(self.statements, shapes):
             for part in parts_of(s.tree):
                 if part.root not in self.writes:
-                    self.reads[part.root] = None
+                    self.reads[part.root] = part.is_own
                     continue
                 self.require_rows(part, self.writes[part.root])
                 if part.ndim != len(shape) or self.size(part.sizes[0]) != shape[0]:
@@ -365,7 +367,7 @@ class PointwiseLoop:
     def way(self, found: Pointwise, before: dict[str, Any], after: dict[str, Any]) -> Way:
         """What is carried from iteration to iteration, and what must hold before."""
         way = Way(variables={self.iterator.next: ("int64_t", self.iterator.next)})
-        roots = dict(found.reads)
+        roots = found.reads | {root: part.is_own for root, part in found.writes.items()}
         for n, entered in self.entered.items():
             value = self.initial(before.get(n))
             if isinstance(entered, Scalar):
@@ -384,7 +386,7 @@ class PointwiseLoop:
                     raise NoForm(f"{n} becomes another array")
                 for x, y in zip(part.sizes, entered.sizes):
                     found.require_same(x, y)
-                roots[part.root] = None
+                roots[part.root] = part.is_own
         way.last += [f"{v.text} = next_{v.text};" for v in self.entered.values() if isinstance(v, Scalar)]
         for n in way.inits:  # an array that is another's of the iteration before
             if isinstance(tree := after[n].tree, Held) and tree.name.startswith("in_"):
@@ -392,12 +394,11 @@ class PointwiseLoop:
         if found.writes.keys() & {p.root for p in way.inits.values() if p is not None}:
             raise NoForm("an array that is written to and another of its name")
         way.tests = [f"{self.count} >= {FEWEST}", *(f"{x} == {y}" for x, y in found.same.items())]
-        way.tests += [f"npc_are_far({x}, {y})" for k, x in enumerate(found.writes) for y in [*roots, *[*found.writes][:k]]]
+        way.tests += [f"npc_are_far({x}, {y})" for x, y in may_overlap(found.writes, roots)]
         return way
 
     def loop(self, name: str, found: Pointwise, carried: list[Carried], way: Way) -> Loop:
-        ignores = self.blocks.code.number("int")
-        self.blocks.inputs.append(f"+{self.blocks.name_constant(IGNORES_ERRORS.holds)}()")
+        ignores = ignores_errors(self.blocks)
         statements = [resized(s, found) for s in found.statements]
         written = [*found.writes.values()]
         return Loop(name, statements, carried, written, self.lines, way.last, self.count, way.variables, ["1"], ignores)
@@ -421,6 +422,24 @@ class PointwiseLoop:
         step = self.iterator.step
         rest = f"({self.iterator.stop} - {self.iterator.next})"
         return rest if step == 1 else f"(({rest} + {step - 1 if step > 0 else step + 1}) / {step})"
+
+
+def may_overlap(writes: Iterable[str], roots: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Pairs of roots (-> did the program make it?), the first of which is written to, whose memory may be the same."""
+    written = [*writes]
+    others = [y for y in roots if y not in written]
+    pairs = [(x, y) for k, x in enumerate(written) for y in [*others, *written[:k]]]
+    return [(x, y) for x, y in pairs if roots[x] == roots[y] and not (x.startswith("made") and y.startswith("made"))]
+
+
+def ignores_errors(b: Blocks) -> str:
+    """The number that says whether NumPy ignores floating-point errors."""
+    others = b.name_constant(IGNORES_ERRORS.others)
+    asked = f"+({ERROR_STATE} not in {others} and {b.name_constant(_IGNORES_ERRORS)}())"
+    if asked not in b.inputs:
+        b.inputs.append(asked)
+        b.code.number("int")
+    return b.code.numbers[b.inputs.index(asked)][1]
 
 
 def types_of(part: Part) -> dict[str, str]:

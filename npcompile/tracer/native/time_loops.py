@@ -146,7 +146,7 @@ class Iteration(Pointwise):
                     if part.data not in self.views and self.whole(part) is None:
                         raise NoForm("a view from before the loop of an array that is written to")
                 elif part.root not in made:
-                    self.reads[part.root] = None
+                    self.reads[part.root] = part.is_own
         if self.reads.keys() & (self.writes.keys() | made.keys()):
             raise NoForm("elements that the loop writes")
         return max(shapes, key=len)
