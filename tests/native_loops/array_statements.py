@@ -27,7 +27,7 @@ WINDOWS = (
 )
 OWNERS = ("A[{w}]", "B[{w}]", "A[{w}]", "M[{i}, {w}]", "M[{w}, {i}]", "M[{i}][{w}]", "M.T[{i}, {w}]", "{v}[{w}]")
 OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "&", "|", "^", "//", "<", ">=", "==")
-FUNCTIONS = ("np.abs", "np.sqrt", "-", "~", "np.floor", "np.square", "shifted")
+FUNCTIONS = ("np.abs", "np.sqrt", "-", "~", "np.floor", "np.square", "shifted", "np.flip", "np.flipud")
 EXTREMES = ("np.minimum", "np.maximum")
 REDUCTIONS = ("max", "min", "argmax", "argmin", "any", "all")  # not those whose last bits the order of additions decides
 
@@ -65,6 +65,9 @@ class ArrayWriter(Writer):
             return f"{self.pick(FUNCTIONS)}({self.formula(window, depth - 1)})"
         if kind == 8:
             return self.places(window)
+        if self.draw(0, 5) == 0:
+            high = self.pick((*CONSTANTS, self.element()))
+            return f"np.clip({self.formula(window, depth - 1)}, {self.pick(CONSTANTS)}, {high})"
         a, b = self.formula(window, depth - 1), self.formula(window, depth - 1)
         if self.draw(0, 1):
             return f"{self.pick(EXTREMES)}({a}, {b})"
@@ -97,10 +100,11 @@ class ArrayWriter(Writer):
             self.line(f"s = {call} + 0", depth)  # of several zeros NumPy's vectors give one or the other
         elif kind == 7:
             mask = f"({self.formula(window, 1)} < {self.pick(CONSTANTS)})"
-            text = self.pick(("{m}.sum()", "np.flatnonzero({m}).sum()", "len({m}.nonzero()[0])"))
+            text = self.pick(("{m}.sum()", "np.flatnonzero({m}).sum()", "len({m}.nonzero()[0])", "np.diff({m} * 2).max()"))
             self.line(f"t = {text.format(m=mask)}", depth)
         elif kind == 8:
-            self.line(f"v = np.{self.pick(REDUCTIONS)}({self.matrix(':')}, axis={self.pick('01')}) + 0", depth)
+            reduced = self.pick(("{m}, axis=0", "{m}, axis=1", "({m})[:, None] * M, axis=(1, 2)")).format(m=self.matrix(":"))
+            self.line(f"v = np.{self.pick(REDUCTIONS)}({reduced}) + 0", depth)
             self.vectors = sorted({*self.vectors, "v"})
         elif kind == 9:
             self.line("v, w = w, v", depth)
@@ -109,9 +113,19 @@ class ArrayWriter(Writer):
 
     def matrix(self, window: str) -> str:
         a, b = self.vector(window), self.vector(window)
-        return self.pick(
-            ("np.outer({a}, {b})", "{a} + M[{w}, {w}]", "M.T[{w}, {w}] * 2", "({a})[:, None] - {b}", "M[{w}, {w}]", "{s}")
-        ).format(a=a, b=b, w=window, s=self.pick(CONSTANTS))
+        form = self.pick(
+            (
+                "np.outer({a}, {b})",
+                "np.add.outer({a}, {b})",
+                "np.fliplr(M)[{w}, {w}]",
+                "{a} + M[{w}, {w}]",
+                "M.T[{w}, {w}] * 2",
+                "({a})[:, None] - {b}",
+                "M[{w}, {w}]",
+                "{s}",
+            )
+        )
+        return form.format(a=a, b=b, w=window, s=self.pick(CONSTANTS))
 
 
 def draw_program(draw: Draw) -> LoopProgram:

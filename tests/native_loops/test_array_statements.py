@@ -253,6 +253,66 @@ def test_results_are_in_numpys_order():
     agrees(outer, SQUARE, VECTOR)
 
 
+def flipped(A, b):
+    for k in range(1, b.size):
+        b[:k] += 0.125 * np.flip(b[:k])
+        A[k] = np.flip(A)[k] + np.fliplr(A)[k - 1] - np.flip(A, axis=0)[k] + np.flipud(A)[k - 1]
+        A[k, 0] = np.diff(A[k])[1]
+    return np.transpose(A)[0]
+
+
+def bounded(A, b):
+    for k in range(b.size):
+        A[k] = np.clip(A[k] - 0.5, -0.0, b[k]) + A[k].clip(0, 1)
+    return A
+
+
+def of_the_same_type(A, b):
+    y = np.zeros(b.size, dtype=b.dtype)
+    for k in range(b.size):
+        y[k] = np.empty(3, A.dtype).size + b[k]
+    return y, A.dtype
+
+
+def all_pairs(A, b):
+    for k in range(A.shape[0]):
+        A[:] = np.minimum(A, np.add.outer(A[:, k], A[k, :]))
+        b[k] = np.subtract.outer(b, b).max()
+
+
+def windows(A, b):
+    cubes, out = np.multiply.outer(A, b), np.empty((A.shape[0], 3, A.shape[0]))
+    for k in range(A.shape[0]):
+        part = cubes[: k + 1, :, :, None] * A[None, :, None]
+        out[k, 0] = part.max(axis=(0, 1, 2)) + np.dot(np.flip(b[:k]), A[k, :k])
+        out[k, 1] = np.sum(part[0], axis=(0, -2))
+        out[k, 2] = part.mean((2, 0, 1)) + np.min(part, axis=(0, 1, 2, 3))
+    return out
+
+
+@pytest.mark.parametrize("program", [flipped, bounded, of_the_same_type, all_pairs])
+def test_views_and_functions_of_them(program):
+    agrees(program, SQUARE - 3, VECTOR)
+
+
+def test_reductions_along_several_axes():
+    nearly(windows, SQUARE[:17, :17].copy(), VECTOR[:17])
+
+
+def test_a_dtype_of_a_view_or_with_metadata_is_left_to_python():
+    def program(x, y):
+        for k in range(x.size):
+            y[k] = np.empty(x.size, x.dtype).size + x[k]
+        return x.dtype
+
+    compiled = npc.compile(program)
+    marked = VECTOR.astype(np.dtype("f8", metadata={"unit": "m"}))
+    for x in (VECTOR, marked):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # that it is compiled at each iteration
+            assert compiled(x, np.zeros(N)) is x.dtype
+
+
 def test_arrays_of_no_axes_and_powers():
     def program(A, M):
         for k in range(20):

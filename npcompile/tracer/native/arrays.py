@@ -17,7 +17,7 @@ from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm,
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)
-AXES = 4  # at most
+AXES = 6  # at most
 
 
 def is_array(value: Any) -> bool:
@@ -187,14 +187,6 @@ def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
             made.append(cast(tree_of(x)[0], wanted[0]))
     sizes = broadcast(code, [tree_of(x)[1] for x in arguments if is_array(x)], fail)
     return Formula(Apply("where", tuple(made), np.dtype(wanted[0])), sizes)
-
-
-def outer(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
-    a, b = (memory(code, x, fail) for x in arguments)
-    if a.ndim != 1 or b.ndim != 1:
-        raise NoForm("np.outer of other than vectors")
-    column = Part(a.dtype, a.data, (*a.sizes, "1"), (*a.strides, "0"), a.root, a.is_own, is_ordered=True)
-    return elementwise(code, np.multiply, [column, b], fail)
 
 
 # --- indices
@@ -458,8 +450,31 @@ def reduce(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dic
     x, *others = arguments
     if not is_array(x) or len(others) > 1 or set(keywords) - {"axis"} or (others and keywords):
         raise NoForm(f"{name} with these arguments")
-    axis = axis_of(others[0] if others else keywords.get("axis"), len(tree_of(x)[1]))
-    return REDUCTIONS[name](code, x, axis, fail)
+    rank, axis = len(tree_of(x)[1]), others[0] if others else keywords.get("axis")
+    if isinstance(axis, Items):
+        return reduce_axes(code, name, x, [axis_of(a, rank) for a in axis.items], fail)
+    return REDUCTIONS[name](code, x, axis_of(axis, rank), fail)
+
+
+def reduce_axes(code: ScalarLoops, name: str, x: Any, axes: Sequence[int | None], fail: Fail) -> Any:
+    """Along several axes: one after the other, from the last."""
+    sizes = tree_of(x)[1]
+    chosen = sorted({a for a in axes if a is not None}, reverse=True)
+    if len(chosen) != len(axes) or not chosen or name in ("argmax", "argmin"):
+        raise NoForm(f"{name} along axes that are not several different ones")
+    if len(chosen) == len(sizes):
+        return REDUCTIONS[name](code, x, None, fail)
+    require_order(tree_of(x)[0], len(sizes) - 1)
+    if name != "mean":
+        for axis in chosen:
+            x = REDUCTIONS[name](code, x, axis, fail)
+        return x
+    if not is_float(kind_of(x)):
+        x = Formula(cast(tree_of(x)[0], "f8"), sizes)
+    items = " * ".join(sizes[a] for a in chosen)
+    code.leave_if(f"({items}) == 0", fail)
+    count = Scalar("float", code.new("f8", f"(double)({items})"))
+    return elementwise(code, np.divide, [reduce_axes(code, "sum", x, chosen, fail), count], fail)
 
 
 # --- products

@@ -473,7 +473,7 @@ class Blocks:
             if is_contiguous:
                 self.guard(f"{source}.flags.c_contiguous", True)
             self.arrays.append(source)
-            return Elements(made, source)
+            return Elements(made, source, x.dtype is np.dtype(x.dtype.str))
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
         if is_function or is_known(x, OF_ARRAYS) or x is None or can_inline(x):
             constant = self.name_constant(x)

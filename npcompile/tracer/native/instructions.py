@@ -12,7 +12,7 @@ from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, meanings
+from npcompile.tracer.native import arrays, meanings, views
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
@@ -113,6 +113,8 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         if not hasattr(owner.value, name):
             raise NoForm(f"no attribute {name!r}")
         value = b.realize(Outside(f"{owner.source}.{name}", getattr(owner.value, name)))
+    elif arrays.is_array(owner) and i.argval == "dtype":
+        value = views.dtype_of(owner, b.guard, b.name_constant)
     else:
         value = meanings.attribute(b.code, owner, str(i.argval), fail)
     null = [Null()] if is_called else []

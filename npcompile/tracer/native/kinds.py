@@ -49,6 +49,7 @@ class Elements:
 
     input: ArrayInput
     source: str
+    is_plain: bool = True  # is its dtype the object that NumPy itself has? One that was unpickled, or has metadata, is another
 
     def __hash__(self) -> int:
         return hash(self.source)

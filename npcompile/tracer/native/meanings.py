@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native import arrays, lists
+from npcompile.tracer.native import arrays, lists, views
 from npcompile.tracer.native.kinds import (
     MATH,
     UFUNCS,
@@ -215,6 +215,8 @@ def shape(owner: Any) -> Items:
 
 
 def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
+    if name == "outer" and isinstance(owner, Known) and isinstance(owner.value, np.ufunc):
+        return Method(owner, name)
     if not arrays.is_array(owner):
         raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
     if name == "shape":
@@ -235,6 +237,8 @@ def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
 
 def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
     if isinstance(function, Method):
+        if isinstance(function.owner, Known):
+            return views.outer_of(code, [function.owner, *arguments], keywords, fail)
         return METHODS[function.name](code, [function.owner, *arguments], keywords, fail)
     if not isinstance(function, Known):
         raise NoForm("a call of something that is computed")
@@ -291,6 +295,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "dot": positional(arrays.product, 2),
     "copy": positional(arrays.copied, 1),
     "nonzero": positional(nonzero, 1),
+    "transpose": positional(views.transpose, 1),
+    "clip": positional(views.clip, 3),
 }
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MAKERS,
@@ -300,7 +306,13 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.bincount: bincount,
     np.nonzero: positional(nonzero, 1),
     np.flatnonzero: positional(flatnonzero, 1),
-    np.outer: positional(lambda code, a, b, fail: arrays.outer(code, [a, b], fail), 2),
+    np.outer: positional(views.outer, 2),
+    np.flip: views.flip,
+    np.flipud: positional(views.flipped(0), 1),
+    np.fliplr: positional(views.flipped(1), 1),
+    np.transpose: positional(views.transpose, 1),
+    np.diff: positional(views.diff, 1),
+    np.clip: positional(views.clip, 3),
     np.where: positional(lambda code, a, b, c, fail: arrays.where(code, [a, b, c], fail), 3),
     np.zeros_like: positional(like("0"), 1),
     np.ones_like: positional(like("1"), 1),

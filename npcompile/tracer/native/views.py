@@ -1,0 +1,103 @@
+"""Functions of NumPy's that give views in native programs, flipped or transposed ones, and what is written with views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.array_trees import Apply, Part
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
+from npcompile.tracer.native.arrays import axis_of, elementwise, is_array, kind_of, memory, number, transposed, tree_of, view
+from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice
+
+EVERYTHING = Slice(None, None, None)
+BACKWARDS = Slice(None, None, Scalar("int", "INT64_C(-1)"))
+
+
+def along(rank: int, axes: Sequence[int], item: Slice) -> Items:
+    """An index that takes everything, but `item` along some axes."""
+    return Items(tuple(item if k in axes else EVERYTHING for k in range(rank)))
+
+
+def flip(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    x, *others = arguments
+    if not is_array(x) or len(others) + len(keywords) > 1 or set(keywords) - {"axis"}:
+        raise NoForm("np.flip with these arguments")
+    part = memory(code, x, fail)
+    axis = axis_of(others[0] if others else keywords.get("axis"), part.ndim)
+    return view(code, part, along(part.ndim, range(part.ndim) if axis is None else [axis], BACKWARDS), fail)
+
+
+def flipped(axis: int) -> Callable[..., Part]:
+    def meaning(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+        part = memory(code, x, fail)
+        if part.ndim <= axis:
+            raise NoForm("an axis that there is not is flipped")
+        return view(code, part, along(part.ndim, [axis], BACKWARDS), fail)
+
+    return meaning
+
+
+def transpose(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    return transposed(memory(code, x, fail))
+
+
+def diff(code: ScalarLoops, x: Any, fail: Fail) -> Formula:
+    """Of neighbours along the last axis, once."""
+    part = memory(code, x, fail)
+    if part.dtype.kind == "b":
+        raise NoForm("np.diff of booleans")
+    if part.sizes[-1].isdigit() and int(part.sizes[-1]) < 1:
+        raise NoForm("np.diff of nothing")
+    code.leave_if(f"{part.sizes[-1]} == 0", fail)
+    one = Scalar("int", "INT64_C(1)")
+    last = [part.ndim - 1]
+    behind = view(code, part, along(part.ndim, last, Slice(one, None, None)), fail)
+    before = view(code, part, along(part.ndim, last, Slice(None, Scalar("int", "INT64_C(-1)"), None)), fail)
+    return elementwise(code, np.subtract, [behind, before], fail)
+
+
+def outer(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Formula:
+    if not (is_array(a) and is_array(b) and len(tree_of(a)[1]) == len(tree_of(b)[1]) == 1):
+        raise NoForm("np.outer of other than vectors")
+    return outer_of(code, [Known(np.multiply, ""), a, b], {}, fail)
+
+
+def outer_of(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Formula:
+    """The method of a ufunc, which is the first argument: of each element of one array and each of another."""
+    if keywords or len(arguments) != 3 or not all(map(is_array, arguments[1:])) or arguments[0].value.nout != 1:
+        raise NoForm("outer() with these arguments")
+    x, y = (memory(code, v, fail) for v in arguments[1:])
+    spread = view(code, x, Items((*[EVERYTHING] * x.ndim, *[Known(None, "None")] * y.ndim)), fail)
+    return elementwise(code, arguments[0].value, [spread, y], fail)
+
+
+def clip(code: ScalarLoops, x: Any, low: Any, high: Any, fail: Fail) -> Formula:
+    """Between two numbers. What equals a bound stays, as the sign of a zero shows (numpy/_core/src/umath/clip.cpp)."""
+    if not is_array(x) or not (isinstance(low, Scalar) and isinstance(high, Scalar)):
+        raise NoForm("np.clip between other than two numbers")
+    kind = kind_of(x)
+    if not is_float(kind):
+        return elementwise(code, np.minimum, [elementwise(code, np.maximum, [x, low], fail), high], fail)
+    if any(b.is_numpy and b.kind != kind for b in (low, high)):
+        raise NoForm("np.clip between numbers of another type")
+    tree, sizes = tree_of(x)
+    flags = np.dtype("b1")
+    for bound, stays in ((low, "greater_equal"), (high, "less_equal")):
+        limit = number(code.converted(bound.text, bound.kind, kind, fail), kind)
+        inside = Apply("logical_or", (Apply(stays, (tree, limit), flags), Apply("isnan", (tree,), flags)), flags)
+        tree = Apply("where", (inside, tree, limit), np.dtype(kind))
+    return Formula(tree, sizes)
+
+
+def dtype_of(value: Any, guard: Callable[[str], None], name_constant: Callable[[Any], str]) -> Known:
+    """`x.dtype`, which is the same object at each call."""
+    dtype = np.dtype(kind_of(value))
+    constant = name_constant(dtype)
+    if isinstance(value, Part) and not value.is_own or isinstance(value, Elements) and not value.is_plain:
+        raise NoForm("the dtype of a view, or one that is not NumPy's own")
+    if isinstance(value, Elements) and not value.input.made:
+        guard(f"{value.source}.dtype is {constant}")
+    return Known(dtype, constant)
