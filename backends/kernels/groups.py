@@ -96,6 +96,8 @@ class Grouping:
                 return False
             if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
                 return False
+            if not inside and not self.lies_alike(node, group):
+                return False
         elif not same_shape(space, group.space):
             is_kept = bool(group.reduced) and group.mode in ("rows", "columns") and same_shape(space, group.kept)
             if not is_kept or (group.mode == "columns" and self.abreast):
@@ -168,6 +170,11 @@ class Grouping:
                 seen.add(reader)
                 stack.append(reader)
         return False
+
+    def lies_alike(self, node: Node, group: Group) -> bool:
+        """Are the reduced elements side by side for both or for none? A @ x and x @ A would each cross the other's memory."""
+        others = [m for m in group.members if m.op in REDUCTIONS]
+        return len({self.innermost(m, group.space) in group.reduced for m in (node, *others)}) == 1
 
     def shares_reads(self, node: Node, group: Group) -> bool:
         mine = {x for x, _ in self.reads[node]}

@@ -249,3 +249,19 @@ def test_products_are_calls_of_blas() -> None:
     compiled = npc.compile(pairs)
     compiled(numbers((40, 30), "f8", 0), numbers((40, 30), "f8", 1))
     assert any("product" in name for _, made in compiled_function(compiled).graphs for name in made.kernels)
+
+
+def test_products_along_and_across_a_square_matrix_are_apart() -> None:
+    """In one loop, one of them would jump from row to row at each element."""
+
+    def along_and_across(a: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return a @ x, y @ a
+
+    def along_twice(a: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return a @ x, a @ y
+
+    for function, kernels in ((along_and_across, 2), (along_twice, 1)):
+        compiled, arguments = npc.compile(function), [numbers(shape, "f8", k) for k, shape in enumerate(((30, 30), (30,), (30,)))]
+        for made, wanted in zip(compiled(*arguments), function(*arguments)):
+            np.testing.assert_allclose(made, wanted, rtol=1e-13)
+        assert [len(made.kernels) for _, made in compiled_function(compiled).graphs] == [kernels]
