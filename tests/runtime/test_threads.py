@@ -45,6 +45,20 @@ def test_a_slow_loop_uses_every_thread(loader):
     assert len(set(thread)) == count_threads(loader)
 
 
+def test_threads_have_the_same_items_each_time(loader):
+    """Those that their caches still hold, unless a thread comes late."""
+    threads, n = count_threads(loader), 1000
+    if threads < 2:
+        pytest.skip("one thread")
+    mark, parts = mark_items(loader), [n * k // threads for k in range(threads)]
+
+    def own() -> int:
+        thread = mark(n, 1, 10_000) % 1000
+        return sum((thread[first : first + n // threads // 2] == k).all() for k, first in enumerate(parts))
+
+    assert any(own() > threads // 2 for _ in range(200))
+
+
 def test_a_small_loop_is_one_call_on_this_thread(loader):
     assert (mark_items(loader)(1000, 1000) == 1000).all()
 

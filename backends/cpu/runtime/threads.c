@@ -1,10 +1,11 @@
 /* Threads.
 
    One pool for all loops. Every worker has a place of its own, where the caller offers it a part of the loop: threads that
-   wrote to one place would wait for each other's caches, for longer than a short loop takes. The caller takes what a worker
-   was offered and has not begun: a worker which the system has not scheduled, because the machine is busy, delays nobody.
-   (At the end of an OpenMP region every thread must have arrived.) While one caller has the pool, others run their loops
-   alone. */
+   wrote to one place would wait for each other's caches, for longer than a short loop takes. Parts are the same whenever a
+   loop runs again, so that a thread finds in its caches what it had of the arrays the time before. Who has finished its part
+   takes pieces of the others', also of those that nobody has begun: a worker which the system has not scheduled, because the
+   machine is busy, delays nobody. (At the end of an OpenMP region every thread must have arrived.) While one caller has the
+   pool, others run their loops alone. */
 
 #ifdef _OPENMP
 int omp_get_max_threads(void);
@@ -12,6 +13,7 @@ int omp_in_parallel(void);
 #endif
 
 enum { MOST_WORKERS = 511 };
+enum { FIRST_GRAINS = 16 }; /* that a thread takes at most before it knows how long they take */
 static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
 static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
 /* Short loops need workers that are awake, and keep them so while they follow each other within SOON. Such as took MISSED
@@ -22,11 +24,17 @@ struct loop {
   npc_body body;
   void* context;
   int64_t n, grain;
-  int64_t parted;       /* grains that the threads share out beforehand */
+  int is_short;         /* each thread runs the whole of its part */
   int threads;          /* at most */
   int is_interrupted;
   PyThreadState* state; /* of the calling thread, while it has no GIL */
-  int64_t next __attribute__((aligned(128))); /* the first item behind those that nobody has taken */
+  struct part* parts;   /* one for each thread */
+};
+
+/* Items that follow each other, on lines of the cache that other threads only touch when they have nothing left. */
+struct part {
+  int64_t next __attribute__((aligned(128))); /* the first that nobody has taken */
+  int64_t end;
 };
 
 static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
@@ -43,6 +51,7 @@ static struct place {
   struct loop* loop;
   int is_asleep __attribute__((aligned(128)));
 } places[MOST_WORKERS + 1];
+static struct part shared_parts[MOST_WORKERS + 1];
 
 static struct {
   int has_caller; /* somebody's loop has the workers */
@@ -75,41 +84,51 @@ static int look_for_signals(struct loop* loop) {
 
 static int is_interrupted(const struct loop* loop) { return __atomic_load_n(&loop->is_interrupted, __ATOMIC_RELAXED); }
 
-/* A thread's part of the grains that were shared out beforehand. */
-static void run_part(struct loop* loop, int part, int thread) {
-  const int64_t begin = loop->parted * part / loop->threads * loop->grain;
-  const int64_t end = least(loop->parted * (part + 1) / loop->threads * loop->grain, loop->n);
-  if (begin < end && !is_interrupted(loop)) loop->body(loop->context, begin, end, thread);
+/* What a thread has learnt of a loop: how many items it should take at once. */
+struct pace {
+  int64_t chunk, start, checked; /* items; nanoseconds: when this chunk began, when the user was last asked */
+};
+
+/* Items of a part until nobody has any left there. Half of what is left, as the end should be reached together; not more than
+   a chunk, of which the time is known. */
+static void run_part(struct loop* loop, struct part* part, struct pace* pace, int thread) {
+  while (!is_interrupted(loop)) {
+    const int64_t rest = part->end - __atomic_load_n(&part->next, __ATOMIC_RELAXED);
+    if (rest <= 0) return;
+    const int64_t half = loop->threads > 1 ? rest / loop->grain / 2 * loop->grain : rest;
+    const int64_t taken = greatest(least(pace->chunk, half), loop->grain);
+    const int64_t begin = __atomic_fetch_add(&part->next, taken, __ATOMIC_RELAXED);
+    if (begin >= part->end) return;
+    loop->body(loop->context, begin, least(begin + taken, part->end), thread);
+    int64_t end = now();
+    if (end - pace->start < SHORT) pace->chunk = least(pace->chunk * 2, greatest(loop->n, loop->grain));
+    if (end - pace->start > LONG && pace->chunk > loop->grain) pace->chunk = greatest(pace->chunk / loop->grain / 2, 1) * loop->grain;
+    if (thread == 0 && end - pace->checked > LONG) {
+      look_for_signals(loop);
+      end = pace->checked = now();
+    }
+    pace->start = end;
+  }
 }
 
-/* Of the others, what is left. */
-static void run_chunks(struct loop* loop, int thread) {
-  if (loop->parted * loop->grain >= loop->n) return;
-  int64_t chunk = loop->grain * 4, start = now(), checked = start;
-  while (!is_interrupted(loop)) {
-    /* Small at first, to see how long they take, and at the end, to finish together. */
-    int64_t rest = loop->n - __atomic_load_n(&loop->next, __ATOMIC_RELAXED);
-    int64_t share = rest / loop->grain / (3 * loop->threads) * loop->grain;
-    int64_t taken = greatest(least(chunk, loop->threads > 1 ? share : chunk), loop->grain);
-    int64_t begin = __atomic_fetch_add(&loop->next, taken, __ATOMIC_RELAXED);
-    if (begin >= loop->n) break;
-    loop->body(loop->context, begin, least(begin + taken, loop->n), thread);
-    int64_t end = now();
-    if (end - start < SHORT) chunk = least(chunk * 2, loop->n / loop->grain * loop->grain);
-    if (end - start > LONG && chunk > loop->grain) chunk = greatest(chunk / loop->grain / 2, 1) * loop->grain;
-    if (thread == 0 && end - checked > LONG) {
-      look_for_signals(loop);
-      end = checked = now();
-    }
-    start = end;
-  }
+/* A thread's own part, and what the others have left of theirs. */
+static void run_parts(struct loop* loop, int thread) {
+  struct pace pace = {.chunk = loop->grain * FIRST_GRAINS};
+  pace.start = pace.checked = now();
+  for (int k = 0; k < loop->threads; k++) run_part(loop, &loop->parts[(thread + k) % loop->threads], &pace, thread);
+}
+
+static void run_whole(struct loop* loop, const struct part* part, int thread) {
+  if (part->next < part->end && !is_interrupted(loop)) loop->body(loop->context, part->next, part->end, thread);
 }
 
 static void run_as(struct loop* loop, int thread) {
   body_thread = thread + 1;
   body_loop = loop;
-  run_part(loop, thread, thread);
-  run_chunks(loop, thread);
+  if (loop->is_short)
+    run_whole(loop, &loop->parts[thread], thread);
+  else
+    run_parts(loop, thread);
   body_thread = 0;
 }
 
@@ -177,11 +196,14 @@ static void wake_workers(int count) {
   pthread_mutex_unlock(&workers.mutex);
 }
 
-/* What is shared out beforehand: all of a short loop, and of a long one a part, as threads do not take equally long. Nothing
-   where workers may not come: their parts would be left to the caller. */
-static int64_t parted(int64_t grains, int threads) {
-  if (workers.are_late) return 0;
-  return grains <= 4 * threads ? grains : least(grains / 2, 16 * threads);
+/* A short loop has a few grains for each thread, which are no more to be divided, where the workers come. */
+static void share_out(struct loop* loop) {
+  const int64_t grains = (loop->n - 1) / loop->grain + 1;
+  loop->is_short = grains <= 4 * loop->threads && !workers.are_late;
+  for (int k = 0; k < loop->threads; k++) {
+    loop->parts[k].next = grains * k / loop->threads * loop->grain;
+    loop->parts[k].end = least(grains * (k + 1) / loop->threads * loop->grain, loop->n);
+  }
 }
 
 /* The floating-point errors of the workers. */
@@ -199,8 +221,9 @@ static unsigned run_with_workers(struct loop* loop) {
     struct place* place = &places[k];
     if (take_offer(place, NO_OFFER)) {
       late++;
+      if (!loop->is_short) continue; /* the caller has seen that nothing of it is left */
       body_thread = 1;
-      run_part(loop, k, 0);
+      run_whole(loop, &loop->parts[k], 0);
       body_thread = 0;
       continue;
     }
@@ -259,13 +282,15 @@ static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t g
   if (threads > 1 && !__atomic_exchange_n(&workers.has_caller, 1, __ATOMIC_ACQUIRE)) {
     if (workers.started < threads - 1) start_workers(threads - 1);
     loop.threads = (int)least(threads, workers.started + 1);
-    loop.parted = parted((n - 1) / piece + 1, loop.threads);
-    loop.next = loop.parted * piece;
+    loop.parts = shared_parts;
+    share_out(&loop);
     flags = run_with_workers(&loop);
     workers.missed = 0;
     workers.latest = now();
     __atomic_store_n(&workers.has_caller, 0, __ATOMIC_RELEASE);
   } else {
+    struct part whole = {.end = n};
+    loop.parts = &whole;
     run_as(&loop, 0);
   }
   raise_flags(flags);
