@@ -176,14 +176,17 @@ class Printer:
             self.line(f"const int64_t {s.target.name} = {s.target.name}_outside ? 0 : {s.target.name}_found;")
             self.line(f"outside |= {s.target.name}_outside;")
             return
-        self.line(f"int64_t {s.target.name} = {value} + ({value} < 0 ? {size} : 0);")
-        outside = f"(uint64_t){s.target.name} >= (uint64_t){size}"
+        target = s.target.name
+        outside = f"__builtin_expect((uint64_t){target} >= (uint64_t){size}, 0)"
         fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
         if s.mask:
-            self.line(f"if (!{s.mask.name}) {s.target.name} = 0;")
-            self.line(f"else if (__builtin_expect({outside}, 0)) {{ {fail} }}")
-        else:
-            self.line(f"if (__builtin_expect({outside}, 0)) {{ {fail} }}")
+            self.line(f"int64_t {target} = {value} + ({value} < 0 ? {size} : 0);")
+            self.line(f"if (!{s.mask.name}) {target} = 0;")
+            self.line(f"else if ({outside}) {{ {fail} }}")
+        else:  # one comparison for most indices, which are not counted from the end
+            from_end = f"{target} = (int64_t)((uint64_t){target} + (uint64_t){size});"
+            self.line(f"int64_t {target} = {value};")
+            self.line(f"if ({outside}) {{ {from_end} if ({outside}) {{ {fail} }} }}")
 
     def product(self, s: Product) -> None:
         matrices = [", ".join([f"{x.buffer} + {size_text(x.offset)}", size_text(x.row), size_text(x.column)]) for x in s.matrices]

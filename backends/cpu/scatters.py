@@ -14,7 +14,7 @@ from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.primitives import c_type, loaded_text, stored_text
 from npcompile.backends.cpu.reducers import combine_text, identity_of
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, Scattered, Statement, Store, children, walk
-from npcompile.backends.kernels.operations import short
+from npcompile.backends.kernels.operations import EXPENSIVE, short
 from npcompile.tensor_core.dim import Size
 
 MOST_SLICES = 16
@@ -57,12 +57,26 @@ def print_sliced_scatter(p: Printer, kernel: Kernel, s: Scattered) -> None:
     p.line(f"const int64_t elements = c->block_size / {s.dtype.itemsize};")
     p.line(f"for (int64_t k = 0; k < elements; k++) {element} = {fresh};")
     p.close()
+    p.limits[loop.axis] = ("slice_first", "slice_end")
     if any(isinstance(x, Loop) for x in walk(loop.body)) or not (can_note(loop.body) or not kernel.can_fail):
-        p.limits[loop.axis] = ("slice_first", "slice_end")
         p.statement(loop)
+    elif is_moved(loop.body):
+        p.open("if (!c->between) {")
+        p.statement(loop)
+        p.close("} else {")
+        p.indent += 1
+        print_blocks(p, loop, s)
+        p.close()
     else:
         print_blocks(p, loop, s)
     p.close()
+
+
+def is_moved(body: Sequence[Statement]) -> bool:
+    """Is it hardly computed what is written, so that vectors of places and values are not worth their way through memory?"""
+    *given, _, _ = body
+    computed = [x for x in given if isinstance(x, Let) and x.op not in ("constant", "cast")]
+    return len(computed) <= 1 and not any(x.op in EXPENSIVE for x in computed)
 
 
 def print_blocks(p: Printer, loop: Loop, s: Scattered) -> None:
@@ -126,7 +140,7 @@ def scatter_call(kernel: Kernel, s: Scattered) -> list[str]:
     size = size_text(s.size)
     return [
         f"const int64_t n = {size_text(loop.size)}, writes = n * {each}, size = {size};",
-        f"const int64_t most = npc_min({MOST_SLICES}, npc_min(writes / {LEAST_SLICE}, writes / ({COPY_COST} * size + 1)));",
+        f"const int64_t most = npc_min({MOST_SLICES}, npc_min(writes / {LEAST_SLICE}, writes / npc_max(1, {COPY_COST} * size)));",
         f"const int64_t bytes = (size * {s.dtype.itemsize} + 127) / 128 * 128;",
         f"c.between = most > 1 && bytes <= {FEW_BYTES} ? bytes : 0;",
         f"c.block_size = c.between ? {COPIES} * bytes : bytes;",

@@ -99,11 +99,12 @@ def test_sums_err_no_more_than_numpy() -> None:
 
 @pytest.mark.parametrize("function", [added, largest, read])
 @pytest.mark.parametrize("at", [0, 5, MANY - 1])
-def test_the_first_index_outside_is_named(function, at) -> None:
+@pytest.mark.parametrize("size", [8, 3000])
+def test_the_first_index_outside_is_named(function, at, size) -> None:
     compiled = npc.compile(function)
-    out, places, x = np.ones(8), np.zeros(MANY, np.int64), np.ones(MANY)
+    out, places, x = np.ones(size), np.zeros(MANY, np.int64), np.ones(MANY)
     compiled(out.copy(), places, x)
-    places[at], places[-1] = 8, -9
+    places[at], places[-1] = size, -size - 1
     before = out.copy()
     with pytest.raises(IndexError) as expected:
         function(out.copy(), places, x)
@@ -138,6 +139,20 @@ def test_weights_of_places_that_are_known(weights) -> None:
 
     compiled = npc.compile(f)
     assert all(outcome(compiled, least) == outcome(f, least) for least in (4, 4, 2, -1, 40))
+
+
+def test_what_is_only_moved_is_not_found_before_it_is_written() -> None:
+    def moved(out, places, x):
+        np.add.at(out, places, x[places] * 2)
+        return out
+
+    def computed(out, places, x):
+        np.add.at(out, places, np.exp(x))
+        return out
+
+    arguments = np.zeros(5000), np.arange(5000), np.ones(5000)
+    sources = ["".join(npc.explain(f)(*arguments).sources) for f in (moved, computed)]
+    assert ["if (!c->between)" in source for source in sources] == [True, False]
 
 
 def test_what_is_known_is_not_looked_for() -> None:
