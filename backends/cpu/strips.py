@@ -37,10 +37,12 @@ STRIP_HELPERS = r"""
 #if defined(__GNUC__) && !defined(__clang__)
 #define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
 #define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
+#define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
 #define BRIEF __attribute__((optimize("O1")))
 #else
 #define STRIP static __attribute__((noinline))
 #define CHAIN STRIP
+#define BAND STRIP
 #define BRIEF
 #endif
 enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
@@ -112,6 +114,7 @@ class Strip:
     gives_up_early: bool = False
     copies: dict[str, str] = field(default_factory=dict)  # C variables of the body -> of the program, as they were read
     loads: dict[str, Load] = field(default_factory=dict)  # and elements
+    scattered: set[str] = field(default_factory=set)  # arrays of which elements are read at places that are not known before
     carried: dict[str, frozenset[str]] = field(default_factory=dict)  # result -> what it is not finite with
     last: dict[str, str] = field(default_factory=dict)  # what is looked at behind the strip: texts -> kind
     ways_out: int = 0  # where the body leaves the loop
@@ -298,6 +301,8 @@ class Strip:
         known = [p for p in places if p is not None]
         if len(known) == len(places):
             self.loads[value] = Load(len(self.code.lines) - 1, value, array.kind, array, known)
+        else:
+            self.scattered.add(array.name)
 
     def store(self, array: ArrayInput, element: str, places: list[Place | None], value: str) -> None:
         known = None if None in places or not self.is_straight else [p for p in places if p is not None]
@@ -396,10 +401,8 @@ class Strip:
     def bounds(self) -> list[str]:
         """Lines that shorten the strip to the iterations whose indices are known to be within bounds."""
         lines = []
-        first = {way.place: way.first for way in self.ways}
         for g in self.groups.values():
-            at = " + ".join([f"{f} * {first.get(t, t)}" for t, f in g.terms if f] or ["0"])
-            lines.append(f"{g.name}_at = {at};")
+            lines.append(f"{g.name}_at = {self.beginning(g)};")
             low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
             if g.may_count_from_the_end:
                 lines.append(f"{g.name}_from = {high} < 0 ? {g.size} : 0;")
@@ -410,6 +413,11 @@ class Strip:
                 by = "" if abs(g.moves) == 1 else f" / {abs(g.moves)}"
                 lines.append(f"if (({rest}){by} < count) count = ({rest}){by} + 1;")
         return lines
+
+    def beginning(self, group: Group) -> str:
+        """The value of a group's terms in the first iteration."""
+        first = {way.place: way.first for way in self.ways}
+        return " + ".join([f"{f} * {first.get(t, t)}" for t, f in group.terms if f] or ["0"])
 
     def undo(self) -> list[str]:
         """Lines that put back what was stored, the last first."""
@@ -432,8 +440,8 @@ class Strip:
                 lines.append(f"before{j} = {x.first};")
         return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(self.read_before())]
 
-    def finish(self, lines: list[str]) -> None:
-        """Write in `lines` what is known only now: the statements that store, and the tests."""
+    def finish(self, lines: list[str], keeps: bool = True) -> None:
+        """Write in `lines` what is known only now: the statements that store, keeping what was there, and the tests."""
         if self.is_chain:
             for line, text in self.jumps.items():
                 lines[line] = text
@@ -442,7 +450,7 @@ class Strip:
             kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy(&old[stored], &{s.element}, {size});"]
             kept.append(f"size[stored++] = {size};")
             if self.is_regular or not self.kept:
-                kept = [] if s.stays or self.is_kept_before or not self.kept else [f"old{j}[k] = {s.element};"]
+                kept = [] if s.stays or self.is_kept_before or not self.kept or not keeps else [f"old{j}[k] = {s.element};"]
             read = self.stored_before(s)
             for x in read:
                 lines[x.line] = f"const {C_OF_KIND[x.kind]} {x.value} = before{j};"

@@ -1,15 +1,22 @@
-"""Loops without loops inside, written a second time as strips of iterations that are checked afterwards."""
+"""Loops without loops inside, written a second time as strips of iterations that are checked afterwards, and as bands of rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from npcompile.backends.cpu.bands import Band, NoBand, Outer
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strips import Strip, Way
+from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, pointwise, time_loops
 from npcompile.tracer.native.blocks import Blocks, Inside
-from npcompile.tracer.native.kinds import Items, Scalar, Steps, Together, Walk
+from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import key_of, loop_region, names_set
+
+# Instructions of an outer loop that only make the range of the loop inside.
+BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "PRECALL", "CALL", "GET_ITER"})
+BETWEEN_ROWS |= {"JUMP_BACKWARD", "JUMP_FORWARD", "NOP", "END_FOR", "POP_TOP"}
+SAME = (range, len, min, max, int)  # functions of numbers
 
 
 def write_strip(b: Blocks, index: int, label: str) -> None:
@@ -39,10 +46,17 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     finally:
         b.state = state
+    band = band_of(b, index, region, strip, body)
+    strip.finish(body)
     function, parameters = strip.function(body)
     b.code.functions.append(function)
     b.code.declarations += strip.declarations()
     is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
+    if band is not None:
+        function, parameters_of_band = band.function()
+        b.code.functions.append(function)
+        b.code.declarations += band.declarations()
+        b.code.lines += band.call(parameters_of_band, label, is_apart)
     b.code.lines += strip.call(parameters, label, is_apart)
     for k, (target, left) in enumerate(inside.left):
         b.code.label(f"{strip.name}_out{k}")
@@ -68,7 +82,6 @@ def written(b: Blocks, inside: Inside) -> list[str]:
         if not inside.comes_back:
             raise NoForm("no iteration is followed by another")
         inside.strip.ways_out = len(inside.left)
-        inside.strip.finish(b.code.lines)
         return b.code.lines
     finally:
         b.code.lines, b.labels, b.pending, b.refused = outer
@@ -98,3 +111,48 @@ def scalar_texts(value: Any) -> list[str]:
     if isinstance(value, Scalar):
         return [value.text]
     return [text for item in value.items for text in scalar_texts(item)] if isinstance(value, Items) else []
+
+
+def band_of(b: Blocks, index: int, region: frozenset[int], strip: Strip, body: list[str]) -> Band | None:
+    """The loop's band of rows, where it is all that a loop around it does."""
+    outer = outer_of(b, index, region)
+    try:
+        return None if outer is None else Band(strip, outer, body.copy())
+    except NoBand:
+        return None
+
+
+def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
+    """The loop around the one whose header is at `index`, if each of its iterations begins that one in the same way."""
+    around = [k for k, each in b.loops.items() if index in each and k != index]
+    if not around or b.apart is not None or b.calls or len(b.state.stack) < 2:
+        return None
+    header = min(around, key=lambda k: len(b.loops[k]))
+    inner, outer = b.state.stack[-1], b.state.stack[-2]
+    if not isinstance(inner, Steps) or not isinstance(outer, Steps) or inner.start not in b.code.variables:
+        return None
+    between = [b.program.instructions[k] for k in sorted(b.loops[header] - region)]
+    stored = [n for k in b.loops[header] for n in names_set(b.program.instructions[k])]
+    rows = [n for i in between for n in names_set(i)]
+    if len(rows) != 1 or stored.count(rows[0]) != 1 or not all(stays_same(b, i, stored) for i in between):
+        return None
+    row = b.state.locals.get(rows[0])
+    return Outer(row.text if isinstance(row, Scalar) else "", outer.next, outer.stop, outer.step, inner.start)
+
+
+def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
+    """Does the instruction do the same in each iteration of a loop that sets the variables `stored`?"""
+    match i.opname:
+        case "LOAD_FAST" | "LOAD_FAST_CHECK":
+            return i.argval not in stored
+        case "LOAD_FAST_LOAD_FAST":
+            return not {*i.argval}.intersection(stored)
+        case "LOAD_GLOBAL":
+            value = b.global_value(i.argval)
+            return isinstance(value, Scalar) or isinstance(value, Known) and value.value in SAME
+        case "LOAD_ATTR":
+            return i.argval in ("shape", "size")
+        case "BINARY_SUBSCR":
+            before = [b.program.instructions[i.index - k] for k in (1, 2)]
+            return [each.opname for each in before] == ["LOAD_CONST", "LOAD_ATTR"]
+    return i.opname in BETWEEN_ROWS

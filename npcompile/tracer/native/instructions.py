@@ -312,6 +312,7 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
         made = Steps(name, value.step)
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
         b.code.set(starts, value.start.text)
+        b.code.set(b.code.variable(made.start, "int"), starts)
         b.code.set(ends, value.stop.text)
         if b.apart is not None and b.inside is None:
             b.apart.begin(b.code, made, value.start.text)

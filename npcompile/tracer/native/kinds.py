@@ -122,6 +122,11 @@ class Steps:
     def stop(self) -> str:
         return f"{self.name}_stop"
 
+    @property
+    def start(self) -> str:
+        """The first item, of a range that the program makes."""
+        return f"{self.name}_start"
+
 
 @dataclass(frozen=True, slots=True)
 class Walk:

@@ -1,0 +1,187 @@
+"""Rows of nests that need those before them run several at a time, and fail as they do one after another."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from benchmarks.programs.sequences import time_warping
+from benchmarks.programs.stencils import gauss_seidel
+from npcompile.backends.cpu import bands
+from npcompile.compiler import compiled_function
+from tests.native_loops.agreement import cloned, outcome, same
+from tests.native_loops.nests import check_short_rows, draw_program
+from tests.native_loops.test_native_loops import agrees
+from tests.random_programs import check_examples
+
+rng = np.random.default_rng(12)
+PLANE, WIDE = rng.standard_normal((23, 31)), rng.standard_normal((9, 400))
+
+
+def bands_of(compiled: Any) -> int:
+    """How many functions there are for bands of rows."""
+    known = compiled_function(compiled)
+    assert known is not None
+    sources = [v.compiled.source for point in known.points.values() for v in point.variants if v.compiled is not None]
+    return sum(source.count("\nBAND int ") for source in sources)
+
+
+def runs_in_bands(user: Any, *arguments: Any, expected: bool = True) -> None:
+    assert (bands_of(agrees(user, *arguments)) > 0) == expected
+
+
+def nine_points(M, w):
+    for i in range(1, M.shape[0] - 1):
+        for j in range(1, M.shape[1] - 1):
+            M[i, j] = (
+                M[i - 1, j - 1] + M[i - 1, j] - M[i - 1, j + 1] + w * (M[i, j - 1] - M[i, j]) + M[i, j + 1] / M[i + 1, j - 1]
+            )
+    return M, i
+
+
+def backward(M, w):
+    n, m = M.shape
+    for i in range(n - 2, 0, -1):
+        for j in range(m - 2, 0, -1):
+            M[i, j] = w * (M[i + 1, j] + M[i, j + 1] + M[i - 1, j - 1])
+    return M, i
+
+
+def in_steps(M, w):
+    for i in range(2, M.shape[0], 3):
+        for j in range(2, M.shape[1], 2):
+            M[i, j] = w * M[i, j - 2] + M[i - 2, j - 1] - M[i - 3, j]
+    return M, i
+
+
+def sweeps(x, w):
+    for _ in range(30):
+        for j in range(1, len(x) - 1):
+            x[j] = 0.25 * (x[j - 1] + 2 * x[j] + w * x[j + 1])
+    return x
+
+
+def smoothed_rows(M, out, w):
+    for i in range(M.shape[0]):
+        for j in range(1, M.shape[1]):
+            out[i, j] = w * M[i, j] + (1 - w) * out[i, j - 1]
+    return out
+
+
+def two_arrays(M, S, w):
+    for i in range(1, M.shape[0]):
+        for j in range(1, M.shape[1]):
+            M[i, j] = w * M[i, j - 1] + S[i - 1, j]
+            S[i, j] = S[i, j - 1] - M[i, j] * 0.5
+    return M, S
+
+
+def test_nests_of_all_distances():
+    layouts = (PLANE, WIDE, PLANE[::-1, ::-1], PLANE.T, PLANE.astype(np.float32))
+    for program, M in zip((nine_points, backward, in_steps, gauss_seidel, nine_points), layouts):
+        runs_in_bands(program, M, 3 if program is gauss_seidel else 0.25)
+    runs_in_bands(two_arrays, PLANE.T, PLANE.T * 2, 0.25)
+    runs_in_bands(sweeps, WIDE[0], 1)
+    runs_in_bands(sweeps, PLANE[:, 0], 1)
+    runs_in_bands(smoothed_rows, PLANE, np.zeros_like(PLANE), 0.25)
+    runs_in_bands(time_warping, rng.random(50), rng.random(70))
+
+
+def test_arrays_that_overlap():
+    runs_in_bands(two_arrays, WIDE[:-1], WIDE[1:], 0.25)
+    runs_in_bands(smoothed_rows, WIDE[:, ::-1], WIDE, 0.25)
+
+
+def same_with(compiled: Any, user: Any, *arguments: Any) -> None:
+    theirs, ours = (outcome(f, user, cloned(arguments)) for f in (user, compiled))
+    assert all(map(same, ours, theirs))
+
+
+@pytest.mark.parametrize("program", [nine_points, backward, in_steps, two_arrays])
+def test_a_number_that_fails(program):
+    compiled = npc.compile(program)
+    others = (PLANE[::-1].copy(),) if program is two_arrays else ()
+    for row, column in product((1, 4, 7, 20), (1, 2, 17, 29)):
+        for value, w in ((1e200, 1e200), (1.7e308, 2.0), (np.inf, 2.0), (np.nan, 0.5)):
+            M = PLANE.copy()
+            M[row, column] = value
+            same_with(compiled, program, M, *others, w)
+    assert bands_of(compiled)
+
+
+def test_a_number_that_raises():
+    M = PLANE.copy()
+    M[14, 20] = 1e308
+    with np.errstate(all="raise"):
+        agrees(nine_points, M, 1e10)
+
+
+def test_rows_that_need_others_in_between():
+    def far_ahead(M):
+        for i in range(1, M.shape[0]):
+            for j in range(1, M.shape[1] - 9):
+                M[i, j] = M[i, j - 1] * 0.5 + M[i - 1, j + 9]
+        return M
+
+    def any_row(M, rows):
+        for i in range(1, M.shape[0]):
+            for j in range(1, M.shape[1]):
+                M[i, j] = M[i, j - 1] * 0.5 + M[rows[j], j]
+        return M
+
+    def aslant(M):
+        for i in range(1, 20):
+            for j in range(1, M.shape[1] - 20):
+                M[1, i + j] = M[1, i + j - 1] * 0.5 + M[2, j]
+        return M
+
+    def one_column(M):
+        for i in range(1, M.shape[0]):
+            for j in range(1, M.shape[1]):
+                M[i, j] = M[i, j - 1] * 0.5 + M[i - 1, 3]
+        return M
+
+    def triangle(M):
+        for i in range(1, M.shape[0]):
+            for j in range(i, M.shape[1]):
+                M[i, j] = M[i, j - 1] * 0.5 + M[i - 1, j]
+        return M
+
+    def work_between(M):
+        for i in range(1, M.shape[0]):
+            M[i, 0] = M[i - 1, 5]
+            for j in range(1, M.shape[1]):
+                M[i, j] = M[i, j - 1] * 0.5 + M[i - 1, j]
+        return M
+
+    def range_that_changes(M, sizes):
+        for i in range(1, M.shape[0]):
+            for j in range(1, sizes[0]):
+                M[i, j] = M[i, j - 1] * 0.5 + M[i - 1, j]
+                sizes[0] = 20
+        return M
+
+    def carried(M):
+        s = 0.0
+        for i in range(1, M.shape[0]):
+            for j in range(1, M.shape[1]):
+                s = M[i, j - 1] * 0.5 + s * 0.25
+                M[i, j] = s
+        return M, s
+
+    for program in (far_ahead, aslant, one_column, triangle, work_between, carried):
+        runs_in_bands(program, WIDE[:, :60].copy(), expected=False)
+    runs_in_bands(any_row, WIDE, rng.integers(0, 9, 400), expected=False)
+    runs_in_bands(range_that_changes, WIDE, np.array([30]), expected=False)
+
+
+def test_rows_that_are_too_long():
+    agrees(nine_points, rng.random((7, bands.KEPT)), 0.25)
+
+
+def test_random_nests():
+    check_examples(draw_program, check_short_rows, "cpu", 5)
