@@ -26,11 +26,7 @@ from npcompile.backends.cpu.array_trees import (
     may_note,
     parts_of,
 )
-from npcompile.backends.cpu.pointwise_loops import (
-    FEWEST,
-    LONGEST_PAUSE,
-    MOST,
-    PARALLEL_FROM,
+from npcompile.backends.cpu.nest_statements import (
     WORD,
     Carried,
     Here,
@@ -40,12 +36,11 @@ from npcompile.backends.cpu.pointwise_loops import (
     Sizes,
     Statement,
     Write,
-    bytes_of_rows,
     flattened,
     held_in,
     key_of,
-    operations,
 )
+from npcompile.backends.cpu.pointwise_loops import FEWEST, LONGEST_PAUSE, MOST, PARALLEL_FROM, bytes_of_rows, operations
 from npcompile.backends.cpu.primitives import c_type
 
 Access = tuple[str, object]  # the memory's root or the array that the loop made; None where it is read element by element

@@ -43,6 +43,62 @@ def test_a_call_asks_once_what_numpy_ignores_and_not_where_its_own_memory_is():
     assert asked and not any("npc_are_far" in text for text in asked)
 
 
+def lanes_agree(user: Any, *arguments: Any, expected: bool = True) -> None:
+    """`expected`: do elements stay in registers through all iterations?"""
+    assert any("lanes0" in source for source in native_sources(agrees(user, *arguments))) == expected
+
+
+def test_elements_stay_in_registers():
+    def relax(A, B, c, n):
+        for _ in range(n):
+            A += (B - A) * 0.25
+            c += A > 0.5
+        return A, c
+
+    def weigh(A, B, n):
+        for k in range(n):
+            A = A * 0.5 + B * k
+        return A
+
+    for size in (1, 15, 16, 33, 70, N):
+        lanes_agree(relax, X[:size].copy(), Y[:size].copy(), np.zeros(size, np.int8), 29)
+        lanes_agree(weigh, X[:size].astype(np.float32), Y[:size].astype(np.float32), 29)
+    re, im = np.meshgrid(np.linspace(-2, 1, 9), np.linspace(-1.3, 1.3, 7))
+    lanes_agree(mandelbrot, re, im, 50)
+    lanes_agree(julia, re, im, 50)
+
+
+def test_elements_that_come_back_to_what_they_were():
+    def turn(A, b, n):
+        for _ in range(n):
+            A = 1 - A
+            b = (b * 5) & 15
+        return A, b
+
+    def halve(A, n):
+        for k in range(n):
+            A[A > 1] *= 0.5
+        return A, k
+
+    for n in range(20, 29):
+        lanes_agree(turn, np.arange(20.0), np.full(20, 3, np.uint8), n)
+        lanes_agree(halve, np.arange(20.0), n)
+    A = np.arange(20.0)
+    assert npc.compile(halve)(A, 10**10)[1] == 10**10 - 1  # at once: iterations that change nothing are not done
+    assert A.max() <= 1
+
+
+def test_what_the_next_iteration_does_not_read_has_errors_too():
+    def inverses(A, B, n):
+        for _ in range(n):
+            C = 1 / A
+            A -= B
+        return A, C
+
+    lanes_agree(inverses, np.arange(1.0, 21.0), np.full(20, 0.3), 30, expected=False)
+    lanes_agree(inverses, np.arange(1.0, 21.0), np.full(20, 1.0), 30, expected=False)
+
+
 def test_numbers_and_elements_change_from_iteration_to_iteration():
     def decay(A, B, c, n):
         s = 1.0
@@ -200,9 +256,9 @@ def test_no_iterations_and_no_elements():
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_interrupts(size):
     def program(A, n):
-        for _ in range(n):
+        for k in range(n):  # other numbers in each iteration: what changes nothing would end at once
             A *= 0.5
-            A += 1
+            A += k
 
     compiled, A = npc.compile(program), np.ones(size)
     compiled(A, 100)
