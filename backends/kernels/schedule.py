@@ -39,6 +39,7 @@ MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
 UPDATES = ("slice_update", "scatter")
 REDUCTIONS = ("reduce", "arg_reduce", "einsum")
 MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
+FEW_OPERATIONS, OFTEN = 6, 16  # the same for what is read so many times, inputs counted as operations
 DEEPEST = 60  # of an expression
 
 
@@ -363,7 +364,8 @@ def choose_anchors(
     depth: dict[Node, int] = {}
     for n in nodes:
         for x in repeated(n):
-            if OPS[x.op].kind == "elementwise" and cost[x] >= MANY_OPERATIONS:
+            enough = FEW_OPERATIONS if not abreast and is_read_often(x, n) else MANY_OPERATIONS
+            if OPS[x.op].kind == "elementwise" and cost[x] >= enough:
                 anchors[x] = None
                 cost[x], depth[x] = 1, 0
         own = own_cost(n)
@@ -425,12 +427,21 @@ def repeated(node: Node) -> list[Node]:
     """The inputs whose elements are read more than once, each for several elements."""
     if node.op == "broadcast_to":
         (x,) = node.inputs
-        return [] if all(map(is_one, x.shape)) or same_shape(x.shape, node.shape) else [x]
+        if all(map(is_one, x.shape)) or same_shape(x.shape, node.shape):
+            return []
+        while x.op in ("reshape", "permute"):  # all elements, so the axes of size 1 that x[:, None] adds change nothing
+            (x,) = x.inputs
+        return [x]
     if node.op == "einsum":
         long = [{a for a, n in zip(axes, x.shape) if not is_one(n)} for x, axes in zip(node.inputs, node.params["inputs"])]
         every = set().union(*long)
         return [x for x, axes in zip(node.inputs, long) if axes and axes != every]
     return []
+
+
+def is_read_often(x: Node, node: Node) -> bool:
+    """Is it so small beside what reads it that storing it costs next to nothing?"""
+    return OFTEN * product(list(map(estimate, x.shape))) <= product(list(map(estimate, node.shape)))
 
 
 def is_gathered_often(gather: Node) -> bool:

@@ -41,6 +41,22 @@ def test_softmax_is_one_kernel() -> None:
     np.testing.assert_allclose(run(x)[0], e / e.sum(-1, keepdims=True), rtol=1e-14)
 
 
+@pytest.mark.parametrize(("rows", "kernels"), [(100, 2), (4, 1)])
+def test_what_many_rows_read_is_computed_before_them(rows: int, kernels: int) -> None:
+    """Each row of all differences reads all elements, whose expression would be computed as often."""
+    builder = Builder()
+    x, v, a = (array(builder, rows, 3) for _ in range(3))
+    moved = builder.apply("add", x, builder.apply("multiply", v, builder.apply("subtract", v, builder.apply("multiply", a, a))))
+    both = [builder.apply("reshape", moved, shape=shape) for shape in ((1, rows, 3), (rows, 1, 3))]
+    one, other = (builder.apply("broadcast_to", y, shape=(rows, rows, 3)) for y in both)
+    difference = builder.apply("subtract", one, other)
+    run = compile_cpu(builder.finish([builder.apply("reduce", difference, reducer="maximum", axes=(2,))]))
+    assert len(run.kernels) == kernels, "of four rows it is not worth a kernel of its own"
+    x0, v0, a0 = np.random.default_rng(0).standard_normal((3, rows, 3))
+    y = x0 + v0 * (v0 - a0 * a0)
+    np.testing.assert_array_equal(run(x0, v0, a0)[0], (y[None] - y[:, None]).max(2))
+
+
 def test_reductions_of_one_array_are_one_pass() -> None:
     builder = Builder()
     x = array(builder, 300, 400)
