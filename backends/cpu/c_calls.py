@@ -17,7 +17,7 @@ from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
 from npcompile.backends.cpu.squares import FAR, LINE
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
-from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dim import Size, minimum
 
 MOST_SLICES = 64
 BLOCK, LEAST_BLOCK = 4096, 512  # elements of the innermost loop in one task
@@ -139,7 +139,7 @@ def inner_elements(kernel: Kernel, tasks: Tasks) -> str:
             case Product():
                 total = total + product_of(s.sizes)
             case Columns():
-                total = total + product_of([n for _, n in s.loops]) * COLUMN_BLOCK
+                total = total + product_of([*(n for _, n in s.loops), minimum(s.size, COLUMN_BLOCK)])
             case Loop() if not s.is_parallel or not any(isinstance(x, Loop) for x in walk(s.body)):
                 total = total + s.size
     return size_text(total)

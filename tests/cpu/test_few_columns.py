@@ -1,0 +1,107 @@
+"""Sums of a few columns go along the rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+
+
+def forces(x: np.ndarray, m: np.ndarray) -> np.ndarray:
+    d = x[None, :, :] - x[:, None, :]
+    r2 = (d * d).sum(axis=2) + 0.01
+    return (d * (m / (r2 * np.sqrt(r2)))[:, :, None]).sum(axis=1) * 0.5 - x
+
+
+FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
+    "sum": lambda x, w: x.sum(axis=1),
+    "weighted": lambda x, w: (x * w[:, None]).sum(axis=1) + 1,
+    "mean and variance": lambda x, w: (x.mean(axis=1), x.var(axis=1)),
+    "extremes": lambda x, w: (x.max(axis=1), x.min(axis=1)),
+    "shared function": lambda x, w: (x * np.sqrt(np.abs(w))[:, None]).sum(axis=1),
+    "product": lambda x, w: (x * 0.01 + 1).prod(axis=1),
+    "two axes": lambda x, w: x.reshape(x.shape[0], -1, 2, x.shape[2]).sum(axis=(1, 2)),
+    "place of the largest": lambda x, w: x.argmax(axis=1),
+    "any": lambda x, w: (x > 1).any(axis=1),
+}
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) * 3).astype(dtype)
+
+
+def agree(made: Any, expected: Any) -> None:
+    for a, b in zip(made, expected, strict=True) if isinstance(expected, tuple) else [(made, expected)]:
+        assert type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
+        if b.dtype.kind in "fc":
+            tolerance = {"e": 2e-2, "f": 1e-4}.get(b.dtype.char, 1e-11)
+            largest = np.max(np.abs(b), where=np.isfinite(b), initial=1)
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * float(largest))
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+OF_NUMBERS = ("mean and variance", "extremes")  # of truth values these are other operations
+CASES = [(n, d) for n in FUNCTIONS for d in ("f8", "f4", "f2", "c16", "i8", "u1", "?") if d != "?" or n not in OF_NUMBERS]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_sums_of_a_few_columns(name: str, dtype: str) -> None:
+    function = FUNCTIONS[name]
+    for columns in (2, 3, 4, 5) if dtype == "f8" else (3,):
+        compiled = npc.compile(function)
+        for rows in (2, 4, 18, 150, 600):
+            x, w = numbers((7, rows, columns), dtype), numbers((rows,), dtype)
+            agree(compiled(x, w), function(x, w))
+
+
+def kernels_of(function: Callable[..., Any], *arguments: Any) -> list[str]:
+    (source,) = npc.explain(function)(*arguments).sources
+    return source.split("*/", 1)[0].split("\nkernel npc_")[1:]
+
+
+@pytest.mark.parametrize("bodies", [4, 150])
+def test_what_the_columns_share_is_computed_once(bodies: int) -> None:
+    x, m = numbers((bodies, 3), "f8"), np.arange(1.0, bodies + 1)
+    _, force = kernels_of(forces, x, m)
+    assert force.count("= sqrt(") == 1 and "columns" not in force
+    assert force.count(" <- ") == 3, "a running sum for each of the three columns"
+    agree(npc.compile(forces)(x, m), forces(x, m))
+
+
+def test_columns_without_loops_stay_so() -> None:
+    """Of a few rows of cheap terms the unrolled columns are quicker than the lanes of rows."""
+    (kernel,) = kernels_of(FUNCTIONS["weighted"], numbers((7, 5, 3), "f8"), numbers((5,), "f8"))
+    assert "columns" in kernel
+
+
+def test_many_columns_stay_columns() -> None:
+    (kernel,) = kernels_of(FUNCTIONS["weighted"], numbers((7, 500, 8), "f8"), numbers((500,), "f8"))
+    assert "columns" in kernel
+
+
+def test_nan_and_infinities_in_some_columns() -> None:
+    compiled = npc.compile(FUNCTIONS["weighted"])
+    x, w = numbers((7, 100, 3), "f8"), numbers((100,), "f8")
+    x[2, 50, 1], x[3, 4, 2], x[4, 5, 0] = np.nan, np.inf, -0.0
+    agree(compiled(x, w), FUNCTIONS["weighted"](x, w))
+    x[3, 7, 2], w[4], w[7] = -np.inf, 1, 1
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        agree(compiled(x, w), FUNCTIONS["weighted"](x, w))
+    assert len(noted) == 2 and {str(n.message) for n in noted} == {"invalid value encountered in reduce"}
+
+
+def test_few_columns_are_not_counted_as_a_whole_block() -> None:
+    """How much work a task is decides whether a second thread is woken."""
+
+    def centered(x: np.ndarray) -> np.ndarray:
+        return x - x.mean(axis=1, keepdims=True)
+
+    (source,) = npc.explain(centered)(numbers((6, 5, 4), "f4")).sources
+    assert "2560" not in source
