@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from tests.native_loops.agreement import check
-from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
+from tests.native_loops.generate import CONSTANTS, DTYPES, PAIRS, LoopProgram, Writer, values
 from tests.random_programs import Draw, run_many
 
 WINDOWS = (
@@ -63,6 +63,11 @@ class ArrayWriter(Writer):
             return f"({self.formula(window, depth - 1)} {self.pick(OPERATORS)} {number})"
         if kind == 7:
             return f"{self.pick(FUNCTIONS)}({self.formula(window, depth - 1)})"
+        if kind == 8 and self.draw(0, 2) == 0:
+            whole = self.pick(
+                ("M.ravel()", "M.T.reshape(-1)", "(M + 1).reshape(len(B), -1)[k]", "M.reshape(-1, k, n)", "np.cumsum(B)")
+            )
+            return f"{whole}[:n][{window}]"
         if kind == 8:
             return self.places(window)
         if self.draw(0, 5) == 0:
@@ -118,6 +123,7 @@ class ArrayWriter(Writer):
                 "np.outer({a}, {b})",
                 "np.add.outer({a}, {b})",
                 "np.fliplr(M)[{w}, {w}]",
+                "M[{w}, {w}] - M[{w}, {w}].max(axis={k}, keepdims=True)",
                 "{a} + M[{w}, {w}]",
                 "M.T[{w}, {w}] * 2",
                 "({a})[:, None] - {b}",
@@ -125,7 +131,7 @@ class ArrayWriter(Writer):
                 "{s}",
             )
         )
-        return form.format(a=a, b=b, w=window, s=self.pick(CONSTANTS))
+        return form.format(a=a, b=b, w=window, s=self.pick(CONSTANTS), k=self.draw(0, 1))
 
 
 def draw_program(draw: Draw) -> LoopProgram:
@@ -134,9 +140,10 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 1", 1)
     w.line(w.pick(("v, w = A[::-1], B * 1", "v = w = B * 1", "v = B.copy(); w = v[::2]; w = v")), 1)
     w.vectors = ["v", "w"]
+    w.line(w.pick(PAIRS), 1)
     for _ in range(draw(1, 2)):
         w.loop(1, 0)
-    w.line("return s, t, k, v, w", 1)
+    w.line("return s, t, k, v, w, R", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)) for _ in range(2)]

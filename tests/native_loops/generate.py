@@ -26,6 +26,8 @@ FUNCTIONS = (
     "min",
     "max",
     "math.sqrt",
+    "math.floor",
+    "math.ceil",
     "len",
     "np.sqrt",
     "np.maximum",
@@ -40,6 +42,7 @@ BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)",
 AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)",
          "B = np.nonzero(B)[0]")  # fmt: skip
 RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]", "np.nonzero(A)")
+PAIRS = ("R = np.zeros((n, 2))", "R = np.ones((n, 2), np.int64)", "R = np.empty((n, 2), np.float32); R[:] = 1", "R = M[:, 1:3]")
 SERIAL = count()
 
 
@@ -165,6 +168,9 @@ class Writer:
             self.line(self.pick(("break", "continue", "continue", "return s, t, k")), depth + 1)
         elif kind == 11 and loops < 3:
             self.loop(depth, loops)
+        elif self.draw(0, 2):
+            text = self.pick(("s, t = t, s", "R[{i}] = {a}, {b}", "s, t = R[{i}]", "R[{i}] += np.array([{a}, {b}])"))
+            self.line(text.format(i=self.index(), a=self.expression(1), b=self.expression(1)), depth)
         else:
             self.line("s, t = t, s", depth)
 
@@ -202,10 +208,11 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.line("def program(A, B, M, n, p):", 0)
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
     w.line(w.pick(BEFORE) or "pass", 1)
+    w.line(w.pick(PAIRS), 1)
     for _ in range(draw(1, 2)):
         w.loop(1, 0)
         w.line(w.pick(AFTER) or "pass", 1)
-    w.line(f"return {w.pick(RETURNED)}", 1)
+    w.line(f"return {w.pick(RETURNED)}, R", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)), values(rng, w.pick(DTYPES), (n,), draw(0, 3))]

@@ -74,6 +74,7 @@ class IndependentWriter(Writer):
 def draw_program(draw: Draw) -> LoopProgram:
     w = IndependentWriter(draw)
     w.line("def program(A, B, M, n, p):", 0)
+    w.line("R = np.zeros((n, 2))", 1)
     w.line(f"s, t, u, v, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
     depth = draw(1, 2)
     if depth == 2:
@@ -96,7 +97,7 @@ def draw_program(draw: Draw) -> LoopProgram:
         w.indices.pop()
     elif draw(0, 1):
         w.loop(depth + 1, 1)
-    w.line(w.pick(("return s, t, u, v", "return i, v", "return u, v", "return u, v")), 1)
+    w.line(w.pick(("return s, t, u, v, R", "return i, v, R", "return u, v, R", "return u, v, R")), 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), shape, draw(0, 3)) for shape in ((n,), (n,), (n, n))]

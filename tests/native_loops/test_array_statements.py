@@ -290,6 +290,41 @@ def windows(A, b):
     return out
 
 
+def columns_of_sums(A, b):
+    out = np.zeros((b.size, b.size))
+    for k in range(b.size):
+        out[k] = (A - A.max(axis=1, keepdims=True)).ravel()[k : k + b.size] + np.cumsum(b)
+        out[:, k] += A.reshape(-1, 2).max(axis=0, keepdims=True)[0, 1] + (A + 1).reshape(2, b.size // 2, -1)[0, 0]
+    return out + np.identity(b.size)
+
+
+def orbit(A, b):
+    x, y, z = A[0, :3]
+    out, ends = np.empty((b.size, 3)), np.zeros((b.size, 2), dtype=np.int64)
+    for k in range(b.size):
+        first = x
+        velocity = np.array([y - x, x * (2 - z) - y, x * y - 3])
+        x, y, z = x + 0.01 * velocity[0], y + 0.01 * velocity[1], z + 0.01 * velocity[2]
+        out[k] = x, y, z
+        out[k] += 0.5 * velocity + np.asarray((1, 2, first))
+        ends[k] = math.floor(z), k
+    return out, ends
+
+
+def rows_that_do_not_fit(A, b):
+    out = np.zeros((b.size, 3), dtype=np.float32)
+    for k in range(b.size):
+        out[k] = b[k], b[k] + 1, 2
+        if k == 20:
+            out[k] = b[0], b[1]
+    return out
+
+
+@pytest.mark.parametrize("program", [columns_of_sums, orbit, rows_that_do_not_fit])
+def test_rows_of_numbers_and_other_shapes(program):
+    agrees(program, SQUARE - 3, VECTOR, loops=program is not rows_that_do_not_fit)
+
+
 @pytest.mark.parametrize("program", [flipped, bounded, of_the_same_type, all_pairs])
 def test_views_and_functions_of_them(program):
     agrees(program, SQUARE - 3, VECTOR)

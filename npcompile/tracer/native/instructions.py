@@ -190,18 +190,26 @@ def list_extend(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 def listed(values: Sequence[Any]) -> Listed:
-    items = tuple(map(meanings.number, values))
-    if any(x.kind in ("bool", "b1") for x in items):
-        raise NoForm("a list of something else than integers")
-    return Listed(items)
+    return Listed(tuple(map(meanings.number, values)))
 
 
 @means("UNPACK_SEQUENCE")
 def unpack_sequence(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
+    if arrays.is_array(value):
+        value = unpacked(b, value, int(i.arg), fail)
     if not isinstance(value, Items) or len(value.items) != i.arg:
         raise NoForm("unpacking")
     b.state.stack += reversed(value.items)
+
+
+def unpacked(b: Blocks, owner: Any, count: int, fail: Callable[[], str]) -> Items:
+    """The elements, or rows, of an array that has so many."""
+    owner = arrays.settled(b.code, owner, fail)
+    size = meanings.shape(owner).items[0]
+    b.code.leave_if(f"{size.text} != {count}", fail)
+    places = [Scalar("int", b.code.constant("int", k)) for k in range(count)]
+    return Items(tuple(meanings.element(b.code, owner, place, fail) for place in places))
 
 
 @means("BINARY_SUBSCR")

@@ -92,7 +92,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of integers made on the stack, to be an index."""
+    """A list of numbers made on the stack: an index, or what an array is made of."""
 
     items: tuple[Scalar, ...]
 

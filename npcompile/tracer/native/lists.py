@@ -12,8 +12,8 @@ from npcompile.tracer.native.kinds import Elements, Listed
 
 def rows_at(code: ScalarLoops, part: Part, key: Listed, fail: Fail) -> list[Part]:
     """The program leaves where one is out of bounds, before any is read or written."""
-    if not part.ndim or not key.items:
-        raise NoForm("no rows")
+    if not part.ndim or not key.items or any(x.kind in ("bool", "b1") for x in key.items):
+        raise NoForm("no rows, or a list of something else than integers")
     return [arrays.view(code, part, item, fail) for item in key.items]
 
 

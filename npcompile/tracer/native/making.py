@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, Read, parts_of
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     as_index,
     axis_of,
@@ -103,6 +103,39 @@ def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     return made
 
 
+def eye(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    """np.eye and np.identity of a size."""
+    kind = dtype_of("eye", 1, arguments, keywords, "f8")
+    (size,) = sizes_of(code, arguments[0], fail)
+    made = filled(code, kind, (size, size), "0", fail)
+    code.line(f"for (int64_t k = 0; k < {size}; k++) (({C_OF_KIND[kind]}*){made.data})[k * {size} + k] = 1;")
+    return made
+
+
+def cumulative(sign: str) -> Callable[..., Part]:
+    """np.cumsum and np.cumprod of a vector: one element after the other, as NumPy does."""
+
+    def meaning(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+        part = memory(code, x, fail)
+        kind = part.dtype.str[1:]
+        if part.ndim != 1 or kind not in ("f8", "f4", "i8"):
+            raise NoForm(f"cumulative sums and products of {part.ndim} axes of {kind}")
+        c, (size,) = C_OF_KIND[kind], part.sizes
+        made = statements(code).fresh(part.dtype, [size])
+        if code.accesses is not None:
+            code.accesses.memory(part.data)
+        code.line(f"fuel -= {size};")
+        step = f"total = k ? total {sign} x : x; (({c}*){made.data})[k] = total;"
+        code.line(f"{c} {made.data}_last = 0;")
+        loop = f"for (int64_t k = 0; k < {size}; k++) {{ const {c} x = *({c}*)({part.data} + k * {part.strides[0]}); {step} }}"
+        code.line(f"{{ {c} total = 0; {loop} {made.data}_last = total; }}")
+        if is_float(kind):  # what has overflowed, or is invalid, stays so to the end
+            code.leave_if(f"!__builtin_isfinite({made.data}_last)", fail)
+        return made
+
+    return meaning
+
+
 def roll(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part | Formula:
     """What comes behind the end is at the beginning: two copies into a new array, or elements that are read elsewhere."""
     x, shift, *others = arguments
@@ -178,5 +211,7 @@ def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
 MAKERS: dict[Any, Callable[..., Any]] = {
     **{getattr(np, name): constant_array(name, value) for name, value in (("zeros", "0"), ("ones", "1"), ("empty", None))},
     np.full: full,
+    np.eye: eye,
+    np.identity: eye,
     np.arange: arange,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native import arrays, lists, views
+from npcompile.tracer.native import arrays, lists, sequences, views
 from npcompile.tracer.native.kinds import (
     MATH,
     UFUNCS,
@@ -24,7 +24,7 @@ from npcompile.tracer.native.kinds import (
     Tied,
     promoted,
 )
-from npcompile.tracer.native.making import MAKERS, bincount, roll
+from npcompile.tracer.native.making import MAKERS, bincount, cumulative, roll
 from npcompile.tracer.native.places import flatnonzero, nonzero
 
 OPERATORS: dict[str, np.ufunc] = {
@@ -202,6 +202,9 @@ def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fai
     note_index(code, index)
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
+    if isinstance(value, Items) and isinstance(owner, Elements):
+        sequences.store_row(code, owner, index_texts(index), value.items, fail)
+        return
     if not isinstance(owner, Elements) or arrays.is_partial(owner, index):
         arrays.setitem(code, owner, index, value, fail)
         return
@@ -244,7 +247,7 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
         raise NoForm("a call of something that is computed")
     given = [*arguments, *keywords.values()]
     table: dict[Any, Callable[..., Any]] = {}
-    if any(map(arrays.is_array, given)) or is_known(function.value, MAKERS):
+    if any(map(arrays.is_array, given)) or is_known(function.value, MADE):
         if isinstance(function.value, np.ufunc) and not keywords and function.value.nout == 1:
             if len(arguments) != function.value.nin:
                 raise NoForm(f"np.{function.value.__name__} with an output")
@@ -278,7 +281,17 @@ def positional(meaning: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 
 def reducing(name: str) -> Callable[..., Any]:
-    return lambda code, arguments, keywords, fail: arrays.reduce(code, name, arguments, keywords, fail)
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+        others = {k: v for k, v in keywords.items() if k != "keepdims"}
+        made = arrays.reduce(code, name, arguments, others, fail)
+        kept = keywords.get("keepdims", Scalar("bool", "0"))
+        if kept not in (Scalar("bool", "0"), Scalar("bool", "1")):
+            raise NoForm("keepdims that is computed")
+        if kept.text == "0":
+            return made
+        return views.with_axes(code, made, arrays.tree_of(arguments[0])[1], others.get("axis", *arguments[1:]), fail)
+
+    return meaning
 
 
 def like(value: str | None) -> Callable[..., Any]:
@@ -296,14 +309,21 @@ METHODS: dict[str, Callable[..., Any]] = {
     "copy": positional(arrays.copied, 1),
     "nonzero": positional(nonzero, 1),
     "transpose": positional(views.transpose, 1),
+    "cumsum": positional(cumulative("+"), 1),
+    "cumprod": positional(cumulative("*"), 1),
+    "ravel": positional(views.ravel, 1),
+    "reshape": views.reshape,
     "clip": positional(views.clip, 3),
 }
+MADE: dict[Any, Callable[..., Any]] = {**MAKERS, np.array: sequences.array, np.asarray: sequences.array}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
-    **MAKERS,
+    **MADE,
     **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
     np.bincount: bincount,
+    np.cumsum: positional(cumulative("+"), 1),
+    np.cumprod: positional(cumulative("*"), 1),
     np.nonzero: positional(nonzero, 1),
     np.flatnonzero: positional(flatnonzero, 1),
     np.outer: positional(views.outer, 2),
@@ -311,6 +331,8 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.flipud: positional(views.flipped(0), 1),
     np.fliplr: positional(views.flipped(1), 1),
     np.transpose: positional(views.transpose, 1),
+    np.ravel: positional(views.ravel, 1),
+    np.reshape: positional(lambda code, x, shape, fail: views.reshape(code, [x, shape], {}, fail), 2),
     np.diff: positional(views.diff, 1),
     np.clip: positional(views.clip, 3),
     np.where: positional(lambda code, a, b, c, fail: arrays.where(code, [a, b, c], fail), 3),
@@ -399,6 +421,18 @@ def to_int(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return as_integer(code, Scalar("int", x.text) if x.kind == "b1" else x)
 
 
+def rounded(name: str) -> Callable[..., Scalar]:
+    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
+        """math.floor and its kind: an integer of Python's."""
+        (x,) = map(number, arguments)
+        if is_float(x.kind) and name != "trunc":
+            x = as_float(code, x, fail)
+            x = Scalar("float", code.function(name, "float", [x.text], fail))
+        return to_int(code, [x], fail)
+
+    return meaning
+
+
 def to_float(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     (x,) = map(number, arguments)
     return as_float(code, x, fail)
@@ -471,6 +505,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     float: to_float,
     bool: to_bool,
     len: length,
+    math.floor: rounded("floor"),
+    math.ceil: rounded("ceil"),
+    math.trunc: rounded("trunc"),
     **{np.dtype(kind).type: of_type(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
     np.maximum: extreme(np.maximum),
     np.minimum: extreme(np.minimum),

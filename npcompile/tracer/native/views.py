@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import Apply, Part
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native.arrays import axis_of, elementwise, is_array, kind_of, memory, number, transposed, tree_of, view
+from npcompile.tracer.native.arrays import (
+    AXES,
+    as_index,
+    axis_of,
+    elementwise,
+    index_items,
+    is_array,
+    kind_of,
+    known,
+    memory,
+    number,
+    transposed,
+    tree_of,
+    view,
+)
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice
 
 EVERYTHING = Slice(None, None, None)
@@ -42,6 +58,44 @@ def flipped(axis: int) -> Callable[..., Part]:
 
 def transpose(code: ScalarLoops, x: Any, fail: Fail) -> Part:
     return transposed(memory(code, x, fail))
+
+
+def ravel(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    return reshape(code, [x, Scalar("int", "INT64_C(-1)")], {}, fail)
+
+
+def reshape(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    """Another shape for elements that are side by side."""
+    part = memory(code, arguments[0], fail)
+    items = arguments[1:] if len(arguments) > 2 else index_items(arguments[1]) if len(arguments) == 2 else []
+    if keywords or not part.is_dense or not 1 <= len(items) <= AXES or not all(isinstance(n, Scalar) for n in items):
+        raise NoForm("reshape() with these arguments, or of elements that are not side by side")
+    texts = [as_index(n) for n in items]
+    texts = [text if known(text) is not None else code.new("int", text) for text in texts]
+    computed, free = [t for t in texts if known(t) is None], [k for k, t in enumerate(texts) if t.startswith("-")]
+    if len(free) > 1 or any(texts[k] != "-1" for k in free):
+        raise NoForm("reshape() to sizes below 0")
+    size = known_product(part.sizes)
+    if computed:
+        code.leave_if(" || ".join(f"{n} < 0 || {n} > ({size})" for n in computed), fail)
+    others = known_product([n for k, n in enumerate(texts) if k not in free])
+    if free:
+        code.leave_if(f"{others} == 0 || ({size}) % ({others}) != 0", fail)
+        texts[free[0]] = code.new("int", f"({size}) / ({others})")
+    else:
+        code.leave_if(f"{others} != {size}", fail)
+    strides = dense_strides(texts, part.dtype.itemsize)
+    strides = tuple(s if s.isdigit() else code.new("int", s) for s in strides)
+    return replace(part, sizes=tuple(texts), strides=strides, is_whole=False)
+
+
+def with_axes(code: ScalarLoops, made: Any, sizes: Sequence[str], axis: Any, fail: Fail) -> Part:
+    """A reduction's result with axes of one element where it has lost them."""
+    axes = [axis_of(a, len(sizes)) for a in (axis.items if isinstance(axis, Items) else [axis])]
+    if not is_array(made) or None in axes:
+        raise NoForm("a reduction to one number that keeps its axes")
+    one = Known(None, "None")
+    return view(code, memory(code, made, fail), Items(tuple(one if k in axes else EVERYTHING for k in range(len(sizes)))), fail)
 
 
 def diff(code: ScalarLoops, x: Any, fail: Fail) -> Formula:
