@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
@@ -55,7 +56,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
         return run_in_pieces(graph, compile_pieces, compile_cpu)
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
-    schedule, undo = with_undo(build_schedule(graph, tiled=True))
+    schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
     kernels = lower(schedule)
     for kernel in kernels:
         drop_sure_checks(kernel)

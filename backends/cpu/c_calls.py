@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.blas import is_openblas
+from npcompile.backends.cpu.c_blocks import blocks_call, blocks_of
 from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, sliced_columns, tasks_of, whole_reduce
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
@@ -46,6 +47,8 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
     elements = inner_elements(kernel, tasks)
     if tiles := tiles_of(kernel):
         lines += [f"  {line}" for line in slices_call(kernel, tiles, SERIAL_NANOSECONDS)]
+    elif blocks := blocks_of(kernel):
+        lines += [f"  {line}" for line in blocks_call(kernel, blocks)]
     elif scattered := sliced_scatter(kernel):
         lines += [f"  {line}" for line in scatter_call(kernel, scattered)]
     elif scan := sliced_scan(kernel):

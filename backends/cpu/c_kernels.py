@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npcompile.backends.cpu.c_blocks import OWN, blocks_of, own_bytes, print_blocks
 from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer, is_unrolled
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import context_text, print_slices, slices_struct, tiles_of
@@ -81,7 +82,7 @@ def is_map(kernel: Kernel) -> bool:
 
 
 def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
-    tiles = tiles_of(kernel)
+    tiles, blocks = tiles_of(kernel), blocks_of(kernel)
     printer = Printer(kernel)
     fields = context_fields(kernel, symbols)
     lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
@@ -90,6 +91,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         "  char* partial;",
         f"  int bad_axis, failed, is_far{', in_doubt' if doubted(kernel) else ''};",
         *([context_text(tiles)] if tiles else []),
+        *(["  int is_alone;"] if blocks else []),
         "};",
     ]
     sliced = sliced_columns(kernel)
@@ -106,15 +108,18 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     for t, n in fields:
         restrict = "restrict " if t == "char*" and kernel.buffers[n] and not n.startswith("x") else ""
         lines.append(f"  {t}{' const' if t != 'char*' else ''} {restrict}{n} = c->{n};")
-    rows = [s for s in walk(kernel.body) if isinstance(s, ScratchRow)]
-    for s in rows:
-        lines.append(f"  char* {s.buffer} = rt->scratch({size_text(s.bytes)} + 1);")
-    for s in rows:
-        lines.append(f"  if (!{s.buffer}) {{ c->failed = 2; goto done; }}")
+    scratch = {s.buffer: size_text(s.bytes) for s in walk(kernel.body) if isinstance(s, ScratchRow)}
+    scratch |= {OWN: own_bytes(blocks)} if blocks and blocks.own else {}
+    for name, size in scratch.items():
+        lines.append(f"  char* {name} = rt->scratch({size} + 1);")
+    for name in scratch:
+        lines.append(f"  if (!{name}) {{ c->failed = 2; goto done; }}")
     if kernel.is_whole:
         print_chunk(printer, kernel)
     elif tiles:
         print_slices(printer, tiles)
+    elif blocks:
+        print_blocks(printer, blocks)
     elif scattered := sliced_scatter(kernel):
         print_sliced_scatter(printer, kernel, scattered)
     elif scan := sliced_scan(kernel):
@@ -123,7 +128,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
         print_tasks(printer, tasks_of(kernel))
     lines += noting_doubts(kernel, printer.lines)
     lines.append("done:;")
-    lines += [f"  rt->release({s.buffer});" for s in rows]
+    lines += [f"  rt->release({name});" for name in scratch]
     lines.append("}")
     return "\n".join(lines)
 

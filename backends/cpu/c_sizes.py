@@ -9,6 +9,7 @@ from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
+    Blocks,
     CheckIndex,
     Columns,
     Kernel,
@@ -81,3 +82,5 @@ def sizes_in(s: Statement) -> Iterator[Size]:
             yield from (n for _, n in s.loops)
         case Tiles():
             yield from (s.size, s.elements, s.bytes)
+        case Blocks():
+            yield from (s.size, s.bytes, *s.own.values(), *(n for _, n in s.stack))

@@ -97,13 +97,14 @@ class Loader:
             if function is None:
                 began = time.perf_counter()
                 runtime = None if self.table else InBackground(self.start_runtime)
-                products = [InBackground(partial(self.product_library, tag)) for tag in self.missing_products(text)]
+                products = {tag: InBackground(partial(self.product_library, tag)) for tag in self.missing_products(text)}
                 try:
                     library = self.library(text, key, "npc_run")
                 finally:
                     self.table = runtime.result() if runtime else self.table
-                for made in products:
+                for tag, made in products.items():
                     made.result().handle.npc_offer(ctypes.c_void_p(self.table))
+                    self.products[tag] = made.result()  # now that the table has it: other threads look here
                 function = self._functions[key] = bind(library, self.table, dtypes)
                 unit_of(function).seconds = time.perf_counter() - began
             unit = unit_of(function)
@@ -132,14 +133,12 @@ class Loader:
 
     def missing_products(self, text: str) -> list[str]:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
-        return sorted(set(re.findall(r"rt->product_(\w+)\(", text)) - self.products.keys())
+        return sorted(set(re.findall(r"rt->(?:rows_)?product_(\w+)\(", text)) - self.products.keys())
 
     def product_library(self, tag: str) -> Library:
         with self.lock(f"product {tag}"):
-            if tag not in self.products:
-                source = PRELUDE + product_library(tag)
-                self.products[tag] = self.library(source, self.key(source), "npc_offer")
-            return self.products[tag]
+            source = PRELUDE + product_library(tag)
+            return self.products.get(tag) or self.library(source, self.key(source), "npc_offer")
 
     def library(self, source: str, key: str, entry: str) -> Library:
         """The library of a whole unit, which defines the function `entry`. Raises CompilerError."""

@@ -65,6 +65,9 @@ typedef float (*npc_sdot)(const int64_t* n, const float* x, const int64_t* incx,
    memory, 3 when interrupted. Elements that are not finite are noted so that NumPy is asked. */
 typedef int (*npc_matmul)(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b, int64_t b_k,
                            int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block);
+/* The same for real numbers, in tiles whatever the sizes are; on the calling thread alone where it makes a part of a product. */
+typedef int (*npc_matmul_of_rows)(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
+                                  int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block, int is_alone);
 
 /* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
    Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release`, `watch`, `poll`, `empty`, `incref`, `decref` and BLAS
@@ -127,6 +130,7 @@ struct npc_runtime {
   int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
 
   npc_matmul product_f4, product_f8, product_c8, product_c16; /* NULL before a unit that calls it is loaded */
+  npc_matmul_of_rows rows_product_f4, rows_product_f8;         /* NULL, too, where BLAS is not OpenBLAS */
 
   /* NumPy's own BLAS, Fortran calling convention; `blas_limit` is the largest size it takes, 0 when there is none. */
   int64_t blas_limit;

@@ -244,24 +244,41 @@ done:
 }
 /* With infinities NumPy's way through BLAS decides which NaN there are, and whether invalid operations are noted, beyond the ends
    of rows too: so they are noted here, and NumPy is asked. */
-static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
-                           const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
-  const int status = npc_product_once_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);
+static int npc_asked_TAG(int status, const char* a, int64_t a_m, int64_t a_k, const char* b, int64_t b_k, int64_t b_n, int64_t m,
+                         int64_t n, int64_t k) {
   if (status == 1) {
     volatile int asked = npc_not_finite_TAG(a, m, k, a_m, a_k);
     asked |= npc_not_finite_TAG(b, k, n, b_k, b_n);
   }
   return status == 1 ? 0 : status;
 }
+static int npc_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k,
+                           const char* b, int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
+  return npc_asked_TAG(npc_product_once_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block),
+                       a, a_m, a_k, b, b_k, b_n, m, n, k);
+}
+FOR_ROWS
 void npc_offer(struct npc_runtime* runtime) {
   rt = runtime;
   runtime->product_TAG = npc_product_TAG;
+  OFFER_ROWS
 }
 """
 SYRK = "rt->ROUTINE(&(char){'L'}, &trans_a, &m, &k, &one, a, &lead_a, &zero, c, &lead_c)"
 # Small products, and large matrices, are for BLAS: it is fast on the calling thread, and blocks for all caches.
 PANELS = """if (block < k || (m * n * k > MOST_ALONE && ((m * n + m * k + k * n) * size <= MOST_TILED || npc_min(m, n) <= SLIM)))
-    return npc_in_panels_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block);"""
+    return npc_in_panels_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block, 0);"""
+ROWS_PRODUCT = """
+static int npc_rows_product_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
+                                int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block, int is_alone) {
+  if (m * n * k == 0) {
+    npc_few_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k);
+    return 0;
+  }
+  return npc_asked_TAG(npc_in_panels_TAG(c, c_m, c_n, a, a_m, a_k, b, b_k, b_n, m, n, k, block, is_alone),
+                       a, a_m, a_k, b, b_k, b_n, m, n, k);
+}
+"""
 ELEMENTS = {"f4": "float", "f8": "double", "c8": "float _Complex", "c16": "double _Complex"}
 
 
@@ -269,6 +286,8 @@ def product_library(tag: str) -> str:
     """The functions for products of this dtype, and `npc_offer`, which puts the first of them into the runtime's table."""
     is_real, in_panels = tag in SYMMETRIC, tag in SYMMETRIC and is_openblas()
     names = {"PANELS": PANELS if in_panels else "", "SYRK": SYRK.replace("ROUTINE", SYMMETRIC[tag]) if is_real else "(void)0"}
+    offer = "runtime->rows_product_TAG = npc_rows_product_TAG;"
+    names |= {"FOR_ROWS": ROWS_PRODUCT, "OFFER_ROWS": offer} if in_panels else {"FOR_ROWS": "", "OFFER_ROWS": ""}
     names |= {
         "BY_TILES": str(int(in_panels)),
         "SYMMETRIC": str(int(is_real)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.kernels.kernel import (
+    Blocks,
     Columns,
     Kernel,
     Load,
@@ -64,6 +65,8 @@ class Form:
                     yield repr(replace(s, body=[], finish=[]))
                 case Tiles():
                     yield repr(replace(s, parts=[(axis, []) for axis, _ in s.parts]))
+                case Blocks():
+                    yield repr(replace(s, parts=[[] for _ in s.parts]))
                 case _:
                     yield repr(s)
             for part in children(s):

@@ -173,9 +173,9 @@ CHOICE
   rt->release(right);
   if (is_bad) __atomic_store_n(&p->is_bad, 1, __ATOMIC_RELAXED);
 }
-/* c = a @ b. 0, 1 where an element of c is not finite, 2 without memory, 3 when interrupted. */
+/* c = a @ b. 0, 1 where an element of c is not finite, 2 without memory, 3 when interrupted. Alone, each panel is one task. */
 PLAIN int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
-                             int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block) {
+                             int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block, int is_alone) {
   enum { W = NPC_VECTOR / sizeof(TYPE), R = NPC_TILE_ROWS };
   const int is_symmetric = a == b && a_m == b_n && a_k == b_k && m == n;
   int64_t upright = (m + R - 1) / R * R * ((n + W - 1) / W * W), turned = (n + R - 1) / R * R * ((m + W - 1) / W * W);
@@ -192,11 +192,13 @@ PLAIN int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, in
   p.is_symmetric = is_symmetric;
   const int64_t least = b_n == sizeof(TYPE) ? LEAST_ROWS : 2 * LEAST_ROWS, each = npc_min(n, W * WIDEST) * k;
   const int64_t shares = (SHARES * rt->threads() + p.panels - 1) / p.panels;
-  const int64_t most = npc_max(least, npc_min(TASK / each, m / shares)), slices = (m + most - 1) / most;
+  const int64_t most = is_alone ? m : npc_max(least, npc_min(TASK / each, m / shares)), slices = (m + most - 1) / most;
   p.rows = ((m + slices - 1) / slices + R - 1) / R * R;
   p.down = (m + p.rows - 1) / p.rows;
   const int64_t grain = npc_max(1, GRAIN * W / (p.rows * each));
-  if (rt->parallel_in_pieces(npc_panels_TAG, &p, p.panels * p.down, grain, grain / PIECES)) return 3;
+  if (is_alone)
+    npc_panels_TAG(&p, 0, p.panels, 0);
+  else if (rt->parallel_in_pieces(npc_panels_TAG, &p, p.panels * p.down, grain, grain / PIECES)) return 3;
   if (p.failed) return p.failed;
   for (int64_t i = 0; is_symmetric && i < m; i += 32)
     for (int64_t j = i; j < n; j += 32)

@@ -9,6 +9,7 @@ from npcompile.backends.kernels.body import Lowering
 from npcompile.backends.kernels.index import axis_variable, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
+    Blocks,
     CheckIndex,
     Columns,
     Kernel,
@@ -35,15 +36,19 @@ def finish(kernel: Kernel, schedule: Schedule, lowering: Lowering) -> None:
     body = lowering.scopes[0].statements
     kernel.body = merge_loops(body)
     kernel.literals = list(lowering.literals.values())
-    names = {b.name: b for b in schedule.buffers}
+    shared = {b.name for b in schedule.buffers if b.kind not in ("row", "block")}
     for statement in walk(kernel.body):
         match statement:
-            case Load() if statement.buffer in names and names[statement.buffer].kind != "row":
+            case Load() if statement.buffer in shared:
                 kernel.buffers.setdefault(statement.buffer, False)
-            case Store() if names[statement.buffer].kind != "row":
+            case Store() if statement.buffer in shared:
                 kernel.buffers[statement.buffer] = True
             case Product():
-                kernel.buffers |= {statement.left.buffer: False, statement.right.buffer: False, statement.result.buffer: True}
+                for x in (statement.left, statement.right):
+                    if x.buffer in shared:
+                        kernel.buffers.setdefault(x.buffer, False)
+                if statement.result.buffer in shared:
+                    kernel.buffers[statement.result.buffer] = True
             case CheckIndex():
                 kernel.can_fail = True
     uses = {v.name for s in walk(kernel.body) for v in operands(s)}
@@ -87,7 +92,7 @@ def merge_loops(body: list[Statement], tiled: str = "") -> list[Statement]:
     """Two loops where the outer one only continues the inner one become one. That over the axis `tiled` stays."""
     result: list[Statement] = []
     for statement in body:
-        axes = [axis for axis, _ in statement.parts] if isinstance(statement, Tiles) else repeat(tiled)
+        axes = [axis for axis, _ in statement.parts] if isinstance(statement, Tiles) else repeat(axis_of(statement) or tiled)
         for axis, part in zip(axes, children(statement)):
             part[:] = merge_loops(part, axis)
         while isinstance(statement, Loop) and len(statement.body) == 1 and isinstance(statement.body[0], Loop):
@@ -103,6 +108,10 @@ def merge_loops(body: list[Statement], tiled: str = "") -> list[Statement]:
             statement = Loop(inner.axis, outer.size * inner.size, fused, outer.is_parallel and inner.is_parallel)
         result.append(statement)
     return result
+
+
+def axis_of(statement: Statement) -> str:
+    return statement.axis if isinstance(statement, Blocks) else ""
 
 
 def merged_by(outer: Loop, inner: Loop) -> Callable[[Size], Size]:

@@ -134,7 +134,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """result = left @ right, of `sizes` (m, n, k), by BLAS. `block` as in the graph's op."""
+    """result = left @ right, of `sizes` (m, n, k), by BLAS. `block` as in the graph's op. Among Blocks: some rows of it."""
 
     dtype: np.dtype
     result: Matrix
@@ -233,8 +233,40 @@ class Tiles:
         return f"tiles of {self.size}, each by {', '.join(axis for axis, _ in self.parts)}"
 
 
+@dataclass(slots=True)
+class Blocks:
+    """An axis cut in blocks, tasks in any order. Each goes through all parts in turn, for one index of the axes of the stack.
+
+    A part is one loop over the axis, and what comes before it; or a Product, whose rows it is.
+    """
+
+    axis: str
+    size: Size
+    stack: list[tuple[str, Size]]
+    parts: list[list[Statement]]
+    own: dict[str, Size]  # buffers that a task has for its block alone, to the bytes for one index of the axis
+    bytes: Size  # that the parts read and write, for one index
+
+    def __str__(self) -> str:
+        around = "".join(f"{axis} < {n}, " for axis, n in self.stack)
+        return f"blocks of {around}{self.axis} < {self.size}, each with {', '.join(self.own) or 'nothing of its own'}"
+
+
 Statement = (
-    Let | Position | Load | Store | CheckIndex | Accumulate | Product | Loop | Reduce | Columns | Scan | ScratchRow | Tiles
+    Let
+    | Position
+    | Load
+    | Store
+    | CheckIndex
+    | Accumulate
+    | Product
+    | Loop
+    | Reduce
+    | Columns
+    | Scan
+    | ScratchRow
+    | Tiles
+    | Blocks
 )
 
 
@@ -278,6 +310,8 @@ def children(statement: Statement) -> list[list[Statement]]:
             return [statement.body, statement.finish]
         case Tiles():
             return [body for _, body in statement.parts]
+        case Blocks():
+            return statement.parts
         case _:
             return []
 
@@ -334,6 +368,8 @@ def map_indices(body: list[Statement], change: Callable[[Size], Size]) -> list[S
                 result.append(replace(statement, body=made, finish=finish))
             case Tiles():
                 result.append(replace(statement, parts=[(axis, map_indices(body, change)) for axis, body in statement.parts]))
+            case Blocks():
+                result.append(replace(statement, parts=[map_indices(body, change) for body in statement.parts]))
             case _:
                 result.append(statement)
     return result

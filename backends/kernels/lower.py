@@ -15,9 +15,11 @@ from npcompile.backends.kernels.index import Index, axis_variable, is_one, sourc
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
+    Blocks,
     Columns,
     Kernel,
     Let,
+    Loop,
     Matrix,
     Product,
     Reduce,
@@ -61,7 +63,10 @@ def lower(schedule: Schedule, first: int = 0) -> list[Kernel]:
     for unit in units_of(schedule.groups):
         name = f"k{len(kernels)}"
         tiling = unit[0].tiling
-        kernels += [lower_tiles(schedule, tiling, unit, name)] if tiling else lower_group(schedule, unit[0], name)
+        if tiling:
+            kernels.append((lower_blocks if tiling.by_rows else lower_tiles)(schedule, tiling, unit, name))
+        else:
+            kernels += lower_group(schedule, unit[0], name)
     for node, source, target in schedule.copies:
         kernels.append(copy_kernel(schedule, f"k{len(kernels)}", node, target, source))
     for number, kernel in enumerate(kernels, first):
@@ -113,22 +118,52 @@ def lower_group(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
 
 def lower_tiles(schedule: Schedule, tiling: Tiling, groups: Sequence[Group], name: str) -> Kernel:
     """The kernels of all these groups as parts of one. Names are of the whole."""
-    modes = {"map": lower_map, "rows": lower_rows, "whole": lower_whole, "columns": lower_columns}
     whole = Lowering(schedule, name)
-    parts = []
-    for group in groups:
-        lowering = Lowering(schedule, name, literals=whole.literals, made=whole.made)
-        modes[group.mode](lowering, group, tiling.axes[group])
-        parts.append((f"v{tiling.axes[group]}", lowering.scopes[0].statements))
-        whole.made = lowering.made
+    parts = [(f"v{tiling.axes[g]}", lowered_part(whole, g, [tiling.axes[g]])) for g in groups]
     elements = [product([n for a, n in enumerate(g.space) if a != tiling.axes[g]]) for g in groups]
-    rows = [
-        product([n for a, n in enumerate(x.shape) if a != d]) * x.dtype.itemsize for x, d in tiling.arrays if x in schedule.memory
-    ]
-    tiles = Tiles(tiling.size, parts, max(elements, key=estimate), sum(rows, start=0))
-    whole.scopes[0].statements.append(tiles)
-    kernel = Kernel(name, [], [])
-    finish(kernel, schedule, whole)
+    rows = [row_bytes(x.shape, d, x.dtype) for x, d in tiling.arrays if x in schedule.memory]
+    whole.scopes[0].statements.append(Tiles(tiling.size, parts, max(elements, key=estimate), sum(rows, start=0)))
+    return finished(whole)
+
+
+def lower_blocks(schedule: Schedule, tiling: Tiling, groups: Sequence[Group], name: str) -> Kernel:
+    """The kernels of all these groups as parts of one, a block of rows at a time."""
+    whole = Lowering(schedule, name)
+    depth = len(tiling.stack)
+    stack = [(f"v{a}", n) for a, n in enumerate(tiling.stack) if not is_one(n)]
+    parts = [inside(lowered_part(whole, g, range(depth + 1)), {axis for axis, _ in stack}) for g in groups]
+    buffers = {schedule.memory[x].name: (schedule.memory[x], d) for x, d in tiling.arrays if x in schedule.memory}
+    rows = {name: row_bytes(b.shape[depth:], 0, b.dtype) for name, (b, _) in buffers.items()}
+    own = {name: rows[name] for name, (b, _) in buffers.items() if b.kind == "block"}
+    whole.scopes[0].statements.append(Blocks(f"v{depth}", tiling.size, stack, parts, own, sum(rows.values(), start=0)))
+    return finished(whole)
+
+
+def lowered_part(whole: Lowering, group: Group, leading: Sequence[int]) -> list[Statement]:
+    """The statements of a group that is a part of a kernel, with loops over these axes outside of the others."""
+    modes = {"map": lower_map, "rows": lower_rows, "whole": lower_whole, "columns": lower_columns, "product": product_of}
+    lowering = Lowering(whole.schedule, whole.name, literals=whole.literals, made=whole.made)
+    modes[group.mode](lowering, group, leading)
+    whole.made = lowering.made
+    return lowering.scopes[0].statements
+
+
+def inside(statements: list[Statement], axes: Set[str]) -> list[Statement]:
+    """The statements with loops over these axes taken off: something else runs them."""
+    last = statements[-1]
+    if isinstance(last, Loop) and last.axis in axes:
+        return [*statements[:-1], *inside(last.body, axes)]
+    return statements
+
+
+def row_bytes(shape: Sequence[Size], axis: int, dtype: np.dtype) -> Size:
+    """Of an array, for one index of an axis."""
+    return product([n for a, n in enumerate(shape) if a != axis]) * dtype.itemsize
+
+
+def finished(whole: Lowering) -> Kernel:
+    kernel = Kernel(whole.name, [], [])
+    finish(kernel, whole.schedule, whole)
     return kernel
 
 
@@ -151,9 +186,9 @@ def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) ->
     return found
 
 
-def outermost(axis: int | None, order: Sequence[int]) -> list[int]:
-    """The order of loops in which that over `axis` comes first."""
-    return sorted(order, key=lambda a: a != axis)
+def outermost(axes: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The order of loops in which those over `axes` come first."""
+    return [*(a for a in axes if a in order), *(a for a in order if a not in axes)]
 
 
 def lower_regions(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
@@ -170,7 +205,7 @@ def lower_regions(schedule: Schedule, group: Group, name: str) -> list[Kernel]:
     return kernels
 
 
-def lower_map(lowering: Lowering, group: Group, tiled: int | None = None, box: Box | None = None) -> Kernel:
+def lower_map(lowering: Lowering, group: Group, tiled: Sequence[int] = (), box: Box | None = None) -> Kernel:
     starts, space = box or ((0,) * len(group.space), group.space)
     order = outermost(tiled, axis_order(accesses(lowering.schedule, group.members, with_stores=True), group.space))
     own = tuple(first + i for first, i in zip(starts, identity(space)))
@@ -242,7 +277,7 @@ def inner_order(lowering: Lowering, group: Group) -> list[int]:
     return [a for a in order if a in group.reduced and not is_one(group.space[a])]
 
 
-def lower_rows(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
+def lower_rows(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
     schedule, space = lowering.schedule, group.space
     own = identity(space)
     kept_axes = [a for a in range(len(space)) if a not in group.reduced]
@@ -316,7 +351,7 @@ def finish_reduction(lowering: Lowering, node: Node, acc: Accumulator, kept: Ind
     lowering.scopes[-1].statements.extend(stores)
 
 
-def lower_whole(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
+def lower_whole(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
     space = group.space
     own = identity(space)
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
@@ -327,7 +362,7 @@ def lower_whole(lowering: Lowering, group: Group, tiled: int | None = None) -> K
     return Kernel(lowering.name, [], statements, is_whole=not is_ordered)
 
 
-def lower_columns(lowering: Lowering, group: Group, tiled: int | None = None) -> Kernel:
+def lower_columns(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
     space = group.space
     own = identity(space)
     order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), space)
@@ -387,25 +422,30 @@ def lower_scan(lowering: Lowering, group: Group) -> Kernel:
 
 def lower_product(lowering: Lowering, group: Group) -> list[Kernel]:
     (node,) = group.members
-    schedule, space = lowering.schedule, group.space
+    schedule = lowering.schedule
     first, *others = schedule.stores[node]
-    own = identity(space)
-    *stack, m, n, k = own
+    kernel = product_of(lowering, group)
+    finish(kernel, schedule, lowering)
+    return [kernel, *(copy_kernel(schedule, f"{lowering.name}_copy{i}", node, b, first) for i, b in enumerate(others))]
+
+
+def product_of(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
+    (node,) = group.members
+    schedule, space = lowering.schedule, group.space
+    target = schedule.stores[node][0]
+    *stack, m, n, k = identity(space)
     ranges = ranges_of(space)
-    offset = lowering.offset(first, (*stack, m, n))
-    product_of = Product(
+    made = Product(
         node.dtype,
-        matrix(first, offset, m, n),
+        matrix(target, lowering.offset(target, (*stack, m, n)), m, n),
         matrix(*strided_view(schedule, node.inputs[0], (*stack, m, k), ranges), m, k),
         matrix(*strided_view(schedule, node.inputs[1], (*stack, k, n), ranges), k, n),
         (space[-3], space[-2], space[-1]),
         node.params.get("block"),
     )
     loops = [(f"v{a}", space[a]) for a in range(len(stack)) if not is_one(space[a])]
-    body = nest(lowering, loops, lambda: lowering.scopes[-1].statements.append(product_of), is_parallel=False)
-    kernel = Kernel(lowering.name, [], body)
-    finish(kernel, schedule, lowering)
-    return [kernel, *(copy_kernel(schedule, f"{lowering.name}_copy{i}", node, b, first) for i, b in enumerate(others))]
+    body = nest(lowering, loops, lambda: lowering.scopes[-1].statements.append(made), is_parallel=False)
+    return Kernel(lowering.name, [], body)
 
 
 def strided_view(schedule: Schedule, node: Node, index: Index, ranges: dict[str, Size]) -> tuple[Buffer, Size]:

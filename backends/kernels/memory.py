@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.kernels.groups import Grouping, can_fail, form_groups, order_groups
 from npcompile.backends.kernels.index import Index
+from npcompile.backends.kernels.row_tiling import form_row_tilings
 from npcompile.backends.kernels.schedule import (
     REDUCTIONS,
     UPDATES,
@@ -21,15 +22,16 @@ from npcompile.backends.kernels.schedule import (
     same_shape,
 )
 from npcompile.backends.kernels.tiling import form_tilings
-from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import contiguous_strides
 
 
-def build_schedule(graph: Graph, *, tiled: bool = False, abreast: bool = False) -> Schedule:
+def build_schedule(graph: Graph, *, tiled: bool = False, by_rows: bool = False, abreast: bool = False) -> Schedule:
     """What is stored where and computed with what.
 
-    With `tiled`, groups may run in tiles: Tiles is then among the kernels. With `abreast`, many rows are computed at once.
+    With `tiled`, groups may run in tiles: Tiles is then among the kernels. With `by_rows`, products and what is made of them may
+    run in blocks of rows: Blocks is. With `abreast`, many rows are computed at once.
     """
     results = results_of(graph)
     layouts = layouts_of(results)
@@ -40,6 +42,8 @@ def build_schedule(graph: Graph, *, tiled: bool = False, abreast: bool = False) 
         if r.node.op != "input":  # an input that is given out is read where it is
             strides[r.node] = r.strides
     grouping = form_groups(graph, anchors, strides, abreast=abreast)
+    if by_rows:
+        form_row_tilings(grouping, results)
     if tiled:
         form_tilings(grouping, results)
     groups = order_groups(grouping, results)
@@ -173,16 +177,52 @@ class Memory:
         later = [m for m, _ in self.readers.get(node, []) if group.phase.get(m, 0) > group.phase.get(node, 0)]
         is_kept = group.reduced and (node.op in REDUCTIONS or not same_shape(node.shape, group.space))
         if self.needs_memory(node, elsewhere):
-            self.temporary(node)
+            if self.is_in_block(node, group):
+                self.give(node, self.replaced(node, group) or self.new(self.block_of(node, group)))
+            else:
+                self.temporary(node)
         elif later and not is_kept:
             inner = [n for a, n in enumerate(group.space) if a in group.reduced]
             steps = iter(contiguous_strides(tuple(inner), node.dtype.itemsize))
             strides = tuple(next(steps) if a in group.reduced else 0 for a in range(len(group.space)))
             self.give(node, self.new(Buffer(f"row{len(schedule.buffers)}", node.dtype, node.shape, strides, "row")))
 
+    def is_in_block(self, node: Node, group: Group) -> bool:
+        """Do only groups that run on the same block of rows read it?"""
+        if group.tiling is None or not group.tiling.by_rows or self.is_base(node):
+            return False
+        dense = contiguous_strides(node.shape, node.dtype.itemsize)
+        is_dense = all(map(same, self.layouts[node], dense))
+        return is_dense and all(self.grouping.home[m].tiling is group.tiling for m, _ in self.readers.get(node, []))
+
+    def block_of(self, node: Node, group: Group) -> Buffer:
+        assert group.tiling
+        stack = len(group.tiling.stack)
+        strides = (*[0] * stack, *contiguous_strides(node.shape[stack:], node.dtype.itemsize))
+        return Buffer(f"b{len(self.schedule.buffers)}", node.dtype, node.shape, strides, "block")
+
+    def replaced(self, node: Node, group: Group) -> Buffer | None:
+        """The block that a map may overwrite, element by element: one that nothing reads afterwards."""
+        if group.mode != "map" or not same_shape(node.shape, group.space):
+            return None
+        taken = {b.name for m in group.members for b in self.schedule.stores.get(m, ())}
+        for x, _ in self.grouping.reads[node]:
+            buffer = self.schedule.memory.get(x)
+            if buffer is None or buffer.kind != "block" or buffer.name in taken or buffer.dtype != node.dtype:
+                continue
+            read = self.readers[x]
+            own = index_key(identity(node.shape))
+            is_last = all(self.position(m) <= group.position for m, _ in read)
+            is_same = all(index_key(i) == own for m, i in read if self.grouping.home[m] is group)
+            if is_last and is_same and same_shape(x.shape, node.shape):
+                return buffer
+        return None
+
+    def is_base(self, node: Node) -> bool:
+        return any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
+
     def needs_memory(self, node: Node, elsewhere: list[Node]) -> bool:
-        is_base = any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
-        return bool(elsewhere) or is_base or node.op in (*UPDATES, "scan")
+        return bool(elsewhere) or self.is_base(node) or node.op in (*UPDATES, "scan")
 
 
 def update_chain(node: Node) -> list[Node]:

@@ -45,7 +45,7 @@ DEEPEST = 60  # of an expression
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """Memory of an array. `kind`: input, output, temporary, row (one row of one thread), literal."""
+    """Memory of an array. `kind`: input, output, temporary, row (one row of one thread), block (of rows, likewise), literal."""
 
     name: str
     dtype: np.dtype
@@ -92,11 +92,16 @@ class Group:
 
 @dataclass(eq=False, slots=True)
 class Tiling:
-    """Groups that run side by side, on a tile of an axis at a time."""
+    """Groups that run side by side, on a tile of an axis at a time.
+
+    By rows: the axes before it are those of a stack, each its own, and tiles are independent tasks.
+    """
 
     size: Size
     axes: dict[Group, int]  # which axis of its space it is to each
     arrays: list[tuple[Node, int]]  # read or made, and which of their dimensions it is
+    stack: tuple[Size, ...] = ()
+    by_rows: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -19,10 +19,21 @@ from npcompile.backends.cpu import compiler as compiler_module
 from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.loader import Loader
-from tests.runtime.units import INT64, constant, make_loader, mark_items
+from tests.runtime.units import INT64, constant, make_loader, mark_items, returning
 
 REAL = which("cc") or which("gcc") or which("clang") or ""
 needs_compiler = pytest.mark.skipif(not REAL, reason="no C compiler")
+
+
+@needs_compiler
+def test_products_beside_a_unit_that_does_not_compile_are_there_for_the_next(tmp_path):
+    loader = make_loader(tmp_path / "cache")
+    with pytest.raises(CompilerError):
+        loader.load("int wrong = rt->product_f8();", [])
+    asked = returning(
+        "/* rt->product_f8() */ int64_t is_there = rt->product_f8 != 0; result = rt->box(npc_dtypes[0], &is_there);"
+    )
+    assert loader.load(asked, [INT64]).call() == (1,)
 
 
 @pytest.fixture

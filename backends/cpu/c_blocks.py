@@ -1,0 +1,117 @@
+"""Blocks of rows printed as C: a task takes a block through all parts, in memory of its own where no one else reads it.
+
+Where there are too few rows for all threads, and products are most of the work, all rows are one block that threads multiply
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npcompile.backends.cpu.c_printer import Printer
+from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.grains import PIECES, SERIAL_NANOSECONDS
+from npcompile.backends.kernels.finish import cost_of
+from npcompile.backends.kernels.kernel import Blocks, Kernel, Loop, Product, Statement, walk
+from npcompile.backends.kernels.operations import short
+from npcompile.tensor_core.dim import Size
+
+MOST_ROWS, FEWEST_ROWS = 128, 8  # of a block: enough that copying the right matrix takes little of its time; of a tile
+MANY = 64  # rows that are worth reading a matrix of more than NEAR bytes for, from behind a processor's own cache
+NEAR = 1 << 20  # bytes of what a task reads and writes
+ENOUGH = 2  # so many times the tasks are the threads: with fewer of them, threads go through the parts together
+PER_NANOSECOND = {"f4": 64, "f8": 32}  # products that are made
+OWN = "own"  # the memory of a task
+
+
+def blocks_of(kernel: Kernel) -> Blocks | None:
+    return next((s for s in kernel.body if isinstance(s, Blocks)), None)
+
+
+def own_bytes(blocks: Blocks) -> str:
+    """Of the memory of a task."""
+    return f"c->block_size * ({size_text(sum(blocks.own.values(), start=0))})"
+
+
+def print_blocks(p: Printer, blocks: Blocks) -> None:
+    """The body of the range function."""
+    p.open("for (int64_t task = begin; task < end; task++) {")
+    p.line("const int64_t block_first = task % c->blocks * c->block_size;")
+    p.line(f"const int64_t block_end = npc_min(block_first + c->block_size, {size_text(blocks.size)});")
+    if blocks.stack:
+        p.line("int64_t rest = task / c->blocks;")
+    for axis, n in reversed(blocks.stack):
+        p.line(f"const int64_t {axis} = rest % ({size_text(n)});")
+        p.line(f"rest /= {size_text(n)};")
+    start: Size = 0
+    for buffer, row in blocks.own.items():
+        place = f"c->block_size * ({size_text(start)}) - block_first * ({size_text(row)})"
+        p.line(f"char* const {buffer} = {OWN} + ({place}); /* where row 0 would be */")
+        start = start + row
+    for part in blocks.parts:
+        p.limits = {blocks.axis: ("block_first", "block_end")}
+        p.open("{")
+        for statement in part:
+            if isinstance(statement, Product):
+                print_rows(p, statement)
+            else:
+                p.statement(statement)
+        p.close()
+    p.limits = {}
+    p.close()
+
+
+def print_rows(p: Printer, s: Product) -> None:
+    """The rows of a product that are those of the block."""
+    result, left, right = (
+        f"{x.buffer} + {size_text(x.offset)}{f' + block_first * {size_text(x.row)}' if x is not s.right else ''}, "
+        f"{size_text(x.row)}, {size_text(x.column)}"
+        for x in s.matrices
+    )
+    _, n, k = map(size_text, s.sizes)
+    sizes = f"block_end - block_first, {n}, {k}, {k if s.block is None else s.block}, c->is_alone"
+    p.line(f"const int failed = rt->rows_product_{short(s.dtype)}({result}, {left}, {right}, {sizes});")
+    p.line("if (failed) { c->failed = failed; goto done; }")
+
+
+def blocks_call(kernel: Kernel, blocks: Blocks) -> list[str]:
+    """Statements that run the kernel with the context `c`."""
+    multiplied = [s for part in blocks.parts for s in part if isinstance(s, Product)]
+    others = [part for part in blocks.parts if not any(isinstance(s, Product) for s in part)]
+    right = " + ".join(size_text(s.sizes[1] * s.sizes[2] * s.dtype.itemsize) for s in multiplied)
+    products = " + ".join(f"{size_text(s.sizes[1] * s.sizes[2])} / {PER_NANOSECOND[short(s.dtype)]}" for s in multiplied)
+    rest = " + ".join(nanoseconds(part, blocks.axis) for part in others) or "0"
+    return [
+        f"const int64_t n = {size_text(blocks.size)}, stack = {size_text(product_of([n for _, n in blocks.stack]))};",
+        f"const int64_t all = n * stack, products = {products}, rest = {rest}, each = npc_max(1, products + rest);",
+        f"const int64_t threads = npc_max(1, npc_min(rt->threads(), all * each / {SERIAL_NANOSECONDS // PIECES}));",
+        f"const int64_t most = npc_max({FEWEST_ROWS}, npc_min({MOST_ROWS}, {NEAR} / npc_max(1, {size_text(blocks.bytes)})));",
+        f"const int64_t least = {right} > {NEAR} ? {MANY} : {FEWEST_ROWS};",
+        "const int64_t share = (all + threads - 1) / threads, rounds = npc_max(1, (share + most - 1) / most);",
+        "c.block_size = npc_min(npc_max(1, n), (npc_max(least, (share + rounds - 1) / rounds) + 7) / 8 * 8);",
+        "c.blocks = (n + c.block_size - 1) / c.block_size;",
+        f"c.is_alone = {ENOUGH} * c.blocks * stack >= threads || products < rest;",
+        "if (!c.is_alone) c.block_size = n, c.blocks = 1;",
+        f"const int64_t tasks = c.blocks * stack, grain = {SERIAL_NANOSECONDS} / npc_max(1, c.block_size * each);",
+        f"const int is_stopped = c.is_alone ? rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {PIECES})",
+        f"                                  : rt->parallel({kernel.name}, &c, tasks, tasks);",
+        "if (is_stopped) goto failed;",
+    ]
+
+
+def nanoseconds(part: Sequence[Statement], axis: str) -> str:
+    """Of one index of the axis, about, in C."""
+    body = [s for s in part if isinstance(s, Loop) and s.axis == axis]
+    elements: list[Size] = [elements_of(s.body) for s in body]
+    return f"{size_text(sum(elements, start=0) * max(1, int(10 * cost_of(part))))} / 10"
+
+
+def elements_of(body: Sequence[Statement]) -> Size:
+    """How many the innermost loops visit."""
+    total: Size = 0
+    for s in body:
+        if isinstance(s, Loop):
+            total = total + s.size * elements_of(s.body)
+        elif found := [x for x in walk([s]) if x is not s and isinstance(x, Loop)]:
+            total = total + sum((x.size for x in found), start=0)
+    return 1 if isinstance(total, int) and not total else total
