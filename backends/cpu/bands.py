@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.strip_elements import Group, Load, Store
+from npcompile.backends.cpu.strip_elements import Load, Outer, Store
 from npcompile.backends.cpu.strips import LONGEST_PAUSE, WORD, Strip, Way, c_of, size_of
 
 ROWS = 4  # of a band: more chains than these are no longer what takes the time
@@ -30,17 +30,6 @@ CARRIED = re.compile(r"(before|read)\d+")  # C variables for what the iteration 
 
 class NoBand(Exception):
     """Rows may need each other in another order, or gain nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outer:
-    """The loop whose iterations are rows."""
-
-    variable: str  # the C variable that holds the row, if there is one
-    next: str
-    stop: str
-    step: int
-    start: str  # the C variable that holds where the loop inside begins, which is the same in all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +74,15 @@ class Band:
 
     # --- what rows need of each other
 
-    def by_row(self, group: Group) -> int:
-        """How far indices go from one row to the next."""
-        return dict(group.terms).get(self.outer.variable, 0) * self.outer.step
-
     def distance(self, first: Load | Store, second: Load | Store) -> Distance | None:
         """None: the accesses have no element in common."""
         rows: set[int] = set()
         iterations: set[int] = set()
         for one, other in zip(first.places or (), second.places or ()):
             group = one.group
-            if group is not other.group or group.moves and self.by_row(group):
+            if group is not other.group or group.moves and self.outer.moves(group):
                 raise NoBand
-            apart, by = one.constant - other.constant, group.moves or self.by_row(group)
+            apart, by = one.constant - other.constant, group.moves or self.outer.moves(group)
             if apart % by if by else apart:
                 return None
             if by:
@@ -162,7 +147,7 @@ class Band:
         lines += [f"if ({test}) return 1;" for test in self.strip.tests()]
         for g in self.strip.groups.values():
             lines.append(f"const int64_t {g.name}_at = {self.strip.beginning(g)}, {g.name}_from = 0;")
-            by_row = self.by_row(g) * (ROWS - 1)
+            by_row = self.outer.moves(g) * (ROWS - 1)
             low = f"{g.name}_at + INT64_C({g.low + min(by_row, 0)}) + {min(g.moves, 0)} * (count - 1)"
             high = f"{g.name}_at + INT64_C({g.high + max(by_row, 0)}) + {max(g.moves, 0)} * (count - 1)"
             lines.append(f"if ({low} < 0 || {high} >= {g.size}) return 1;")
@@ -207,7 +192,7 @@ class Band:
 
     def element(self, access: Load | Store, row: str, iteration: str) -> str:
         places = [
-            f"({g.name}_at + INT64_C({place.constant}) + {iteration} * {g.moves} + {row} * {self.by_row(g)})"
+            f"({g.name}_at + INT64_C({place.constant}) + {iteration} * {g.moves} + {row} * {self.outer.moves(g)})"
             for place in access.places or ()
             for g in (place.group,)
         ]

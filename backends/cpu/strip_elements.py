@@ -29,6 +29,21 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Outer:
+    """The loop around that of a strip, which does nothing but begin it again: its iterations are rows."""
+
+    variable: str  # the C variable that holds the row, if there is one
+    next: str
+    stop: str
+    step: int
+    start: str  # the C variable that holds where the loop inside begins, which is the same in all rows
+
+    def moves(self, group: Group) -> int:
+        """How far indices go from one row to the next."""
+        return dict(group.terms).get(self.variable, 0) * self.step
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A position on an axis that is known of every iteration."""
 

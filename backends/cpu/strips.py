@@ -23,11 +23,13 @@ from typing import Protocol
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
 from npcompile.backends.cpu.integers import SMALL, Integer
-from npcompile.backends.cpu.strip_elements import Group, Load, Place, Store
+from npcompile.backends.cpu.strip_elements import Group, Load, Outer, Place, Store
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing
 FEWEST = 4  # that are worth a call
+FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
+MOST_ROWS = 256  # of the loop around
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -89,10 +91,9 @@ class Way:
         by = abs(self.step)
         return distance if by == 1 else f"({distance} + {by - 1}) / {by}"
 
-    @property
-    def is_short(self) -> str:
+    def has_fewer(self, count: int) -> str:
         """Are so few left that the loop as it is does them?"""
-        return f"{self.first} + {(FEWEST - 1) * self.step} {'>=' if self.step > 0 else '<='} {self.stop}"
+        return f"{self.first} + {(count - 1) * self.step} {'>=' if self.step > 0 else '<='} {self.stop}"
 
 
 @dataclass(slots=True)
@@ -123,6 +124,7 @@ class Strip:
     jumps: dict[int, str] = field(default_factory=dict)  # lines as they are where tests jump
     reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
     end: int = -1  # the line at the end of an iteration, before variables are set
+    outer: Outer | None = None  # the loop whose iterations run in one call, where they may
 
     # --- what the body notes
 
@@ -311,31 +313,43 @@ class Strip:
 
     # --- what stands around the body
 
+    def repeat(self, outer: Outer | None) -> None:
+        """Run the next rows of `outer` too, one after another, if what is known of the first is known of them."""
+        is_plain = self.is_chain and self.is_straight and not (self.ways_out or self.assigned or self.comes_round)
+        if outer is not None and is_plain and not any(g.moves and outer.moves(g) for g in self.groups.values()):
+            self.outer = outer
+
     def function(self, body: list[str]) -> tuple[str, dict[str, str]]:
         """(the C function of the strip, its parameters and their types)
 
         It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the
-        label `next`. The result holds the variables that were set, and how many iterations were begun.
+        label `next`. The result holds the variables that were set, how many iterations were begun, and of which row.
         """
         noted = self.noted
         kept = [f"out->{v} = {v};" for v in self.assigned]
-        lines = [*self.locals(), f"count = {self.longest};"]
+        lines = [*self.locals(), "out->rows = 0;", f"count = {self.longest};"]
         lines += [f"if ({way.count} < count) count = {way.count};" for way in self.ways]
         lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
-        lines += [*self.keeping(), "body:;", *body, "next:;", "if (++k < count) goto body;"]
-        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *kept, "out->count = count;", "return 0;"]
+        lines += [*self.first_row(), *self.keeping(), "body:;", *body, "next:;", "if (++k < count) goto body;"]
+        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *self.next_row(), *kept, "out->count = count;", "return 0;"]
         for j in range(self.ways_out):
             lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
             lines.append(f"return FIRST_WAY_OUT + {j};")
         if self.stops:
-            lines += ["undo:;", "if (!k) return VAIN;", *kept, "out->count = k;", "return 0;"]
+            lines += [
+                "undo:;",
+                f"if (!k{' && !out->rows' if self.outer else ''}) return VAIN;",
+                *kept,
+                "out->count = k;",
+                "return 0;",
+            ]
         else:
             lines += ["undo:;", "out->count = count;", *self.undo(), "return UNDONE;"]
         fields = "".join(f" {self.code.variables[v]} {v};" for v in self.assigned)
         given = self.parameters(lines)
-        parameters = ", ".join(f"{c} {name}" for name, c in given.items())
+        parameters = ", ".join([*["int64_t rows"] * (self.outer is not None), *(f"{c} {name}" for name, c in given.items())])
         head = f"{'CHAIN' if self.is_chain else 'STRIP'} int {self.name}({self.name}_result* restrict out, {parameters}) {{"
-        return "\n".join([f"typedef struct {{ int64_t count;{fields} }} {self.name}_result;", head, *lines, "}"]), given
+        return "\n".join([f"typedef struct {{ int64_t count, rows;{fields} }} {self.name}_result;", head, *lines, "}"]), given
 
     def parameters(self, lines: list[str]) -> dict[str, str]:
         """What the function is given: the variables, numbers, arrays and sizes that it names -> their types."""
@@ -346,10 +360,12 @@ class Strip:
         """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
         n = self.name
         lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-        lines += [f"if ({way.is_short}) goto {n}_slow;" for way in self.ways]
+        lines += [f"if ({way.has_fewer(FEWEST if self.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in self.ways]
         if is_apart:
             lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
-        lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *parameters])});")
+        rows = [self.rows_left()] if self.outer is not None else []
+        lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
+        lines += self.rows_done()
         lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
         lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
         lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
@@ -357,6 +373,44 @@ class Strip:
         lines += [f"{way.first} += {n}_found.count * {way.step};" for way in self.ways]
         lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(self.ways_out)]
         return [*lines, f"goto {header};"]
+
+    # --- the loop around
+
+    def first_row(self) -> list[str]:
+        """Lines that say how many rows there are: one, if others are not whole or not within bounds."""
+        if self.outer is None:
+            return []
+        outside = [f"count < {way.count}" for way in self.ways]
+        for g in self.groups.values():
+            if by := self.outer.moves(g):
+                last = f" + {by} * (rows - 1)"
+                low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
+                outside.append(f"{low}{last * (by < 0)} < 0 || {high}{last * (by > 0)} >= {g.size}")
+        return [f"if ({' || '.join(outside)}) rows = 1;", "row:;"]
+
+    def next_row(self) -> list[str]:
+        """Lines that go on in the next row, if there is one."""
+        if self.outer is None:
+            return []
+        begins = [f"{g.name}_at = {self.beginning(g)};" for g in self.groups.values() if self.outer.moves(g)]
+        advance = [f"{self.outer.variable} += {self.outer.step};"] if begins else []
+        return ["if (out->rows + 1 < rows) {", "++out->rows;", "k = 0;", *advance, *begins, "goto row;", "}"]
+
+    def rows_left(self) -> str:
+        """How many rows may run from here: others begin where the loop does."""
+        assert self.outer is not None
+        left = Way(self.outer.next, self.outer.stop, self.outer.step).count
+        return f"{self.ways[0].first} == {self.outer.start} ? npc_min({left} + 1, {MOST_ROWS}) : 1"
+
+    def rows_done(self) -> list[str]:
+        """Lines that follow a strip to the row where it has ended."""
+        if self.outer is None:
+            return []
+        n, outer = self.name, self.outer
+        lines = [f"if ({n}_found.rows) {{", f"{outer.next} += {n}_found.rows * {outer.step};"]
+        if outer.variable:
+            lines.append(f"{outer.variable} = {outer.next} - {outer.step};")
+        return [*lines, f"{self.ways[0].first} = {outer.start};", f"fuel -= {n}_found.rows * {n}_found.count;", "}"]
 
     def declarations(self) -> list[str]:
         n = self.name

@@ -22,12 +22,16 @@ rng = np.random.default_rng(12)
 PLANE, WIDE = rng.standard_normal((23, 31)), rng.standard_normal((9, 400))
 
 
-def bands_of(compiled: Any) -> int:
-    """How many functions there are for bands of rows."""
+def written(compiled: Any) -> str:
+    """The native programs of a function."""
     known = compiled_function(compiled)
     assert known is not None
-    sources = [v.compiled.source for point in known.points.values() for v in point.variants if v.compiled is not None]
-    return sum(source.count("\nBAND int ") for source in sources)
+    return "".join(v.compiled.source for point in known.points.values() for v in point.variants if v.compiled is not None)
+
+
+def bands_of(compiled: Any) -> int:
+    """How many functions there are for bands of rows."""
+    return written(compiled).count("\nBAND int ")
 
 
 def runs_in_bands(user: Any, *arguments: Any, expected: bool = True) -> None:
@@ -111,6 +115,35 @@ def test_a_number_that_fails(program):
             M[row, column] = value
             same_with(compiled, program, M, *others, w)
     assert bands_of(compiled)
+
+
+def least_costs(D, costs):
+    for i in range(D.shape[0] - 2, -1, -1):
+        for j in range(1, D.shape[1]):
+            D[i, j] = min(D[i + 1, j - 1] + costs[j], D[i + 1, j] + costs[i], D[i, j - 1] + 1)
+    return D, i
+
+
+def every_second(D, costs):
+    for i in range(0, D.shape[0], 2):
+        for j in range(2, D.shape[1] - 1):
+            D[i, j] = D[i, j - 1] - D[i - 1, j] + costs[i]
+    return D, i
+
+
+@pytest.mark.parametrize("program", [least_costs, every_second, nine_points, in_steps])
+def test_short_rows_run_in_one_call(program):
+    compiled = npc.compile(program)
+    is_integer = program in (least_costs, every_second)
+    largest = np.iinfo(np.int64).max - 2 if is_integer else 1.7e308
+    for n, m in ((23, 9), (300, 4), (2, 12), (23, 3)):
+        for row, column in ((0, 0), (n - 1, 2), (n // 2, m - 1), (n // 3, 1)):
+            M = rng.integers(0, 9, (n, m)) if is_integer else rng.random((n, m))
+            for value in (1, largest):
+                M[row, column] = value
+                same_with(compiled, program, M, rng.integers(0, 5, n + m) if is_integer else 1.5)
+        same_with(compiled, program, M, np.full(n + m - 9, 3) if is_integer else np.nan)
+    assert "int64_t rows" in written(compiled)
 
 
 def test_a_number_that_raises():

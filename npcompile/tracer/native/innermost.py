@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.cpu.bands import Band, NoBand, Outer
+from npcompile.backends.cpu.bands import Band, NoBand
 from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.strip_elements import Outer
 from npcompile.backends.cpu.strips import Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, pointwise, time_loops
@@ -46,7 +47,9 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     finally:
         b.state = state
-    band = band_of(b, index, region, strip, body)
+    outer = outer_of(b, index, region)
+    band = None if outer is None else band_of(strip, outer, body)
+    strip.repeat(outer)
     strip.finish(body)
     function, parameters = strip.function(body)
     b.code.functions.append(function)
@@ -113,11 +116,9 @@ def scalar_texts(value: Any) -> list[str]:
     return [text for item in value.items for text in scalar_texts(item)] if isinstance(value, Items) else []
 
 
-def band_of(b: Blocks, index: int, region: frozenset[int], strip: Strip, body: list[str]) -> Band | None:
-    """The loop's band of rows, where it is all that a loop around it does."""
-    outer = outer_of(b, index, region)
+def band_of(strip: Strip, outer: Outer, body: list[str]) -> Band | None:
     try:
-        return None if outer is None else Band(strip, outer, body.copy())
+        return Band(strip, outer, body.copy())
     except NoBand:
         return None
 
