@@ -57,7 +57,7 @@ def in_rows(body: list[Statement]) -> list[Statement]:
 
 def is_few(s: Columns) -> bool:
     """Would a vector of columns be half empty, and does nothing hinder vectors of rows?"""
-    if s.is_running or not s.loops or not isinstance(s.size, int) or s.size * len(s.accumulators) > MOST_SUMS:
+    if s.is_running or not s.loops or not isinstance(s.size, int) or not 0 < s.size * len(s.accumulators) <= MOST_SUMS:
         return False
     inside = [*s.body, *s.finish]
     if not all(isinstance(x, (Let, Load, Position, Accumulate, Store)) and not (isinstance(x, Load) and x.mask) for x in inside):

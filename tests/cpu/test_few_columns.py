@@ -105,3 +105,10 @@ def test_few_columns_are_not_counted_as_a_whole_block() -> None:
 
     (source,) = npc.explain(centered)(numbers((6, 5, 4), "f4")).sources
     assert "2560" not in source
+
+
+def test_no_columns() -> None:
+    compiled = npc.compile(lambda x: (x.sum(axis=-2), (x * 2).sum(axis=-1)))
+    for shape in ((3, 0), (2, 3, 0), (0, 0)):
+        for made, expected in zip(compiled(np.zeros(shape)), (np.zeros((*shape[:-2], 0)), np.zeros(shape[:-1]))):
+            agree(made, expected)
