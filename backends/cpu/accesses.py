@@ -83,10 +83,13 @@ class Accesses:
     origins: dict[str, Origin | None] = field(default_factory=dict)  # of memory: C variables of its first byte
     inner: dict[str, Inner] = field(default_factory=dict)  # C variables that are variables of loops inside
     are_known: bool = True  # was all memory that is read or written some part of an array?
+    columns: frozenset[str] = frozenset()  # matrices that are read from a copy by columns
+    indexed: dict[str, set[tuple[bool, ...]]] = field(default_factory=dict)  # of an array's views: which axes have an index?
 
     def element(self, array: ArrayInput, indices: Sequence[tuple[str, Integer]], is_written: bool) -> None:
         """Of indices: (C variable, what is known of it)"""
         places = tuple(self.inner.get(text) or index_of(known) for text, known in indices)
+        self.indexed.setdefault(array.name, set()).add((True,) * array.ndim)
         self.note(Origin(array.name, places), is_written)
 
     def note(self, origin: Origin, is_written: bool) -> None:
@@ -96,13 +99,17 @@ class Accesses:
     def view(self, data: str, of: str, indices: Sequence[Integer | None] | None) -> None:
         """`data` is a part of the memory `of`: on the axes of its array at these indices, if `of` is that array as it is."""
         if indices is not None:
+            self.indexed.setdefault(of, set()).add(tuple(index is not None for index in indices))
             self.origins[data] = Origin(of, tuple(None if index is None else index_of(index) for index in indices))
         else:
             self.origins[data] = self.origin(of)
 
     def origin(self, data: str) -> Origin | None:
         given = next((a for a in self.arrays if a.name == data), None)
-        return Origin(data, (None,) * given.ndim) if given is not None else self.origins.get(data)
+        if given is None:
+            return self.origins.get(data)
+        self.indexed.setdefault(data, set()).add((False,) * given.ndim)
+        return Origin(data, (None,) * given.ndim)
 
     def memory(self, data: str, is_written: bool = False) -> None:
         """A part of an array is read or written."""
@@ -116,6 +123,15 @@ class Accesses:
         origin = self.origin(data)
         self.are_known &= self.origins.get(target, origin) == origin
         self.origins[target] = origin
+
+    def in_columns(self) -> list[ArrayInput]:
+        """The matrices of which the loop only reads columns, whose elements do not lie side by side."""
+        return [
+            a
+            for a in self.arrays
+            if a.is_contiguous and not a.made and self.indexed.get(a.name) == {(False, True)}
+            if not any(is_written for _, is_written in self.found.get(a.name, ()))
+        ]
 
     def written(self) -> list[Written] | None:
         """The arrays that are written; None where iterations may touch what others write."""

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.accesses import Accesses, Written
-from npcompile.backends.cpu.elements import C_OF_KIND
+from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
 from npcompile.backends.cpu.integers import SMALL
+from npcompile.backends.cpu.packed_columns import bytes_of, copied, name_of
 from npcompile.backends.cpu.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
@@ -235,6 +236,10 @@ class Spread:
     sums: list[Sum] = field(default_factory=list)
 
     @property
+    def columns(self) -> list[ArrayInput]:
+        return [a for a in self.accesses.arrays if a.name in self.accesses.columns]
+
+    @property
     def counter(self) -> Way:
         """What the loop goes over that says how many iterations there are: a range, if there is one."""
         return next((w for w in self.ways if w.is_range), self.ways[0])
@@ -271,7 +276,9 @@ class Spread:
         written = self.accesses.written()
         assert written is not None
         whole = self.whole(written)
-        named = {word for line in [*body, *declarations, *whole] for word in WORD.findall(line)}
+        spread_out = f"npc_spread({n}_chunk, &shared.spread, {int(self.has_results)}, 0)"
+        start = copied(self.columns, spread_out) if self.columns else [f"return {spread_out};"]
+        named = {word for line in [*body, *declarations, *whole, *start] for word in WORD.findall(line)}
         named |= {way.first for way in self.ways}
         own = [name for name, c in outer.items() if c == "PyObject*" and name in named and name not in held]
         given = {name: c.replace(" restrict", "") for name, c in outer.items() if name in named and name not in own}
@@ -279,6 +286,7 @@ class Spread:
         fields = "".join(f" {c} {name};" for name, c in given.items())
         leaves = sum("goto stopped;" in line for line in body)
         brief = "BRIEF " if declarations and leaves > MANY_LEAVES else ""
+        fields += "".join(f" char* {name_of(a.name)};" for a in self.columns)
         fields += "".join(f" char* {room};" for s in self.sums for room, _ in s.rooms)
         fields += "".join(f" {C_OF_KIND[s.kind]} {s.name}, {s.name}_found;" for s in self.sums)
         chunk = [
@@ -288,6 +296,7 @@ class Spread:
             "if (begin > __atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)) return;",
             "npc_keep(&shared->spread, begin, end);",
             *(f"{c} {name} = shared->{name};" for name, c in given.items()),
+            *(f"const char* const {name_of(a.name)} = shared->{name_of(a.name)};" for a in self.columns),
             *(f"{way.first} += begin * {way.step};" for way in self.ways),
             *(f"{way.stop} = {way.first} + (end - begin) * {way.step};" for way in self.ways if way.is_range),
             *(f"int64_t {self.moving(k)} = 0;" for k in range(len(self.ways))),
@@ -311,7 +320,7 @@ class Spread:
         run = [
             f"{n}_shared shared = {{{values}}};",
             f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)));",
-            *(self.with_sums() if self.sums else [f"return npc_spread({n}_chunk, &shared.spread, {int(self.has_results)}, 0);"]),
+            *(self.with_sums() if self.sums else start),
             "}",
         ]
         return [*chunk, *self.fold(), head, *whole, *run]
@@ -386,6 +395,9 @@ class Spread:
             f"const double kept = (double)bytes * {'1' if is_whole(written) else 'left'};",
             f"if (kept > {MOST_KEPT}.0 || kept > {KEPT_BYTES} * (cost + 1) * left) return {VAIN};",
         ]
+        for a in self.columns:  # a copy is one pass over the matrix
+            size = bytes_of(a)
+            lines.append(f"if ({size} > {MOST_KEPT} || (double){a.name}_n0 * {a.name}_n1 > cost * left) return {VAIN};")
         return lines
 
     def places(self, k: int, w: Written, kept_whole: bool) -> list[str]:

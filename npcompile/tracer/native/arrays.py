@@ -13,6 +13,7 @@ from npcompile.backends.cpu.array_loops import ArrayLoops
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree, has_form, is_same, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.integers import Integer
+from npcompile.backends.cpu.packed_columns import name_of
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
 
@@ -211,6 +212,7 @@ def as_index(x: Scalar) -> str:
 def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     """The part that an index of integers, slices, None and ... gives."""
     code.refuse_strip()
+    part = by_columns(code, part)
     items = index_items(key)
     used = sum(not (isinstance(i, Known) and i.value in (None, Ellipsis)) for i in items)
     dots = [k for k, i in enumerate(items) if isinstance(i, Known) and i.value is Ellipsis]
@@ -256,6 +258,14 @@ def view(code: ScalarLoops, part: Part, key: Any, fail: Fail) -> Part:
     if code.pointwise is not None:
         code.pointwise.view(part, items, found)
     return found
+
+
+def by_columns(code: ScalarLoops, part: Part) -> Part:
+    """The same matrix in the copy of it that the loop has, if it has one."""
+    if code.accesses is None or part.data not in code.accesses.columns:
+        return part
+    item = str(part.dtype.itemsize)
+    return replace(part, data=name_of(part.data), strides=(item, f"({part.sizes[0]} * {item})"))
 
 
 def times(code: ScalarLoops, stride: str, step: str) -> str:

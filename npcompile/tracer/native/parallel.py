@@ -14,6 +14,7 @@ from typing import Any
 from npcompile.backends.cpu.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.integers import Integer
+from npcompile.backends.cpu.packed_columns import helper, name_of
 from npcompile.backends.cpu.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
@@ -116,36 +117,67 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     if sums is None:
         b.why_serial.append(f"{', '.join(sorted(variables.carried))} of the iteration before (line {line})")
         return
-    name = f"spread_{label}"
-    spread = Spread(
-        name, found, Accesses(b.code.arrays, {f"{name}_at{k}": way.step for k, way in enumerate(found)}), variables.has_results
-    )
-    spread.sums = [*sums.values()]
-    items = {way.first: spread.moving(k) for k, way in enumerate(found)}
     held = frozenset(p.root for p in parts_in(b.state))
     state = b.state
     b.state = State(state.stack, state.locals | {n: Ordered(n, s.kind) for n, s in sums.items()})
-    apart = Apart(spread, index, region, key_of(index, b.state), variables.once, b.facts.slots, held, sums=sums, items=items)
-    code, statements = b.code, b.code.statements
-    kept = code.functions.copy(), code.declarations.copy(), code.integers.copy(), code.apart.copy()
-    made = statements.functions.copy() if statements is not None else []
+
+    def apart_with(columns: frozenset[str]) -> Apart:
+        name = f"spread_{label}"
+        accesses = Accesses(b.code.arrays, {f"{name}_at{k}": way.step for k, way in enumerate(found)}, columns=columns)
+        spread = Spread(name, found, accesses, variables.has_results, sums=[*sums.values()])
+        items = {way.first: spread.moving(k) for k, way in enumerate(found)}
+        return Apart(spread, index, region, key_of(index, b.state), variables.once, b.facts.slots, held, sums=sums, items=items)
+
+    code, before = b.code, Before.of(b.code)
     try:
+        apart = apart_with(frozenset())
         functions, conditions = written(b, apart, label)
+        if columns := columns_of(apart):
+            before.restore(code)
+            apart = apart_with(columns)
+            functions, conditions = written(b, apart, label)
+            for a in apart.spread.columns:
+                code.statements.folds.setdefault(*helper(a))
     except NoForm as reason:
-        code.functions, code.declarations, code.integers, code.apart = kept
-        if code.statements is not None:
-            code.statements.functions = made
+        before.restore(code)
         if index not in b.parallel:
             b.why_serial.append(f"{reason} (line {line})")
         return
     finally:
         b.state = state
-    code.integers = kept[2]
+    code.integers = before.integers
     code.functions += functions
-    code.declarations = kept[1] + spread.declarations()
-    code.lines += [*spread.call(conditions), f"{name}_slow:;"]
+    code.declarations = before.declarations + apart.spread.declarations()
+    code.lines += [*apart.spread.call(conditions), f"{apart.spread.name}_slow:;"]
     b.parallel[index] = region
     b.why_serial = [why for why in b.why_serial if not why.endswith(f"(line {line})")]  # of the same with other types
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the program has before the loop is written as chunks."""
+
+    functions: list[str]
+    declarations: list[str]
+    integers: dict[str, Integer]
+    apart: set[tuple[str, str]]
+    statements: list[str]  # functions of statements over arrays
+
+    @classmethod
+    def of(cls, code: ScalarLoops) -> Before:
+        made = code.statements.functions.copy() if code.statements is not None else []
+        return cls(code.functions.copy(), code.declarations.copy(), code.integers.copy(), code.apart.copy(), made)
+
+    def restore(self, code: ScalarLoops) -> None:
+        code.functions, code.declarations = self.functions.copy(), self.declarations.copy()
+        code.integers, code.apart = self.integers.copy(), self.apart.copy()
+        if code.statements is not None:
+            code.statements.functions = self.statements.copy()
+
+
+def columns_of(apart: Apart) -> frozenset[str]:
+    """The matrices that are worth a copy by columns: a loop inside reads columns, of which each iteration has others."""
+    return frozenset() if apart.sums or not apart.inner else frozenset(a.name for a in apart.spread.accesses.in_columns())
 
 
 def sums_of(b: Blocks, header: int, region: frozenset[int], carried: frozenset[str]) -> dict[str, Sum] | None:
@@ -211,6 +243,8 @@ def begin(b: Blocks, apart: Apart) -> None:
             apart.spread.accesses.origins[part.data] = Origin(array.name, (None,) * array.ndim)
         elif part.is_own:
             apart.spread.accesses.origins[part.data] = Origin(MADE_BEFORE, ())
+    for name in apart.spread.accesses.columns:
+        apart.spread.accesses.origins[name_of(name)] = Origin(name, (None, None))
 
 
 def parts_in(state: State) -> Iterable[Part]:
