@@ -196,12 +196,21 @@ def in_steps(statements: Sequence[Statement], doubled: frozenset[str]) -> list[S
 # --- loop nests
 
 
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A row is done by so many elements at a time, the last of them together with some that are done already."""
+
+    elements: int
+    below: int = 0  # and not rows of so many or more
+
+
 @dataclass(slots=True)
 class Sweep(Row):
     """The elements of a nest, some of which are read elsewhere."""
 
     moved: Mapping[str, str] = field(default_factory=dict)  # root -> how far its memory is from where it was
     cuts: list[str] = field(default_factory=list)  # where rolled rows begin, along the innermost axis
+    strips: tuple[Strip, ...] = ()  # of rows; where its elements may be done twice
 
     def at_work(self, part: Part) -> Part:
         return replace(part, data=f"({part.data} + {self.moved[part.root]})") if part.root in self.moved else part
@@ -239,18 +248,34 @@ class Sweep(Row):
         return f"({text} != 0)" if part.dtype.kind == "b" else text
 
     def lines(self, inner: Sequence[str], begin: str, end: str) -> list[str]:
-        if not self.cuts:
-            return self.loops(inner, begin, end, "#pragma GCC ivdep")
         last = len(self.sizes) - 1
         outer = [(k, *((begin, end) if k == 0 else ("0", n))) for k, n in enumerate(self.sizes[:-1])]
+        loops = [f"for (int64_t i{k} = {first}; i{k} < {stop}; i{k}++)" for k, first, stop in outer]
+        first, stop = ("0", self.sizes[-1]) if last else (begin, end)
+        row = [*self.rows, *self.row([*self.body, *inner])]
+        if not self.cuts:
+            return [*loops, "{", f"const int64_t from = {first}, to = {stop};", *row, "}"]
         lines = [f"int64_t cuts[] = {{0, {', '.join(self.cuts)}, {self.sizes[-1]}}};", f"npc_sort(cuts, {len(self.cuts) + 2});"]
-        lines += [f"for (int64_t i{k} = {first}; i{k} < {stop}; i{k}++)" for k, first, stop in outer]
+        lines += [*loops, f"for (int cut = 0; cut < {len(self.cuts) + 1}; cut++) {{"]
         first, stop = "cuts[cut]", "cuts[cut + 1]"
         if not last:
             first, stop = f"npc_max({first}, {begin})", f"npc_min({stop}, {end})"
-        lines += [f"for (int cut = 0; cut < {len(self.cuts) + 1}; cut++) {{"]
-        lines += [f"const int64_t from = {first}, to = {stop};", "if (from >= to) continue;", *self.rows, "#pragma GCC ivdep"]
-        return [*lines, f"for (int64_t i{last} = from; i{last} < to; i{last}++) {{", *self.body, *inner, "}", "}"]
+        return [*lines, f"const int64_t from = {first}, to = {stop};", "if (from >= to) continue;", *row, "}"]
+
+    def row(self, body: Sequence[str]) -> list[str]:
+        """The innermost loop, from `from` to `to`. A rest of a row is too little for a loop of vectors: others go with it."""
+        i, lines, rest = f"i{len(self.sizes) - 1}", [], "#pragma GCC ivdep"
+        for strip in self.strips:
+            n = strip.elements
+            lines += [
+                f"if (to - from >= {n}{f' && to - from < {strip.below}' * bool(strip.below)})",
+                "for (int64_t at = from;;) {",
+            ]
+            lines += ["#pragma omp simd", f"for (int64_t {i} = at; {i} < at + {n}; {i}++) {{", *body, "}"]
+            lines += [f"if ((at += {n}) >= to) break;", f"if (SELDOM(at > to - {n})) at = to - {n};", "}", "else"]
+        if self.strips and not self.strips[-1].below:  # few are left, which are no loop of vectors
+            rest, body = "#pragma GCC unroll 1", ['__asm__ volatile("");', *body]
+        return [*lines, "{", rest, f"for (int64_t {i} = from; {i} < to; {i}++) {{", *body, "}", "}"]
 
 
 # --- the loop
@@ -285,19 +310,20 @@ class Places:
 
     def begin(self) -> list[str]:
         """Where is the array in the first iteration?"""
-        given, one, two = (f"c->{f}" for f in self.fields)
+        given, one, two = self.fields
         first = given
         if self.carried is not None and self.copies:
             first = two if self.is_double else one
         if self.carried is None and not self.is_double:
             first = one
-        return [f"char *{self.now} = {first}, *{self.next} = {one};"]
+        known = [f"char* const {name} = c->{name};" for name in self.fields[: 2 + self.is_double]]
+        return [*known, f"char *{self.now} = {first}, *{self.next} = {one};"]
 
     def turn(self) -> list[str]:
         """And in the next?"""
         lines = [f"{self.now} = {self.next};"]
         if self.is_double:
-            _, one, two = (f"c->{f}" for f in self.fields)
+            _, one, two = self.fields
             lines.append(f"{self.next} = {self.next} == {one} ? {two} : {one};")
         return lines
 
@@ -369,7 +395,8 @@ class TimeLoop:
             storage = {n: flat(p, size) if n in named else p for n, p in storage.items()}
             stored = {n: storage[n] for n in stored}
             sizes = size
-        row = Sweep(Here(""), sizes, storage=storage, moved=moved)
+        strips = strips_of(parts) if sizes[-1] != "1" and self.may_repeat(group, moved, out) else ()
+        row = Sweep(Here(""), sizes, storage=storage, moved=moved, strips=strips)
         targets: dict[object, str] = {}
         for s in statements:
             value = row.keep(s.name if isinstance(s, Set) else key_of(s.target), row.value(s.tree), s.tree.dtype)
@@ -380,14 +407,24 @@ class TimeLoop:
                 targets[s.name] = f"{row.element(stored[s.name])} = {value};"
         return [f"const int64_t begin = {begin}, end = {end};", *row.lines([*targets.values()], "begin", "end")]
 
+    def may_repeat(self, group: Sequence[Statement], moved: Mapping[str, str], out: Mapping[str, str]) -> bool:
+        """Is the nest's result the same where it is done twice? So it is where it reads nothing that it writes."""
+        read = {name for s in group for name, _ in accesses(s.tree)}
+        roots = {s.target.root for s in group if isinstance(s, Write)}
+        written = {root for root in roots if root not in self.plan.doubled or moved[root] == out[root]}
+        made = {s.name for s in group if isinstance(s, Set)}
+        written |= {c.entered for c in self.loop.carried if c.left in made and c.entered not in self.plan.doubled}
+        return read.isdisjoint(written)
+
     def phase(self, lines: Sequence[str]) -> list[str]:
         return [
             "{",
             "int64_t part = alone ? 0 : npc_take(team, nest, mine);",
-            "for (; part >= 0; part = alone ? -1 : npc_take(team, nest, mine)) {",
+            "for (; part >= 0; part = npc_take(team, nest, mine)) {",
             *lines,
+            "if (alone) break;",  # the errors are looked at behind the iteration
             "if (SELDOM(npc_noted()) && !c->ignores) __atomic_store_n(&c->bad, 1, __ATOMIC_RELAXED);",
-            "if (!alone) npc_finish(team, nest);",
+            "npc_finish(team, nest);",
             "}",
             "nest++;",
             "}",
@@ -395,8 +432,8 @@ class TimeLoop:
 
     def nests(self) -> list[str]:
         """Those of an iteration."""
-        before = {p.part.root: f"(old{p.number} - c->given{p.number})" for p in self.places if p.carried is None}
-        after = {p.part.root: f"(new{p.number} - c->given{p.number})" for p in self.places if p.carried is None}
+        before = {p.part.root: f"(old{p.number} - given{p.number})" for p in self.places if p.carried is None}
+        after = {p.part.root: f"(new{p.number} - given{p.number})" for p in self.places if p.carried is None}
         moved, lines = dict(before), []
         for group in self.plan.groups:
             stored = {n: self.storage[n] for n in group.made if n in self.storage}
@@ -408,7 +445,7 @@ class TimeLoop:
         """What is copied before the first iteration."""
         lines = []
         for p in self.places:
-            given, one, two = (f"c->{f}" for f in p.fields)
+            given, one, two = p.fields
             if not p.copies:
                 continue
             if p.carried is None:
@@ -437,7 +474,7 @@ class TimeLoop:
             "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
             "}",
             "if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) return;",
-            *(self.phase([moved_rows(p.part, f"c->given{p.number}", p.now) for p in outside]) if outside else []),
+            *(self.phase([moved_rows(p.part, f"given{p.number}", p.now) for p in outside]) if outside else []),
         ]
         named = {w for line in [*body, *loop.variables] for w in WORD.findall(line)}
         named |= {w for _, init in loop.variables.values() for w in WORD.findall(init)}
@@ -518,6 +555,14 @@ class TimeLoop:
                 a, b = p.part.root, p.other.root
                 lines += [f"if (!({c}.turns & 1)) {{ PyObject* const other = {a}; {a} = {b}; {b} = other; }}"]
         return lines
+
+
+def strips_of(parts: Iterable[Part]) -> tuple[Strip, ...]:
+    """Of what vectors hold, and of less for short rows. Where vectors hold few elements, few are left of a long row."""
+    widest = max(p.dtype.itemsize for p in parts)
+    if widest >= 8:
+        return (Strip(4, below=16),)
+    return Strip(64 // widest), Strip(8 if widest == 1 else 4)
 
 
 def memory_of(name: str, tree: Tree, sizes: Sizes) -> Part:

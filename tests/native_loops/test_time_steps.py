@@ -11,7 +11,7 @@ import npcompile as npc
 from benchmarks.programs.sequences import floyd_warshall
 from benchmarks.programs.stencils import heat_3d, life, shallow_water
 from npcompile.backends.cpu import time_loops
-from tests.native_loops.agreement import ends_when_interrupted, is_written_as
+from tests.native_loops.agreement import ends_when_interrupted, is_written_as, native_sources
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.time_steps import check_on_threads, draw_program
 from tests.random_programs import check_examples
@@ -78,6 +78,29 @@ def test_edges_that_are_set_apart(small_parts):
     steps_agree(moving, X, PLANE, 25)
     steps_agree(channel, PLANE, 25)
     steps_agree(with_source, PLANE, OTHER, 25)
+
+
+def test_rows_of_all_lengths_and_widths():
+    def spread(M, n):
+        for _ in range(n):
+            M[1:-1, 1:-1] = (M[:-2, 1:-1] + M[2:, 1:-1] + M[1:-1, :-2] + M[1:-1, 2:]) // 3
+        return M
+
+    def shift(M, V, n):
+        for _ in range(n):
+            V += np.roll(M, 1, 0) - M  # what a nest reads and writes is done once
+            M = np.roll(M, 2, 1) - V
+        return M, V
+
+    for dtype in (np.uint8, np.int16, np.float32, np.float64):
+        compiled = [npc.compile(spread, dynamic=True), npc.compile(shift, dynamic=True)]
+        for columns in (3, 5, 6, 7, 9, 10, 17, 18, 19, 33, 66, 67, 90, 131):
+            M, V = (rng.integers(0, 9, (5, columns)).astype(dtype) for _ in range(2))
+            for f, plain, arrays in zip(compiled, (spread, shift), ((M,), (M, V))):
+                ours, theirs = f(*(a.copy() for a in arrays), 21), plain(*(a.copy() for a in arrays), 21)
+                np.testing.assert_array_equal(ours, theirs, strict=True)
+        assert all(is_written_as("steps", f) for f in compiled)
+    assert any("at > to" in source for source in native_sources(compiled[0]))
 
 
 def test_views_of_what_the_loop_makes():
