@@ -9,7 +9,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -223,12 +223,12 @@ class CompiledFunction:
         return {self.program.entry_of(i.index): i.index for i in self.program.instructions if i.opname in CALLS}
 
     def exits_from(
-        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool, at_loops: bool
+        self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool, at_loops: bool, inside: Set[int]
     ) -> tuple[dict[int, Point], set[int]]:
         """The nearest instructions after `index` where capture can resume, and those that run before.
 
         `at_loops`: headers of loops alone, for code that was captured and reports what only NumPy does: what follows would
-        report it again, one instruction further on.
+        report it again, one instruction further on. `inside`: instructions at which capture does not resume.
         """
         nulls = self.facts.nulls(index, null_slots)
         # What an attribute of a copy on the host gives, `x.flat` for one, is used there too: it would not see the device.
@@ -242,7 +242,7 @@ class CompiledFunction:
                 continue
             visited.add(k)
             is_behind = most is None or (depth := self.facts.depth[k]) is not None and depth < most
-            is_wanted = is_behind and (not at_loops or k in self.facts.loop_headers)
+            is_wanted = is_behind and (not at_loops or k in self.facts.loop_headers) and k not in inside
             if k != index and is_wanted and self.program.entry_of(k) == k and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
@@ -253,10 +253,17 @@ class CompiledFunction:
         return found, visited - found.keys()
 
     def segment(
-        self, layout: Layout, place: Place | None, is_on_device: bool = False, throws: bool = False, at_loops: bool = False
+        self,
+        layout: Layout,
+        place: Place | None,
+        is_on_device: bool = False,
+        throws: bool = False,
+        at_loops: bool = False,
+        inside: Set[int] = frozenset(),
     ) -> Callable[..., Any]:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
-        exits, run = self.exits_from(layout.index, layout.null_slots, place, is_on_device or place is not None, at_loops)
+        may_be_on_device = is_on_device or place is not None
+        exits, run = self.exits_from(layout.index, layout.null_slots, place, may_be_on_device, at_loops, inside)
         made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
         touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))

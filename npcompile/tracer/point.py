@@ -17,6 +17,7 @@ from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.on_host import Place
+from npcompile.tracer.plain_loops import PATIENCE, rest_of_loop
 from npcompile.tracer.recompiles import why_not
 
 
@@ -64,6 +65,10 @@ class Point:
     rest: Callable[..., Any] | None = None  # what `native` runs
     generation: int = 0
     is_native: bool = False
+    patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
+    plain: frozenset[int] = frozenset()  # the loop around it that may run as it is
+    is_of_numbers: bool = False  # does that loop use elements of arrays only?
+    beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     source: str = ""
 
     @property
@@ -210,9 +215,12 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
     del hop  # nobody but the user's code holds what it made
+    hops = 0
     try:
         while point is not None:
-            point, state = point.enter(*state)
+            hops += 1
+            plain = rest_of_loop(point, state) if hops > point.patience else None
+            point, state = point.enter(*state) if plain is None else plain(*state)
         return state
     except BaseException as error:
         if point is None or not point.is_protected or is_raised_in(point.function.code, error):

@@ -1,0 +1,107 @@
+"""Loops whose iterations do less than it takes to enter their graphs: after some hops they run as they are, to their end.
+
+Where a loop has no native program, each iteration enters at least one graph. If those do a few operations on numbers, or on
+small arrays, NumPy and Python have done them before. The loop is looked at when it has shown to be a long one; arrays that
+are not small are compiled for, whatever an earlier call had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npcompile.devices import runs_on_cpu
+from npcompile.tensor_core.dim import hint_of
+from npcompile.tensor_core.graph import Graph, Node
+from npcompile.tensor_core.meta import product
+from npcompile.tracer.native.states import loop_region
+
+if TYPE_CHECKING:
+    from npcompile.tracer.point import Point
+
+PATIENCE = 64  # hops from Point to Point before a loop is looked at
+NEVER = 1 << 62
+SMALL = 512  # elements of an array: as little work for NumPy as none
+HOP = 2.0  # microseconds from Point to Point
+ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
+FREE = ("input", "constant", "size", "reshape", "broadcast_to", "permute")  # or they belong to another operation
+UPDATES = ("slice_update", "scatter")  # whose size is that of what they write into
+MOST_ITEMS = 16  # of a list, of which each is looked at
+
+
+def rest_of_loop(point: Point, state: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """What runs the loop that a Point is in from there to its end; None where its graphs are worth their time."""
+    if point.patience:
+        with point.function.lock:
+            region = plain_region(point)
+            if region is None:
+                point.patience = NEVER
+                return None
+            numbers = is_of_numbers(point.function, region)
+            for other in point.function.points.values():
+                if other.layout.index in region and other.place is None:
+                    other.patience, other.plain, other.is_of_numbers = 0, region, numbers
+    if not all(is_simple(value) and (point.is_of_numbers or is_small(value)) for value in state):
+        return None
+    if point.beyond is None:
+        point.beyond = point.function.segment(point.layout, None, inside=point.plain)
+    return point.beyond
+
+
+def plain_region(point: Point) -> frozenset[int] | None:
+    """The instructions of the outermost loop around the Point that is better left to Python."""
+    function, options = point.function, point.function.options
+    if point.place is not None or options.fullgraph or options.has_own_backend or not runs_on_cpu(options.backend):
+        return None
+    if function.callees:  # compiled, which they would not be
+        return None
+    regions = [loop_region(function.facts, header) for header in function.facts.loop_headers]
+    around = sorted((r for r in regions if point.layout.index in r), key=len, reverse=True)
+    return next((region for region in around if is_cheap(function, region)), None)
+
+
+def is_cheap(function: Any, region: frozenset[int]) -> bool:
+    """Would NumPy and Python do what the graphs of a loop do before they are entered?"""
+    hops, work = 0, 0.0
+    for point in function.points.values():
+        if point.layout.index in region and point.variants:
+            if any(v.compiled is not None and v.graph is None for v in point.variants):
+                return False  # a native program
+            hops += 1
+            work += max(cost(v.graph) for v in point.variants)
+    return work < HOP * hops
+
+
+def is_of_numbers(function: Any, region: frozenset[int]) -> bool:
+    """Are all arrays used by their elements only, however large they are?"""
+    graphs = [v.graph for p in function.points.values() if p.layout.index in region for v in p.variants if v.graph is not None]
+    return all(product(made_by(node).shape) == 1 for graph in graphs for node in graph.nodes if node.op not in FREE)
+
+
+def made_by(node: Node) -> Node:
+    return node.inputs[1] if node.op in UPDATES else node
+
+
+def cost(graph: Graph | None) -> float:
+    """Microseconds that NumPy takes, if nothing is large."""
+    if graph is None:
+        return 0.0
+    return sum(cost_of(node) for node in graph.nodes if node.op not in FREE)
+
+
+def cost_of(node: Node) -> float:
+    size = hint_of(product(made_by(node).shape))
+    return float("inf") if size > SMALL else ARRAY if size > 1 else NUMBER
+
+
+def is_simple(value: Any) -> bool:
+    """No object of a class of somebody's, which would be kept until the loop ends, and may hold anything."""
+    return type(value).__module__ in ("builtins", "numpy")
+
+
+def is_small(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return len(value) <= MOST_ITEMS and all(map(is_small, value))
+    return not isinstance(value, np.ndarray) or value.size <= SMALL

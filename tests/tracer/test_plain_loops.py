@@ -1,0 +1,206 @@
+"""Loops whose graphs would do less than entering them takes run as they are, and only those."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from npcompile.tracer.plain_loops import SMALL
+
+X = np.arange(200.0)
+
+
+def plain_points(compiled: Any) -> int:
+    """How many Points have run the rest of their loop as it is."""
+    known = compiled_function(compiled)
+    assert known is not None
+    return sum(point.beyond is not None for point in known.points.values())
+
+
+def by_text(x, most):
+    """Numbers through texts, which no native program has: several graphs an iteration."""
+    total, seen = 0.0, []
+    for k in range(x.size):
+        n = int(str(int(x[k])))
+        if n == most:
+            break
+        total += x[n] * 0.5 + x[-n - 1]
+        if n % 50 == 0:
+            seen.append(str(int(total)))
+    else:
+        total = -total
+    return total, seen, x * 2
+
+
+def returns_inside(x, most):
+    for k in range(x.size):
+        n = int(str(int(x[k])))
+        if n > most:
+            return k, x[n]
+        x[n] += 1
+    return x.sum()
+
+
+def handles_errors(x, most):
+    met = 0
+    for k in range(x.size):
+        try:
+            n = int(str(int(x[k])))
+            x[n + most] += x[k]
+        except IndexError:
+            met += 1
+    return met, x
+
+
+def nested(x, most):
+    found = []
+    for k in range(12):
+        for j in range(12):
+            n = int(str(int(x[j])))
+            if n > most:
+                break
+            x[j] += x[n] * 0.25
+        found.append(str(int(x[k])))
+    return found, x
+
+
+def same(ours: Any, theirs: Any) -> None:
+    if isinstance(theirs, tuple | list):
+        assert type(ours) is type(theirs) and len(ours) == len(theirs)
+        for one, other in zip(ours, theirs):
+            same(one, other)
+    else:
+        assert type(ours) is type(theirs)
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("program", [by_text, returns_inside, handles_errors, nested])
+@pytest.mark.parametrize("most", [0, 150, 500])
+def test_answers(program: Any, most: int) -> None:
+    compiled = npc.compile(program)
+    for _ in range(3):
+        mine, users = X.copy(), X.copy()
+        same(compiled(mine, most), program(users, most))
+        np.testing.assert_array_equal(mine, users)
+
+
+def test_a_long_loop_over_numbers_runs_as_it_is_whatever_the_size() -> None:
+    compiled = npc.compile(by_text)
+    compiled(X[:10].copy(), 500)
+    assert not plain_points(compiled)  # too few hops to tell
+    compiled(X.copy(), 500)
+    assert plain_points(compiled)
+    large = np.arange(float(4 * SMALL))
+    same(compiled(large, 5000), by_text(large, 5000))
+
+
+def halves(x, n):
+    for k in range(n):
+        m = int(str(k))
+        x = x * 0.5 + m
+    return x
+
+
+def test_arrays_that_are_not_small_are_compiled_for() -> None:
+    compiled, large = npc.compile(halves), np.ones(2 * SMALL)
+    same(compiled(X, 300), halves(X, 300))
+    assert plain_points(compiled)
+    known = compiled_function(compiled)
+    assert known is not None
+    calls = []
+    for point in known.points.values():
+        if point.plain:
+            point.enter = lambda *state, enter=point.enter: calls.append(len(state)) or enter(*state)  # type: ignore[misc]
+    same(compiled(large, 300), halves(large, 300))
+    assert len(calls) >= 300
+    calls.clear()
+    same(compiled(X, 300), halves(X, 300))
+    assert not calls
+
+
+def much(x, n):
+    total = 0.0
+    for k in range(n):
+        m = int(str(k))
+        for _ in range(10):
+            x = np.sin(x) * 0.5 + m
+        total = total + x[0] + x[-1]
+    return total
+
+
+def test_graphs_that_are_worth_entering_are_entered() -> None:
+    compiled = npc.compile(much)
+    np.testing.assert_allclose(compiled(X, 300), much(X, 300), rtol=1e-12)
+    assert not plain_points(compiled)
+
+
+def helper(x, k):
+    print(end="")
+    return np.cos(x).sum() + k
+
+
+def calls_a_function(x, n):
+    total = 0.0
+    for k in range(n):
+        total += helper(x, int(str(k)))
+    return total
+
+
+def test_functions_that_are_called_stay_compiled() -> None:
+    compiled = npc.compile(calls_a_function)
+    np.testing.assert_allclose(compiled(X, 300), calls_a_function(X, 300), rtol=1e-12)
+    assert not plain_points(compiled)
+
+
+def divides(x, n):
+    for k in range(n):
+        m = int(str(k))
+        x[m % 5] = x[1] / (x[0] - m)
+    raise ValueError(m)
+
+
+def test_warnings_and_errors_are_those_of_the_lines() -> None:
+    def outcome(function: Any) -> Any:
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("always")
+            with pytest.raises(ValueError, match="299") as raised:
+                function(np.array([200.0, 1, 2, 3, 4]), 300)
+        lines = [f.lineno for f in traceback.extract_tb(raised.tb) if f.name == "divides"]
+        return [(w.category, w.lineno) for w in met if w.filename == __file__], lines
+
+    compiled = npc.compile(divides)
+    for _ in range(2):
+        assert outcome(compiled) == outcome(divides)
+    assert plain_points(compiled)
+
+
+class Held:
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    def __del__(self) -> None:
+        self.events.append("gone")
+
+
+def drops(x, events):
+    held = Held(events)
+    for k in range(x.size):
+        x[k] += int(str(k))
+        held = None
+        if k == 150:
+            events.append("in the loop")
+    return held
+
+
+def test_objects_of_classes_are_not_kept_until_the_loop_ends() -> None:
+    compiled = npc.compile(drops)
+    for _ in range(3):
+        events: list[str] = []
+        compiled(X.copy(), events)
+        assert events == ["gone", "in the loop"]
