@@ -18,7 +18,8 @@ from npcompile.tensor_core.dim import Size
 
 MOST_ROWS, FEWEST_ROWS = 128, 8  # of a block: enough that copying the right matrix takes little of its time; of a tile
 MANY = 64  # rows that are worth reading a matrix of more than NEAR bytes for, from behind a processor's own cache
-NEAR = 1 << 20  # bytes of what a task reads and writes
+NEAR = 1 << 20
+BLOCK = 1 << 21  # bytes that a task reads and writes
 ENOUGH = 2  # so many times the tasks are the threads: with fewer of them, threads go through the parts together
 PER_NANOSECOND = {"f4": 64, "f8": 32}  # products that are made
 OWN = "own"  # the memory of a task
@@ -85,7 +86,7 @@ def blocks_call(kernel: Kernel, blocks: Blocks) -> list[str]:
         f"const int64_t n = {size_text(blocks.size)}, stack = {size_text(product_of([n for _, n in blocks.stack]))};",
         f"const int64_t all = n * stack, products = {products}, rest = {rest}, each = npc_max(1, products + rest);",
         f"const int64_t threads = npc_max(1, npc_min(rt->threads(), all * each / {SERIAL_NANOSECONDS // PIECES}));",
-        f"const int64_t most = npc_max({FEWEST_ROWS}, npc_min({MOST_ROWS}, {NEAR} / npc_max(1, {size_text(blocks.bytes)})));",
+        f"const int64_t most = npc_max({FEWEST_ROWS}, npc_min({MOST_ROWS}, {BLOCK} / npc_max(1, {size_text(blocks.bytes)})));",
         f"const int64_t least = {right} > {NEAR} ? {MANY} : {FEWEST_ROWS};",
         "const int64_t share = (all + threads - 1) / threads, rounds = npc_max(1, (share + most - 1) / most);",
         "c.block_size = npc_min(npc_max(1, n), (npc_max(least, (share + rounds - 1) / rounds) + 7) / 8 * 8);",

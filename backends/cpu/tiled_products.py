@@ -1,8 +1,8 @@
 """Products of real matrices in tiles that stay in registers, made by the runtime's own threads.
 
 A task makes some rows of a panel, which is as many columns as a tile has. It copies what it needs of the right matrix side by
-side, so that caches see no strides; elements of the left one are read where they are, unless they lie across memory. The
-elements of a sum are added in their order, up to DEPTH at a time, as OpenBLAS adds them.
+side, so that caches see no strides, where that serves rows enough; elements of the left one are read where they are, unless they
+lie across memory. The elements of a sum are added in their order, up to DEPTH at a time, as OpenBLAS adds them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ DEPTH = {
 WIDEST = 3  # vectors in a row of a tile
 TASK = 1 << 19  # products that are worth a task of their own
 GRAIN = 1 << 17  # for each lane of a vector: that many are worth a thread
+# Rows for which a panel is quicker read where it is than copied: so few in any case, and so many where the right matrix has its
+# rows near each other. Those a page apart compete for the same lines of the cache.
+DIRECT, DIRECT_NEAR, NEAR = 16, 64, 2048
 LEAST_ROWS = 32  # of a task, so that copying the panel takes little of its time; twice as many where it has to be turned over
 SHARES = 4  # tasks of a thread, where there are rows enough
 MANY_ROWS, FEW_ROWS = 8, 4  # of a tile: where there are 32 vector registers, and 16
@@ -50,18 +53,19 @@ enum { NPC_VECTOR = 16 };
 #endif
 """
 
-# A tile of c: at most NPC_TILE_ROWS rows, of WIDTH vectors. The columns of `b` are side by side, others are 0. Is one not finite?
+# A tile of c: at most NPC_TILE_ROWS rows, of WIDTH vectors. Rows of `b` are b_k bytes apart; its columns are side by side and
+# fill the vectors. Is an element not finite?
 TILE = """
-static int npc_tile_TAG_WIDTH(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const TYPE* b,
-                              int64_t rows, int64_t columns, int64_t k, int add) {
-  enum { W = NPC_VECTOR / sizeof(TYPE), N = WIDTH * W };
+static int npc_tile_TAG_WIDTH(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
+                              int64_t b_k, int64_t rows, int64_t columns, int64_t k, int add) {
+  enum { W = NPC_VECTOR / sizeof(TYPE) };
   typedef TYPE vector __attribute__((vector_size(NPC_VECTOR)));
   typedef TYPE anywhere __attribute__((vector_size(NPC_VECTOR), aligned(1), may_alias));
   const char* const a0 = a; /* rows that are not there are the last one again */
 POINTERS
   vector ZEROS;
   MORE_ZEROS
-  for (int64_t l = 0, at = 0; l < k; l++, at += a_k, b += N) {
+  for (int64_t l = 0, at = 0; l < k; l++, at += a_k, b += b_k) {
     const vector COLUMNS;
 STEPS
   }
@@ -100,7 +104,7 @@ struct npc_panels_TAG {
   char* c;
   const char *a, *b;
   int64_t c_m, c_n, a_m, a_k, b_k, b_n, m, n, k, block, rows, down, panels;
-  int is_symmetric, is_bad, failed;
+  int is_symmetric, is_direct, is_bad, failed;
 };
 PLAIN void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread) {
   struct npc_panels_TAG* const p = context;
@@ -125,7 +129,8 @@ PLAIN void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread)
     for (int64_t from = 0, k; from < p->k; from += k) {
       k = npc_depth_TAG(p->k - from, p->block);
       const char* const b = p->b + from * p->b_k + first * p->b_n;
-      if (held != panel || k < p->k) {
+      const int is_direct = p->is_direct && columns == padded;
+      if (!is_direct && (held != panel || k < p->k)) {
         if (p->b_n == sizeof(TYPE))
           for (int64_t l = 0; l < k; l++) {
             const TYPE* const row = (const TYPE*)(b + l * p->b_k);
@@ -195,6 +200,9 @@ PLAIN int npc_in_panels_TAG(char* c, int64_t c_m, int64_t c_n, const char* a, in
   const int64_t most = is_alone ? m : npc_max(least, npc_min(TASK / each, m / shares)), slices = (m + most - 1) / most;
   p.rows = ((m + slices - 1) / slices + R - 1) / R * R;
   p.down = (m + p.rows - 1) / p.rows;
+  const int64_t of_panel = is_alone ? m : npc_min(m, p.rows * (p.panels * p.down / rt->threads() + 1));
+  const int is_near = b_k <= MOST_NEAR && b_k >= -MOST_NEAR;
+  p.is_direct = b_n == sizeof(TYPE) && of_panel <= (is_near ? DIRECT_NEAR : DIRECT);
   const int64_t grain = npc_max(1, GRAIN * W / (p.rows * each));
   if (is_alone)
     npc_panels_TAG(&p, 0, p.panels, 0);
@@ -219,10 +227,14 @@ def panels_text(tag: str, element: str) -> str:
         "DEPTH": str(DEPTH[tag]),
         "TASK": str(TASK),
         "LEAST_ROWS": str(LEAST_ROWS),
+        "DIRECT_NEAR": str(DIRECT_NEAR),
+        "DIRECT": str(DIRECT),
+        "MOST_NEAR": str(NEAR),
     }
     names |= {"GRAIN": str(GRAIN), "SHARES": str(SHARES), "PIECES": str(PIECES)}
     tiles = [filled(tile_text(width), names) for width in range(1, WIDEST + 1)]
-    call = "c, p->c_m, p->c_n, a, a_m, a_k, right, rows, columns, k, from > 0"
+    right = "is_direct ? b : (char*)right, is_direct ? p->b_k : padded * sizeof(TYPE)"
+    call = f"c, p->c_m, p->c_n, a, a_m, a_k, {right}, rows, columns, k, from > 0"
     choice = [f"        {'else ' if w < WIDEST else ''}{f'if (width == {w}) ' if w > 1 else ''}" for w in range(WIDEST, 0, -1)]
     choice = [f"{c}found = npc_tile_{tag}_{w}({call});" for c, w in zip(choice, range(WIDEST, 0, -1))]
     tasks = filled(TASKS.replace("CHOICE", "\n".join(choice)).replace("WIDEST", str(WIDEST)), names)
@@ -242,7 +254,7 @@ def tile_text(width: int) -> str:
     text = TILE.replace("POINTERS", guarded(pointers, FEW_ROWS - 1)).replace("STEPS", guarded(steps, FEW_ROWS))
     text = text.replace("MORE_ZEROS", f"\n#if NPC_TILE_ROWS > {FEW_ROWS}\n  vector {', '.join(zeros[FEW_ROWS:])};\n#endif")
     text = text.replace("ZEROS", ", ".join(zeros[:FEW_ROWS])).replace("ROWS_MADE", guarded(made, FEW_ROWS))
-    columns = ", ".join(f"b{j} = *(const vector*)(b + {j} * W)" for j in range(width))
+    columns = ", ".join(f"b{j} = *(const anywhere*)(b + {j} * NPC_VECTOR)" for j in range(width))
     return text.replace("COLUMNS", columns).replace("WIDTH", str(width))
 
 

@@ -36,6 +36,18 @@ def test_products_in_tiles(sizes: tuple[int, int, int], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("columns", [96, 100, 48, 700])
+def test_panels_of_a_right_matrix_are_read_where_they_are_or_copied(columns: int, dtype: str) -> None:
+    """For few rows they are not copied, unless they end between two vectors."""
+    b = numbers((500, columns), dtype, 2)
+    compiled = npc.compile(lambda a, b: a @ b, dynamic=True)
+    for rows in (9, 16, 33, 64, 65, 300):
+        a = numbers((rows, 500), dtype, 1)
+        for right in (b, b[::-1], np.concatenate([b, b], axis=1)[:, :columns]):
+            agree(compiled(a, right), a @ right)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_matrix_with_itself_transposed_is_symmetric(dtype: str) -> None:
     compiled = npc.compile(lambda a: a @ a.T)
     for x in (numbers((130, 70), dtype, 1), numbers((61, 900), dtype, 2).T[:, :61], numbers((49, 900), dtype, 3)):
