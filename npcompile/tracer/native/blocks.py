@@ -477,7 +477,8 @@ class Blocks:
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
         if is_function or is_known(x, OF_ARRAYS) or x is None or can_inline(x):
             constant = self.name_constant(x)
-            self.guard(f"{source} is {constant}")
+            if source != constant:
+                self.guard(f"{source} is {constant}")
             return Known(x, constant)
         raise NoForm(f"an object of type {type(x).__name__}")
 

@@ -32,6 +32,7 @@ from npcompile.tracer.native.kinds import (
     can_inline,
 )
 from npcompile.tracer.native.ordered import is_ordered, updated
+from npcompile.tracer.python.attributes import is_library
 
 # --- the stack, constants and variables
 
@@ -112,13 +113,23 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         name = str(i.argval)
         if not hasattr(owner.value, name):
             raise NoForm(f"no attribute {name!r}")
-        value = b.realize(Outside(f"{owner.source}.{name}", getattr(owner.value, name)))
+        value = module_attribute(b, owner, name)
     elif arrays.is_array(owner) and i.argval == "dtype":
         value = views.dtype_of(owner, b.guard, b.name_constant)
     else:
         value = meanings.attribute(b.code, owner, str(i.argval), fail)
     null = [Null()] if is_called else []
     b.state.stack += [value, *null] if NULL_AFTER_CALLABLE else [*null, value]
+
+
+def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
+    value = getattr(owner.value, name)
+    if name not in vars(owner.value) or not is_library(owner.value.__name__):
+        return b.realize(Outside(f"{owner.source}.{name}", value))
+    # Guards on what dictionaries have are one native question. Python is slow to find attributes of modules with __getattr__.
+    constant = b.name_constant(value)
+    b.guard(f"{b.name_constant(vars(owner.value))}[{name!r}] is {constant}")
+    return b.realize(Outside(constant, value))
 
 
 @means("BINARY_OP")
