@@ -113,6 +113,7 @@ struct npc_runtime {
   int (*take_scalar)(PyObject* object, PyObject* dtype, void* out);
   void (*incref)(PyObject* object);
   void (*decref)(PyObject* object); /* NULL is fine */
+  void (*discard)(PyObject* array); /* as decref: one that `empty` has made, and may give again */
   int (*error)(void);               /* is an exception set? */
 
   /* Floating-point errors, np.errstate's four: 1 divide, 2 over, 4 under, 8 invalid. They add up over all threads of

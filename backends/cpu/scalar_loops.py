@@ -602,7 +602,9 @@ class ScalarLoops:
             items = ", ".join([str(len(values) + 1), f"rt->from_int64({k})", *values])
             lines += [f"exit{k}:", f"  result = rt->list_of({items});", "  goto done;"]
         lines += ["failed:", "done:"]
-        lines += [f"  rt->decref({name});" for name, c in self.variables.items() if c == "PyObject*"]
+        objects = [name for name, c in self.variables.items() if c == "PyObject*"]
+        lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
+        lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
         lines += ["  return result;", "}"]
         return "\n".join(lines) + "\n"
 

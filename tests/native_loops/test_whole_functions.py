@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import threading
@@ -30,6 +31,12 @@ def programs(compiled: Any) -> dict[int, int]:
     assert known is not None
     points = known.points.values()
     return {p.number: n for p in points if (n := sum(v.graph is None and v.compiled is not None for v in p.variants))}
+
+
+def variants(compiled: Any) -> list[Any]:
+    known = compiled_function(compiled)
+    assert known is not None
+    return [v for p in known.points.values() for v in p.variants]
 
 
 def is_whole(user: Any, *arguments: Any) -> Any:
@@ -401,3 +408,60 @@ def test_statements_about_large_arrays_outside_of_loops_are_left_to_graphs():
         x = rng.standard_normal(size)
         assert same(compiled(x), f(x))
     assert programs(compiled)[0] == 1 and len(programs(compiled)) == 2 and compiled.__npcompile__.graphs
+
+
+def test_attributes_of_libraries_are_one_native_question(monkeypatch):
+    def least(x):
+        D = np.full(x.size + 1, np.inf)
+        for i in range(x.size):
+            D[i + 1] = min(D[i], x[i] * math.pi + np.sqrt(2.0))
+        return D, np.nan
+
+    compiled = is_whole(least, X)
+    (variant,) = variants(compiled)
+    assert len(variant.conditions) == 1 and "are_like" in variant.conditions[0]
+    monkeypatch.setattr(np, "inf", 3.0)
+    assert same(compiled(X), least(X)) and least(X)[0][0] == 3
+    monkeypatch.setattr(math, "pi", np.float64(-2.0))
+    monkeypatch.setattr(np, "sqrt", np.exp)
+    assert same(compiled(X), least(X))
+    monkeypatch.undo()
+    assert same(compiled(X), least(X))
+
+
+def test_infinities_of_libraries_are_reported_on():
+    def differences(x):
+        D = np.full((x.size, 3), np.inf)
+        for i in range(1, x.size):
+            D[i] = D[i - 1] - np.inf
+        return D, np.inf - np.float64(np.inf)
+
+    agrees(differences, X)
+
+
+def test_small_arrays_that_a_call_is_done_with_are_those_of_the_next():
+    def distances(x, keep):
+        table, counts, given = np.zeros((x.size, 3)), np.zeros(x.size, np.int64), np.ones((x.size, 3))
+        for i in range(1, x.size):
+            table[i, 1] = table[i - 1, 1] + x[i]
+            given[i, 2] = table[i, 1] * 2
+            counts[i] = i
+        if keep > 0:
+            return table, given, counts
+        return given[2:], counts[-1]
+
+    compiled = is_whole(distances, X, 0)
+    agrees(distances, X, 1)
+    assert "rt->discard(made" in variants(compiled)[0].compiled.source
+    results = []
+    for k in range(12):
+        for x in (X * k, X[:7] - k, np.zeros(2)):
+            results += [(compiled(x, keep), distances(x, keep)) for keep in (0, 1, 0)]
+    assert all(same(ours, theirs) for ours, theirs in results)
+    arrays = [a for ours, _ in results for a in ours if isinstance(a, np.ndarray)]
+    assert not any(np.may_share_memory(a, b) for k, a in enumerate(arrays) for b in arrays[:k])
+    assert all(a.flags.owndata and a.flags.writeable for a in arrays if a.base is None)
+    changed, _ = compiled(X, 0)
+    changed.base.setflags(write=False)
+    del changed
+    assert same(compiled(X, 0), distances(X, 0))

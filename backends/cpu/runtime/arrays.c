@@ -174,10 +174,57 @@ static PyObject* own_empty(int64_t bytes, int nd, const int64_t* dimensions) {
   return (PyObject*)made;
 }
 
+/* Programs make the same small arrays at each call, and the objects take longer than what is computed with them. Those that
+   nobody has any more are kept here by shape, a few for each part of the table. */
+enum { PARTS = 32, SPARE = 4, MOST_BYTES = 8192, NUMBERS = 13 /* NPY_FLOAT64 + 1 */ };
+static PyObject* spare[PARTS][SPARE];
+
+static PyObject** spare_like(PyObject* dtype, int nd, const int64_t* dimensions) {
+  uint64_t hash = (uintptr_t)dtype >> 4;
+  for (int i = 0; i < nd; i++) hash = (hash ^ dimensions[i]) * 0x9e3779b97f4a7c15u;
+  return spare[hash >> 59];
+}
+
+static PyObject* take_spare(PyObject* dtype, int nd, const int64_t* dimensions) {
+  PyObject** like = spare_like(dtype, nd, dimensions);
+  for (int k = 0; k < SPARE; k++) {
+    npc_array* a = (npc_array*)like[k];
+    if (!a || a->descr != dtype || a->nd != nd || memcmp(a->dimensions, dimensions, nd * sizeof(int64_t))) continue;
+    like[k] = 0;
+    return (PyObject*)a;
+  }
+  return 0;
+}
+
 static int is_in_order(int64_t expected, int nd, const int64_t* dimensions, const int64_t* strides) {
   for (int i = nd; i--; expected *= dimensions[i])
     if (strides[i] != expected) return 0;
   return 1;
+}
+
+/* The program has no use for an array any more, which `empty` has made. */
+static void discard(PyObject* array) {
+  const npc_array* a = (npc_array*)array;
+  const int whole = OWNDATA | ALIGNED | WRITEABLE;
+  if (!array) return;
+  if (a->ob_refcnt != 1 || a->ob_type != ndarray_type || a->base || (a->flags & whole) != whole) {
+    Py_DecRef(array);
+    return;
+  }
+  int64_t bytes = ((npc_descr*)a->descr)->elsize;
+  for (int i = 0; i < a->nd && bytes <= MOST_BYTES; i++) bytes *= a->dimensions[i];
+  const int is_kept = bytes && bytes <= MOST_BYTES && ((npc_descr*)a->descr)->type_num < NUMBERS;
+  if (!is_kept || !is_in_order(((npc_descr*)a->descr)->elsize, a->nd, a->dimensions, a->strides)) {
+    Py_DecRef(array);
+    return;
+  }
+  PyObject **like = spare_like(a->descr, a->nd, a->dimensions), *dropped = array;
+  for (int k = 0; k < SPARE && dropped; k++) { /* the latest first */
+    PyObject* other = like[k];
+    like[k] = dropped;
+    dropped = other;
+  }
+  if (dropped) Py_DecRef(dropped);
 }
 
 static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides) {
@@ -188,6 +235,8 @@ static PyObject* empty(PyObject* dtype, int nd, const int64_t* dimensions, const
       bytes = 0; /* NumPy raises its error */
     }
   if (body_thread) return own_empty(bytes, nd, dimensions);
+  PyObject* known = bytes && bytes <= MOST_BYTES && !strides ? take_spare(dtype, nd, dimensions) : 0;
+  if (known) return known;
   Py_IncRef(dtype); /* stolen */
   if (bytes && strides && is_in_order(((npc_descr*)dtype)->elsize, nd, dimensions, strides))
     strides = 0; /* NumPy need not look at them */

@@ -30,6 +30,7 @@ static struct npc_runtime runtime = {
     .take_scalar = take_scalar,
     .incref = incref,
     .decref = decref,
+    .discard = discard,
     .error = error,
     .watch = clear_flags,
     .report = report,
