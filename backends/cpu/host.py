@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -12,7 +13,7 @@ import numpy as np
 from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
-from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
@@ -192,11 +193,18 @@ class Host:
 
     def bound(self, prefix: str, value: Any) -> str:
         """An expression for `value` at this call's sizes."""
-        if isinstance(value, dict):
-            is_symbolic = any(True for v in value.values() for _ in symbols_of(v))
-        else:
-            is_symbolic = any(True for _ in symbols_of(value))
-        return f"bind({self.keep(prefix, value)}, symbols)" if is_symbolic else self.keep(prefix, bind(value, {}))
+        parts = tuple(value.values()) if isinstance(value, dict) else value
+        if not any(True for _ in symbols_of(parts)):
+            return self.keep(prefix, bind(value, {}))
+        match value:
+            case Dim():
+                names = {name: f"symbol_{k}" for k, name in enumerate(self.graph.symbols)}
+                return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), str(value))
+            case tuple():
+                return f"({''.join(f'{self.bound(prefix, part)}, ' for part in value)})"
+            case dict():
+                return f"{{{', '.join(f'{name!r}: {self.bound(name, part)}' for name, part in value.items())}}}"
+        return f"bind({self.keep(prefix, value)}, symbols)"
 
     def with_graphs(self, node: Node, graphs: dict[str, Graph]) -> Any:
         """Control flow: the op's meaning, given its graphs compiled, and C-contiguous operands as those take them."""
