@@ -27,7 +27,7 @@ WINDOWS = (
 )
 OWNERS = ("A[{w}]", "B[{w}]", "A[{w}]", "M[{i}, {w}]", "M[{w}, {i}]", "M[{i}][{w}]", "M.T[{i}, {w}]", "{v}[{w}]")
 OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "&", "|", "^", "//", "<", ">=", "==")
-FUNCTIONS = ("np.abs", "np.sqrt", "-", "~", "np.floor", "np.square", "shifted", "np.flip", "np.flipud")
+FUNCTIONS = ("np.abs", "np.sqrt", "-", "~", "np.floor", "np.square", "shifted", "np.flip", "np.flipud", "np.sort")
 EXTREMES = ("np.minimum", "np.maximum")
 REDUCTIONS = ("max", "min", "argmax", "argmin", "any", "all")  # not those whose last bits the order of additions decides
 

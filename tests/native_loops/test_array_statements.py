@@ -330,6 +330,38 @@ def test_views_and_functions_of_them(program):
     agrees(program, SQUARE - 3, VECTOR)
 
 
+def medians(A, b):
+    out = np.empty((b.size, b.size))
+    for k in range(b.size):
+        out[k] = np.sort(A[:, k]) + np.sort(b[: k + 1])[k // 2] - np.sort(-b[::-1])
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "u1"])
+def test_sorted_vectors(dtype):
+    agrees(medians, (30 * SQUARE).astype(dtype), (10 * VECTOR).astype(dtype), loops=dtype != "u1")
+
+
+@pytest.mark.parametrize("ends", [(0.0, -0.0), (np.nan, 1.0), (-0.0, -0.0), (np.inf, -np.inf)])
+def test_vectors_whose_order_is_not_only_one(ends):
+    vector = VECTOR.copy()
+    vector[3], vector[-2] = ends
+    agrees(medians, SQUARE, vector)
+
+
+def test_long_vectors_are_sorted():
+    def program(A, n):
+        total = 0.0
+        for k in range(20):
+            total += np.sort(A[k : k + n])[n // 3] + np.sort(A[:: k + 1])[5]
+        return total
+
+    long = rng.permutation(np.arange(3000.0))
+    for n in (30, 600, 2000):
+        agrees(program, long, n)
+        agrees(program, long // 50, n)  # many are equal
+
+
 def test_reductions_along_several_axes():
     nearly(windows, SQUARE[:17, :17].copy(), VECTOR[:17])
 

@@ -26,6 +26,7 @@ from npcompile.tracer.native.kinds import (
 )
 from npcompile.tracer.native.making import MAKERS, bincount, cumulative, roll
 from npcompile.tracer.native.places import flatnonzero, nonzero
+from npcompile.tracer.native.sorting import sort
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,
@@ -322,6 +323,7 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
     np.bincount: bincount,
+    np.sort: positional(sort, 1),
     np.cumsum: positional(cumulative("+"), 1),
     np.cumprod: positional(cumulative("*"), 1),
     np.nonzero: positional(nonzero, 1),

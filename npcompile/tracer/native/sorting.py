@@ -1,0 +1,26 @@
+"""np.sort of vectors in native programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.sorts import text_of
+from npcompile.tracer.native.arrays import memory, statements
+
+
+def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    """A sorted copy. The program leaves where NumPy's algorithm shows: see `backends/cpu/sorts.py`."""
+    part = memory(code, x, fail)
+    kind = part.dtype.str[1:]
+    if part.ndim != 1 or kind not in ("f8", "f4", "i8", "i4"):
+        raise NoForm(f"np.sort of {part.ndim} axes of {kind}")
+    made = statements(code).fresh(part.dtype, list(part.sizes))
+    statements(code).folds.setdefault(f"sorts of {kind}", text_of(part.dtype))
+    if code.accesses is not None:
+        code.accesses.memory(part.data)
+    code.line(f"fuel -= {part.sizes[0]};")
+    given = f"{part.data}, {part.strides[0]}, ({C_OF_KIND[kind]}*){made.data}, {part.sizes[0]}"
+    code.leave_if(f"npc_sorted_{kind}({given})", fail)
+    return made
