@@ -39,6 +39,11 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+def normal(x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5)
+
+
 def distances(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return (x * x).sum(axis=-1)[..., None] + (w * w).sum(axis=-2)[..., None, :] - 2 * (x @ w)
 
@@ -55,6 +60,9 @@ FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "a part of it": lambda x, w: np.sqrt(np.abs((x @ w)[..., 1:])),
     "turned": lambda x, w: np.swapaxes(np.tanh(x @ w), -1, -2),
     "of itself": lambda x, w: np.exp(-np.abs(x @ np.swapaxes(x, -1, -2))),
+    "of normal rows": lambda x, w: np.tanh(normal(x) @ w),
+    "several of one": lambda x, w: ((h := np.cos(x)) @ w, h @ w[::-1], h @ (w + 1), h),
+    "scaled on the way": lambda x, w: (h := x * 0.5) @ w + (h.sum(axis=-2, keepdims=True) * np.tanh(h)) @ w,
     "two products": lambda x, w: x @ w + np.cos(x) @ w,
 }
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -88,7 +96,7 @@ def test_against_numpy(name: str, dtype: str, small_blocks: None) -> None:
 def test_sizes_that_change(name: str, layout: str, small_blocks: None) -> None:
     function, compiled = FUNCTIONS[name], npc.compile(FUNCTIONS[name], dynamic=True)
     for n, k in ((70, 9), (200, 65), (3, 4), (0, 4), (3, 0)):
-        if k or name not in ("softmax", "attention"):  # no extremes of nothing
+        if k or name not in ("softmax", "attention", "of normal rows"):  # no extremes or means of nothing
             x, w = LAYOUTS[layout](numbers((n, k), "f8")), LAYOUTS[layout](numbers((k, k), "f8", 1))
             agree(compiled(x, w), function(x, w), 1e-12)
 
@@ -111,9 +119,9 @@ def test_few_rows_after_many(name: str) -> None:
         agree(compiled(x, w), function(x, w), 1e-12)
 
 
-def test_what_follows_a_product_by_rows_is_in_its_kernel() -> None:
+def test_what_is_before_and_behind_a_product_by_rows_is_in_its_kernel() -> None:
     x, w = numbers((256, 64), "f4"), numbers((64, 64), "f4", 1)
-    for name in ("layers", "softmax", "attention"):
+    for name in ("layers", "softmax", "attention", "of normal rows"):
         assert kernels(FUNCTIONS[name], x, w) == 1, name
     q, k = numbers((4, 128, 40), "f4"), numbers((4, 40, 40), "f4", 1)
     assert kernels(FUNCTIONS["attention"], q, k) == 1
@@ -186,6 +194,7 @@ class Program:
             f"np.maximum({x}, 0.1) - w[0]",
             f"{x} * {y}",
             f"{x} - {y}.{reducer}(axis={axis}, keepdims=True)",
+            f"np.sin({x} - {y}.{reducer}(axis=1, keepdims=True)) @ {self.rng.choice(['v', 'w'])}",
             f"{x} / (1 + np.abs({y}).{reducer}(axis={axis}, keepdims=True))",
             f"({x} @ {y}.T) @ {x} * 0.01",
         ]
