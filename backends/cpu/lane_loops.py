@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.array_trees import Part, may_note, parts_of
-from npcompile.backends.cpu.nest_statements import WORD, Group, Here, Loop, Row, Set, Sizes, Write, held_in, key_of
+from npcompile.backends.cpu.nest_statements import WORD, Group, Here, Loop, Row, Set, Write, held_in, key_of
 from npcompile.backends.cpu.primitives import c_type
 
 MOST_BYTES = 1280  # of all arrays in registers
@@ -43,7 +43,8 @@ def has_lanes(loop: Loop, group: Group, constants: Iterable[str]) -> bool:
     parts = [p for s in loop.statements for p in parts_of(s.tree)]
     targets = [s.target for s in loop.statements if isinstance(s, Write)]
     inits = [c.init for c in loop.carried if c.init is not None]
-    if len(size) != 1 or not all(is_row(p, size, known) for p in [*parts, *targets, *inits]):
+    is_one = len(size) == 1 and all(p.sizes == size for p in [*parts, *targets])  # so the first ones are: it was asked
+    if not is_one or not all(is_row(p, known) for p in [*parts, *targets, *inits]):
         return False
     read = {key_of(p) for p in parts}
     names = {name for s in loop.statements for name in held_in(s.tree)}
@@ -53,10 +54,11 @@ def has_lanes(loop: Loop, group: Group, constants: Iterable[str]) -> bool:
     return are_read and are_kept
 
 
-def is_row(part: Part, size: Sizes, known: set[str]) -> bool:
-    """Are its elements numbers that stand where the loop's do, in memory that is the same in all iterations?"""
+def is_row(part: Part, known: set[str]) -> bool:
+    """Are its elements numbers side by side, in memory that is the same in all iterations?"""
     stays = {*WORD.findall(part.data)} - {"char"} <= known
-    return stays and part.is_dense and part.sizes == size and part.dtype.kind in "biuf" and part.dtype.itemsize <= 8
+    is_dense = part.strides == (str(part.dtype.itemsize),)
+    return stays and is_dense and part.dtype.kind in "biuf" and part.dtype.itemsize <= 8
 
 
 def lines(loop: Loop, group: Group) -> list[str]:
@@ -117,7 +119,7 @@ def taken(name: str, part: Part, width: int) -> list[str]:
 
 
 def each(width: int, body: Iterable[str]) -> list[str]:
-    return ["#pragma GCC ivdep", f"for (int i0 = 0; i0 < {width}; i0++) {{", *body, "}"]
+    return ["#pragma omp simd", f"for (int i0 = 0; i0 < {width}; i0++) {{", *body, "}"]
 
 
 def in_turns(turns: str, step: Iterable[str]) -> list[str]:

@@ -60,7 +60,14 @@ def test_elements_stay_in_registers():
             A = A * 0.5 + B * k
         return A
 
+    def grow(A, rate, n):
+        price = np.full(A.shape[0], 2.0)
+        for _ in range(n):
+            price = price * rate + A
+        return price
+
     for size in (1, 15, 16, 33, 70, N):
+        lanes_agree(grow, X[:size].copy(), 0.9, 29)
         lanes_agree(relax, X[:size].copy(), Y[:size].copy(), np.zeros(size, np.int8), 29)
         lanes_agree(weigh, X[:size].astype(np.float32), Y[:size].astype(np.float32), 29)
     re, im = np.meshgrid(np.linspace(-2, 1, 9), np.linspace(-1.3, 1.3, 7))
