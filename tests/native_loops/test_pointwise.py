@@ -61,10 +61,11 @@ def test_elements_stay_in_registers():
         return A
 
     def grow(A, rate, n):
-        price = np.full(A.shape[0], 2.0)
+        price, alive = np.full(A.shape[0], 2.0), np.ones(A.shape[0], np.bool_)
         for _ in range(n):
             price = price * rate + A
-        return price
+            alive &= price < 5
+        return price, alive
 
     for size in (1, 15, 16, 33, 70, N):
         lanes_agree(grow, X[:size].copy(), 0.9, 29)
