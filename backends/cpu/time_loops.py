@@ -553,7 +553,8 @@ class TimeLoop:
         for p in self.places:
             if p.other is not None:
                 a, b = p.part.root, p.other.root
-                lines += [f"if (!({c}.turns & 1)) {{ PyObject* const other = {a}; {a} = {b}; {b} = other; }}"]
+                lines += [f"if (!({c}.turns & 1)) {{", f"PyObject* const other = {a}; {a} = {b}; {b} = other;"]
+                lines += [f"const int64_t most = {a}_most; {a}_most = {b}_most; {b}_most = most;", "}"]
         return lines
 
 
