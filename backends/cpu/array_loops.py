@@ -70,19 +70,24 @@ static inline int64_t npc_count(int64_t start, int64_t stop, int64_t step) {
   if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
   return stop < start ? (start - stop - 1) / -step + 1 : 0;
 }
-static int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
+static inline int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
   const npc_array* a = (npc_array*)object;
   for (int k = 0; k < nd; k++)
     if (a->dimensions[k] != sizes[k]) return 0;
   return 1;
 }
-/* Give an array another shape, if its memory of `most` elements is not too small and not much too large. Nobody else has it.
-   Sizes of 0 and 1 would change its flags. */
-static int npc_reshape(npc_array* a, int64_t most, int64_t itemsize, int nd, const int64_t* sizes) {
+#define NPC_FEW_BYTES 4096 /* so little memory may lie idle */
+/* Give an array in C order another shape, if its memory of `most` elements is not too small and not much too large. Nobody else
+   has it. */
+static inline int npc_reshape(npc_array* a, int64_t most, int64_t itemsize, int nd, const int64_t* sizes) {
   int64_t count = 1;
-  for (int k = 0; k < nd; k++)
-    if (sizes[k] <= (nd > 1) || a->dimensions[k] <= (nd > 1) || __builtin_mul_overflow(count, sizes[k], &count)) return 0;
-  if (count > most || count < most / 2) return 0;
+  int longer = 0; /* axes than 1: of one, or none, the order is that of Fortran too */
+  for (int k = 0; k < nd; k++) {
+    if (sizes[k] <= 0 || a->dimensions[k] <= 0 || __builtin_mul_overflow(count, sizes[k], &count)) return 0;
+    longer += sizes[k] > 1;
+  }
+  if (count > most || (count < most / 2 && most * itemsize > NPC_FEW_BYTES)) return 0;
+  a->flags = longer > 1 ? a->flags & ~2 : a->flags | 2;
   for (int k = nd; k--; itemsize *= sizes[k]) {
     a->dimensions[k] = sizes[k];
     if (a->strides) a->strides[k] = itemsize;
@@ -98,6 +103,12 @@ static inline int npc_room(PyObject** slot, int64_t* most, PyObject* dtype, int6
   *most = 1;
   for (int k = 0; k < nd; k++) *most *= sizes[k];
   return 0;
+}
+/* A small array that nobody else has waits in `*kept` for the next call, whose first shape may be another that its memory has
+   room for. */
+static inline void npc_keep_room(PyObject* made, int64_t most, int64_t itemsize, PyObject** kept, int64_t* kept_most) {
+  if (made && !*kept && ((npc_array*)made)->ob_refcnt == 1 && most <= NPC_FEW_BYTES / itemsize) *kept = made, *kept_most = most;
+  else rt->discard(made);
 }
 """
 RENAMED = re.compile(r"^#define (\w+) npc_\1$", re.M)
@@ -418,6 +429,7 @@ class ArrayLoops:
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
     instructions: set[tuple[int, int]] = field(default_factory=set)  # that are loops over arrays: (loop around, instruction)
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
+    rooms: dict[str, int] = field(default_factory=dict)  # variables of arrays that it makes, to bytes of an element
     made: int = 0
 
     def name(self) -> str:
@@ -453,6 +465,7 @@ class ArrayLoops:
         slot = code.variable(f"made{code.new_site()}", "object")
         known = tuple(sizes)
         room = code.variable(f"{slot}_most", "int")
+        self.rooms[slot] = dtype.itemsize
         made = f"&{slot}, &{room}, npc_dtypes[{code.dtype(dtype)}], {dtype.itemsize}, {len(sizes)}, {sizes_text(known)}"
         self.code.line(f"if (npc_room({made})) goto failed;")
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
@@ -534,6 +547,20 @@ class ArrayLoops:
             return f"(rt->incref({part.root}), {part.root})"
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
         return f"rt->view(npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root})"
+
+    def take_rooms(self) -> list[str]:
+        """Arrays that wait since the last call. Whoever calls at the same time makes others."""
+        lines = []
+        for slot in self.rooms:
+            kept = f"{slot}_kept"
+            lines.append(f"static PyObject* {kept};")
+            lines.append(f"static int64_t {kept}_most;")
+            lines.append(f"{slot} = {kept}, {slot}_most = {kept}_most, {kept} = 0;")
+        return lines
+
+    def leave_rooms(self) -> list[str]:
+        """At the end of a call."""
+        return [f"npc_keep_room({s}, {s}_most, {size}, &{s}_kept, &{s}_kept_most);" for s, size in self.rooms.items()]
 
     def far_texts(self) -> list[str]:
         """Conditions that the arrays which are given have to fulfil."""

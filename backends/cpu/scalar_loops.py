@@ -591,6 +591,8 @@ class ScalarLoops:
         lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
+        rooms = self.statements.rooms if self.statements is not None else {}
+        lines += [f"  {line}" for line in self.statements.take_rooms()] if rooms else []
         lines += [f"  {line}" for a in self.arrays if a.made for line in a.declarations()]
         far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(self.apart)]
         lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
@@ -602,9 +604,10 @@ class ScalarLoops:
             items = ", ".join([str(len(values) + 1), f"rt->from_int64({k})", *values])
             lines += [f"exit{k}:", f"  result = rt->list_of({items});", "  goto done;"]
         lines += ["failed:", "done:"]
-        objects = [name for name, c in self.variables.items() if c == "PyObject*"]
+        objects = [name for name, c in self.variables.items() if c == "PyObject*" and name not in rooms]
         lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
         lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
+        lines += [f"  {line}" for line in self.statements.leave_rooms()] if rooms else []
         lines += ["  return result;", "}"]
         return "\n".join(lines) + "\n"
 
