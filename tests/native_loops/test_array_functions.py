@@ -1,0 +1,142 @@
+"""Functions of NumPy's in native loops: views, outer methods, rows of numbers, other shapes, running sums, sorted copies."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.test_array_statements import SQUARE, VECTOR, N, nearly
+from tests.native_loops.test_native_loops import agrees
+
+rng = np.random.default_rng(9)
+
+
+def flipped(A, b):
+    for k in range(1, b.size):
+        b[:k] += 0.125 * np.flip(b[:k])
+        A[k] = np.flip(A)[k] + np.fliplr(A)[k - 1] - np.flip(A, axis=0)[k] + np.flipud(A)[k - 1]
+        A[k, 0] = np.diff(A[k])[1]
+    return np.transpose(A)[0]
+
+
+def bounded(A, b):
+    for k in range(b.size):
+        A[k] = np.clip(A[k] - 0.5, -0.0, b[k]) + A[k].clip(0, 1)
+    return A
+
+
+def of_the_same_type(A, b):
+    y = np.zeros(b.size, dtype=b.dtype)
+    for k in range(b.size):
+        y[k] = np.empty(3, A.dtype).size + b[k]
+    return y, A.dtype
+
+
+def all_pairs(A, b):
+    for k in range(A.shape[0]):
+        A[:] = np.minimum(A, np.add.outer(A[:, k], A[k, :]))
+        b[k] = np.subtract.outer(b, b).max()
+
+
+def windows(A, b):
+    cubes, out = np.multiply.outer(A, b), np.empty((A.shape[0], 3, A.shape[0]))
+    for k in range(A.shape[0]):
+        part = cubes[: k + 1, :, :, None] * A[None, :, None]
+        out[k, 0] = part.max(axis=(0, 1, 2)) + np.dot(np.flip(b[:k]), A[k, :k])
+        out[k, 1] = np.sum(part[0], axis=(0, -2))
+        out[k, 2] = part.mean((2, 0, 1)) + np.min(part, axis=(0, 1, 2, 3))
+    return out
+
+
+def columns_of_sums(A, b):
+    out = np.zeros((b.size, b.size))
+    for k in range(b.size):
+        out[k] = (A - A.max(axis=1, keepdims=True)).ravel()[k : k + b.size] + np.cumsum(b)
+        out[:, k] += A.reshape(-1, 2).max(axis=0, keepdims=True)[0, 1] + (A + 1).reshape(2, b.size // 2, -1)[0, 0]
+    return out + np.identity(b.size)
+
+
+def orbit(A, b):
+    x, y, z = A[0, :3]
+    out, ends = np.empty((b.size, 3)), np.zeros((b.size, 2), dtype=np.int64)
+    for k in range(b.size):
+        first = x
+        velocity = np.array([y - x, x * (2 - z) - y, x * y - 3])
+        x, y, z = x + 0.01 * velocity[0], y + 0.01 * velocity[1], z + 0.01 * velocity[2]
+        out[k] = x, y, z
+        out[k] += 0.5 * velocity + np.asarray((1, 2, first))
+        ends[k] = math.floor(z), k
+    return out, ends
+
+
+def rows_that_do_not_fit(A, b):
+    out = np.zeros((b.size, 3), dtype=np.float32)
+    for k in range(b.size):
+        out[k] = b[k], b[k] + 1, 2
+        if k == 20:
+            out[k] = b[0], b[1]
+    return out
+
+
+@pytest.mark.parametrize("program", [columns_of_sums, orbit, rows_that_do_not_fit])
+def test_rows_of_numbers_and_other_shapes(program):
+    agrees(program, SQUARE - 3, VECTOR, loops=program is not rows_that_do_not_fit)
+
+
+@pytest.mark.parametrize("program", [flipped, bounded, of_the_same_type, all_pairs])
+def test_views_and_functions_of_them(program):
+    agrees(program, SQUARE - 3, VECTOR)
+
+
+def medians(A, b):
+    out = np.empty((b.size, b.size))
+    for k in range(b.size):
+        out[k] = np.sort(A[:, k]) + np.sort(b[: k + 1])[k // 2] - np.sort(-b[::-1])
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "u1"])
+def test_sorted_vectors(dtype):
+    agrees(medians, (30 * SQUARE).astype(dtype), (10 * VECTOR).astype(dtype), loops=dtype != "u1")
+
+
+@pytest.mark.parametrize("ends", [(0.0, -0.0), (np.nan, 1.0), (-0.0, -0.0), (np.inf, -np.inf)])
+def test_vectors_whose_order_is_not_only_one(ends):
+    vector = VECTOR.copy()
+    vector[3], vector[-2] = ends
+    agrees(medians, SQUARE, vector)
+
+
+def test_long_vectors_are_sorted():
+    def program(A, n):
+        total = 0.0
+        for k in range(20):
+            total += np.sort(A[k : k + n])[n // 3] + np.sort(A[:: k + 1])[5]
+        return total
+
+    long = rng.permutation(np.arange(3000.0))
+    for n in (30, 600, 2000):
+        agrees(program, long, n)
+        agrees(program, long // 50, n)  # many are equal
+
+
+def test_reductions_along_several_axes():
+    nearly(windows, SQUARE[:17, :17].copy(), VECTOR[:17])
+
+
+def test_a_dtype_of_a_view_or_with_metadata_is_left_to_python():
+    def program(x, y):
+        for k in range(x.size):
+            y[k] = np.empty(x.size, x.dtype).size + x[k]
+        return x.dtype
+
+    compiled = npc.compile(program)
+    marked = VECTOR.astype(np.dtype("f8", metadata={"unit": "m"}))
+    for x in (VECTOR, marked):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # that it is compiled at each iteration
+            assert compiled(x, np.zeros(N)) is x.dtype
