@@ -27,7 +27,7 @@ from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 POLL = 1 << 22  # iterations between two looks for signals
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
-UNFIT, OTHERS = -1, -2  # exits of programs that do nothing
+UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
 SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
 
 HELPERS = r"""
@@ -580,7 +580,8 @@ class ScalarLoops:
     def source(self) -> str:
         """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over.
 
-        OTHERS is the exit where types, or what else guards ask of what is given, are not as expected; UNFIT where memory is.
+        OTHERS is the exit where names, types, or what else guards ask of what is given, are not as expected; UNFIT where memory
+        is; UNUSUAL where NumPy's state of errors is not among those given. Facts about names and these states come first.
         """
         lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, helpers(), STRIP_HELPERS]
         lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in self.functions)
@@ -612,7 +613,10 @@ class ScalarLoops:
         return "\n".join(lines) + "\n"
 
     def inputs(self) -> list[str]:
-        lines, others = [], f"return rt->list_of(1, rt->from_int64({OTHERS}));"
+        left = "return rt->list_of(1, rt->from_int64({}));".format
+        lines, others = [], left(OTHERS)
+        for test, way_out in (("are_names_known", others), ("is_state_known", left(UNUSUAL))):
+            lines.append(f"switch (rt->{test}(*args++)) {{ case 1: break; case 0: {way_out} default: return 0; }}")
         for k, a in enumerate(self.given_arrays):
             asked = FLAGS["contiguous"] if a.is_contiguous else 0
             number = self.dtype(np.dtype(a.kind))

@@ -351,8 +351,7 @@ class CompiledFunction:
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: on one thread: {'; '.join(made.why_serial)}")
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
-        asked = tuple(conditions(made.conditions, (), self.name_constant, self.namespace))
-        return Variant(made.guards, asked, made.lines, None, made.compiled, None, seconds)
+        return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code

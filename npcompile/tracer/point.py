@@ -146,8 +146,10 @@ class Point:
     def compile_for(self, state: tuple[Any, ...]) -> None:
         try:
             made = self.function.capture(self, state)
-            # What breaks at once for one call asks nothing: it may not hide what is compiled for others.
-            self.variants.insert(0 if made.conditions else len(self.variants), made)
+            # What breaks at once for one call asks nothing: it may not hide what is compiled for others. Native programs ask
+            # themselves.
+            asks = made.conditions or (made.graph is None and made.compiled is not None)
+            self.variants.insert(0 if asks else len(self.variants), made)
         except (GraphBreakError, MixedDevices, MemoryError):
             raise
         except Exception as error:

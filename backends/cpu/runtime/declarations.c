@@ -45,6 +45,8 @@ PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
+int64_t PyList_Size(PyObject*);
+PyObject* PyList_GetItem(PyObject*, int64_t);
 
 /* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
 

@@ -235,15 +235,34 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
   return PyBool_FromLong(is_disjoint);
 }
 
+/* Do names mean what they did? -1 where an exception is set. The facts are those of backends/likeness.py. */
+static int are_names_known(PyObject* facts) {
+  const int64_t* fact = (const int64_t*)((npc_array*)facts)->data;
+  const int64_t* const end = fact + 1 + 3 * *fact;
+  for (fact++; fact < end; fact += 3) { /* a dictionary, a name, and what it means */
+    PyObject* found = PyDict_GetItemWithError((PyObject*)(uintptr_t)fact[0], (PyObject*)(uintptr_t)fact[1]);
+    if (!found && PyErr_Occurred()) return -1;
+    if ((int64_t)(uintptr_t)found != fact[2]) return 0;
+  }
+  return 1;
+}
+
+/* Is NumPy's state of floating-point errors one of these? */
+static int is_state_known(PyObject* states) {
+  PyObject* state = 0;
+  if (PyContextVar_Get(state_variable, 0, &state) || !state) return -!!PyErr_Occurred();
+  Py_DecRef(state);
+  for (int64_t k = PyList_Size(states); k--;)
+    if (PyList_GetItem(states, k) == state) return 1;
+  return 0;
+}
+
 /* are_like(facts, *arrays) of backends/likeness.py: what it is called with may be anything. */
 PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
-  const int64_t* const names_end = fact + 1 + 3 * *fact;
-  for (fact++; fact < names_end; fact += 3) { /* a dictionary, a name, and what it means */
-    PyObject* found = PyDict_GetItemWithError((PyObject*)(uintptr_t)fact[0], (PyObject*)(uintptr_t)fact[1]);
-    if (!found && PyErr_Occurred()) return 0;
-    if ((int64_t)(uintptr_t)found != fact[2]) return PyBool_FromLong(0);
-  }
+  const int are_known = are_names_known(args[0]);
+  if (are_known <= 0) return are_known < 0 ? 0 : PyBool_FromLong(0);
+  fact += 1 + 3 * *fact;
   const int64_t kind = *fact++;
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];

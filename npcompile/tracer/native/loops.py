@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,13 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, NoForm
+from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, UNUSUAL, NoForm
+from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.tensor_core.graph import Builder
 from npcompile.tracer.bytecode.tracebacks import warn_once
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
@@ -289,13 +292,17 @@ class NativeLoop:
         made = blocks.code.statements
         # Underflow is the one error that the program does not notice.
         known, asked = name(IGNORES_UNDERFLOW.known, "usual_"), name(IGNORES_UNDERFLOW.holds)
-        usual = f"{ERROR_STATE} in {known} or {asked}()"
-        lines = [f"{ERROR_STATE} = {name(_present_state)}()", f"if not ({usual}):", f"    return {native}"]
+        facts, left = self.asked()
+
+        def lines_of_call(states: str) -> list[str]:
+            lines = [f"found = {name(call, 'loop_')}({', '.join([facts, states, *arguments])})"]
+            return lines + ["if type(found) is not list:", "    return found"] * blocks.returns
+
+        lines = [f"{ERROR_STATE} = {name(_present_state)}()"] * any(ERROR_STATE in text for text in arguments)
         if made is not None and made.writes_before_it_knows:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]
-        lines.append(f"found = {name(call, 'loop_')}({', '.join(arguments)})")
-        if blocks.returns:
-            lines += ["if type(found) is not list:", "    return found"]
+        lines += [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {asked}():", f"        return {native}"]
+        lines += [f"    {line}" for line in lines_of_call(f"[{name(_present_state)}()]")]
         lines.append("where = found[0]")
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
@@ -303,4 +310,13 @@ class NativeLoop:
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
         compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds})
         why_serial = tuple(dict.fromkeys(blocks.why_serial))
-        return Made(tuple(self.guards), tuple(self.conditions), tuple(lines), compiled, why_serial)
+        return Made(tuple(self.guards), left, tuple(lines), compiled, why_serial)
+
+    def asked(self) -> tuple[str, tuple[str, ...]]:
+        """(the facts about names, which the native program asks, the conditions that are left)"""
+        name = self.function.name_constant
+        asked = conditions(self.conditions, (), name, self.function.namespace)
+        question = re.compile(rf"{name(LIKENESS.are_like)}\((\w+)\)")
+        facts = [match[1] for text in asked if (match := question.fullmatch(text))] or [name(as_array(()))]
+        assert len(facts) == 1, facts
+        return facts[0], tuple(text for text in asked if not question.fullmatch(text))
