@@ -97,9 +97,11 @@ def lines(loop: Loop, group: Group) -> list[str]:
 
 
 def lanes_of(row: Lanes) -> int:
+    """So many that vectors are full of the narrowest elements, as compilers take vectors of one length; more, where they fit."""
     sizes = [p.dtype.itemsize for p in row.parts.values()]
-    most = FEWEST if any(map(CALL.search, row.body)) else min(MOST, WIDEST // max(sizes))
-    return max(n for n in (16, 32, 64) if n == FEWEST or n <= most and n * sum(sizes) <= MOST_BYTES)
+    fewest = max(FEWEST, MOST // min(sizes))
+    most = fewest if any(map(CALL.search, row.body)) else min(MOST, WIDEST // max(sizes))
+    return max(n for n in (16, 32, 64) if n == fewest or fewest < n <= most and n * sum(sizes) <= MOST_BYTES)
 
 
 def place(part: Part) -> str:

@@ -559,11 +559,15 @@ class TimeLoop:
 
 
 def strips_of(parts: Iterable[Part]) -> tuple[Strip, ...]:
-    """Of what vectors hold, and of less for short rows. Where vectors hold few elements, few are left of a long row."""
-    widest = max(p.dtype.itemsize for p in parts)
-    if widest >= 8:
-        return (Strip(4, below=16),)
-    return Strip(64 // widest), Strip(8 if widest == 1 else 4)
+    """Of what vectors hold, and of less for short rows. Where vectors hold few elements, few are left of a long row.
+
+    None where elements differ in size: compilers take vectors of one length, and of the narrowest a strip would not fill one.
+    """
+    sizes = {p.dtype.itemsize for p in parts}
+    if len(sizes) > 1:
+        return ()
+    size = sizes.pop()
+    return (Strip(4, below=16),) if size >= 8 else (Strip(64 // size), Strip(8 if size == 1 else 4))
 
 
 def memory_of(name: str, tree: Tree, sizes: Sizes) -> Part:

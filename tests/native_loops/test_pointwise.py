@@ -69,6 +69,15 @@ def test_elements_stay_in_registers():
             alive &= price < 5
         return price, alive
 
+    def fade(A, n):
+        alive = np.ones(A.shape[0], np.bool_)
+        for _ in range(n):
+            A = np.exp(A * -0.5)
+            alive &= A < 0.9
+        return A, alive
+
+    nearly(fade, X[:20].copy(), 29)
+    assert "lanes0[64]" in native_sources(agrees(grow, X[:20].copy(), 0.9, 29))[0]  # as many bytes as a vector has
     for size in (1, 15, 16, 33, 70, N):
         lanes_agree(grow, X[:size].copy(), 0.9, 29)
         lanes_agree(relax, X[:size].copy(), Y[:size].copy(), np.zeros(size, np.int8), 29)
