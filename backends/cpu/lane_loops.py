@@ -16,7 +16,7 @@ from npcompile.backends.cpu.nest_statements import WORD, Group, Here, Loop, Row,
 from npcompile.backends.cpu.primitives import c_type
 
 MOST_BYTES = 1280  # of all arrays in registers
-FEWEST, MOST = 16, 64  # lanes
+FEWEST, FULL, MOST = 16, 64, 256  # lanes; a vector is full of 64 bytes
 WIDEST = 256  # bytes of the lanes of one array
 BETWEEN_LOOKS = 4  # iterations
 DEFINITION = re.compile(r"const \S+ (t\d+) = ([^*]*);")  # of what is not read from memory
@@ -99,9 +99,9 @@ def lines(loop: Loop, group: Group) -> list[str]:
 def lanes_of(row: Lanes) -> int:
     """So many that vectors are full of the narrowest elements, as compilers take vectors of one length; more, where they fit."""
     sizes = [p.dtype.itemsize for p in row.parts.values()]
-    fewest = max(FEWEST, MOST // min(sizes))
+    fewest = max(FEWEST, FULL // min(sizes))
     most = fewest if any(map(CALL.search, row.body)) else min(MOST, WIDEST // max(sizes))
-    return max(n for n in (16, 32, 64) if n == fewest or fewest < n <= most and n * sum(sizes) <= MOST_BYTES)
+    return max(n for n in (16, 32, 64, 128, 256) if n == fewest or fewest < n <= most and n * sum(sizes) <= MOST_BYTES)
 
 
 def place(part: Part) -> str:

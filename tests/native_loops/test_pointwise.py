@@ -76,7 +76,14 @@ def test_elements_stay_in_registers():
             alive &= A < 0.9
         return A, alive
 
+    def scramble(A, n):
+        for _ in range(n):
+            A = (A * 5 + 3) & 63
+        return A
+
     nearly(fade, X[:20].copy(), 29)
+    made = agrees(scramble, np.arange(100, dtype=np.int8), 29)
+    assert "lanes0[256]" in native_sources(made)[0]  # several vectors: an iteration waits for the one before it
     assert "lanes0[64]" in native_sources(agrees(grow, X[:20].copy(), 0.9, 29))[0]  # as many bytes as a vector has
     for size in (1, 15, 16, 33, 70, N):
         lanes_agree(grow, X[:size].copy(), 0.9, 29)
