@@ -8,7 +8,7 @@ are not small are compiled for, whatever an earlier call had.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import product
 from npcompile.tracer.native.states import loop_region
-
-if TYPE_CHECKING:
-    from npcompile.tracer.point import Point
 
 PATIENCE = 64  # hops from Point to Point before a loop is looked at
 NEVER = 1 << 62
@@ -31,8 +28,8 @@ UPDATES = ("slice_update", "scatter")  # whose size is that of what they write i
 MOST_ITEMS = 16  # of a list, of which each is looked at
 
 
-def rest_of_loop(point: Point, state: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """What runs the loop that a Point is in from there to its end; None where its graphs are worth their time."""
+def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """What runs the loop that a Point is in, from there to its end; None where its graphs are worth their time."""
     if point.patience:
         with point.function.lock:
             region = plain_region(point)
@@ -50,7 +47,7 @@ def rest_of_loop(point: Point, state: tuple[Any, ...]) -> Callable[..., Any] | N
     return point.beyond
 
 
-def plain_region(point: Point) -> frozenset[int] | None:
+def plain_region(point: Any) -> frozenset[int] | None:
     """The instructions of the outermost loop around the Point that is better left to Python."""
     function, options = point.function, point.function.options
     if point.place is not None or options.fullgraph or options.has_own_backend or not runs_on_cpu(options.backend):

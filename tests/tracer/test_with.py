@@ -203,7 +203,7 @@ def test_captured_behind_a_break_in_a_try_block(x):
 def test_rounds_of_a_long_loop_under_errstate(x):
     with np.errstate(all="ignore"):
         for k in range(40):
-            x = np.sqrt(np.flip(x)) - k  # no native loop has flip
+            x = np.sqrt(np.rot90(x, 2)) - k  # no native loop has rot90
     return x
 
 
@@ -211,7 +211,7 @@ def test_rounds_of_a_long_loop_under_errstate(x):
 def test_rounds_of_a_long_loop_in_a_try_block(x):
     try:
         for k in range(40):
-            x = np.sqrt(np.abs(np.flip(x))) - k
+            x = np.sqrt(np.abs(np.rot90(x, 2))) - k
     except ValueError:
         x = x * 0
     return x
