@@ -72,6 +72,7 @@ class CompiledGraph:
     source: str = ""  # the generated program
     kernels: tuple[str, ...] = ()  # their names, as a profiler shows them
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
+    only_numpy: bool = False  # does it call a few functions of NumPy's and nothing else, as the user's own code would?
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         return self.call(*args)

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from npcompile.backends.cpu import searches, small_matrices
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
-from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, stages_of
+from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, stages_of
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import is_ordered
+
+FEW_CALLS = 4  # of NumPy's functions: among more may be such as are the same, and made once
 
 
 def is_native_node(node: Node) -> bool:
@@ -58,7 +61,8 @@ def run_in_pieces(
     stages = range(max(stage.values(), default=0) + 1)
     foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
     moved = {s: views_of(graph, stage, s) for s in stages}
-    pieces = {s: p for s in stages if moved[s] is None and (p := cut(graph, stage, s, is_native_node)) is not None}
+    found = {s: cut(graph, stage, s, is_native_node, is_repeated_leaf) for s in stages if moved[s] is None}
+    pieces = {s: p for s, p in found.items() if p is not None}
     compiled = {s: compile_piece(p.graph, ()) for s, p in pieces.items()}
     inside = {
         g: compile_graph(replace(g, checks=g.checks & graph.checks))
@@ -73,12 +77,18 @@ def run_in_pieces(
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
     source = "\n".join([comment_of(graph, stage, text), *(c.source for c in parts)])
-    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels))
+    only_numpy = not parts and not graph.writes and len(foreign) <= FEW_CALLS and not any(map(has_own_form, foreign))
+    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels), only_numpy=only_numpy)
+
+
+def has_own_form(node: Node) -> bool:
+    """Is it computed by code of ours all the same?"""
+    return bool(small_matrices.form_of(node) or searches.form_of(node))
 
 
 def views_of(graph: Graph, stage: dict[Node, int], number: int) -> list[Node] | None:
     """The nodes of a stage when NumPy has views of them all: no kernel is worth its call."""
-    nodes = [n for n in graph.nodes if stage[n] == number and is_native_node(n) and n.op not in ("input", *LEAVES)]
+    nodes = [n for n in graph.nodes if stage[n] == number and is_native_node(n) and n.op != "input" and not is_repeated_leaf(n)]
     return nodes if all(n.op in VIEWS for n in nodes) else None
 
 

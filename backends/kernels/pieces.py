@@ -22,6 +22,15 @@ class Piece:
     symbols: tuple[int, ...]  # which of the whole graph's
 
 
+def is_leaf(node: Node) -> bool:
+    return node.op in LEAVES
+
+
+def is_repeated_leaf(node: Node) -> bool:
+    """A number that is repeated is in each piece what it is there: no array of it is made."""
+    return is_leaf(node) or node.op == "broadcast_to" and is_leaf(node.inputs[0])
+
+
 def stages_of(graph: Graph, is_native: Callable[[Node], bool]) -> dict[Node, int]:
     """Every node's stage: in each, nodes that are not native run first, one by one, then the others as one piece."""
     stage: dict[Node, int] = {}
@@ -31,16 +40,22 @@ def stages_of(graph: Graph, is_native: Callable[[Node], bool]) -> dict[Node, int
     return stage
 
 
-def cut(graph: Graph, stage: dict[Node, int], number: int, is_native: Callable[[Node], bool]) -> Piece | None:
-    """The piece of one stage, or None when nobody outside needs anything of it."""
+def cut(
+    graph: Graph,
+    stage: dict[Node, int],
+    number: int,
+    is_native: Callable[[Node], bool],
+    is_leaf: Callable[[Node], bool] = is_leaf,
+) -> Piece | None:
+    """The piece of one stage, or None when nobody outside needs anything of it. Each has leaves of its own."""
 
     def is_inside(n: Node) -> bool:
         return stage[n] == number and is_native(n) and n.op != "input"
 
     needed = set(graph.results)
     needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
-    outputs = [n for n in graph.nodes if is_inside(n) and n in needed and n.op not in LEAVES]
-    outputs += [n for n in graph.results if n.op in LEAVES and stage[n] == number and n not in outputs]
+    outputs = [n for n in graph.nodes if is_inside(n) and n in needed and not is_leaf(n)]
+    outputs += [n for n in graph.results if is_leaf(n) and stage[n] == number and n not in outputs]
     if not outputs:
         return None
     inputs: dict[Node, Node] = {}
@@ -48,7 +63,7 @@ def cut(graph: Graph, stage: dict[Node, int], number: int, is_native: Callable[[
 
     def rebuild(n: Node) -> Node:
         if n not in made:
-            if is_inside(n) or n.op in LEAVES:
+            if is_inside(n) or is_leaf(n):
                 made[n] = replace(n, inputs=tuple(rebuild(i) for i in n.inputs))
             else:
                 meta = n.meta if n.op == "input" else n.meta.with_(strides=())

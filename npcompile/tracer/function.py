@@ -424,8 +424,15 @@ class CompiledFunction:
             compiled = self.compile_graph(graph, timings, capture.place, needed)
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             emitter.lines += following
+        if compiled is not None and compiled.only_numpy and self.is_as_good(point, capture, outcome):
+            emitter.lines = [f"return {self.call_of_user(point.parameters)}"]
         repeating = ending if ending.is_repeated else None
         return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings, repeating)
+
+    def is_as_good(self, point: Point, capture: Capture, outcome: Outcome) -> bool:
+        """May the user's function run in place of a graph that only calls NumPy's? It does so with less around it."""
+        is_whole = point.is_start and isinstance(outcome, Return) and not self.options.fullgraph
+        return is_whole and not (capture.tensors or capture.draws.lines or capture.place or hasattr(self.user, "records"))
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
