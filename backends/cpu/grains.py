@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Gather, Tree
+from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Tree
 from npcompile.backends.kernels.kernel import Kernel, Load, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 
 SERIAL_NANOSECONDS = 50000  # not worth waking a second thread
 PIECES = 10  # of so much work, for threads that are awake
+FILL_NANOSECONDS = 0.05  # to set an element to a number
 WIDE = 8  # bytes of elements whose costs are as they are counted; of narrower ones as many more are done at once
 
 
@@ -35,4 +36,6 @@ def elements_of_a_grain(tree: Tree, dtype: np.dtype) -> tuple[int, int]:
         below = tree.args if isinstance(tree, Apply) else ()
         return [tree.dtype.itemsize, *(w for t in below for w in widths(t))]
 
+    if isinstance(tree, Number):  # other threads would have the memory in their caches, not the one that goes on with it
+        return int(SERIAL_NANOSECONDS / FILL_NANOSECONDS), fewer(PIECES, dtype.itemsize)
     return int(SERIAL_NANOSECONDS / (0.3 + nanoseconds(tree))), fewer(PIECES, max(dtype.itemsize, *widths(tree)))
