@@ -548,15 +548,15 @@ class ArrayLoops:
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
         return f"rt->view(npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root})"
 
+    def kept_rooms(self) -> list[str]:
+        """Where they wait, and what drops them when the unit is unloaded."""
+        drops = " ".join(f"rt->decref({s}_kept); {s}_kept = 0;" for s in self.rooms)
+        kept = [f"static PyObject* {s}_kept; static int64_t {s}_kept_most;" for s in self.rooms]
+        return [*kept, f"void npc_drop(void) {{ {drops} }}"]
+
     def take_rooms(self) -> list[str]:
         """Arrays that wait since the last call. Whoever calls at the same time makes others."""
-        lines = []
-        for slot in self.rooms:
-            kept = f"{slot}_kept"
-            lines.append(f"static PyObject* {kept};")
-            lines.append(f"static int64_t {kept}_most;")
-            lines.append(f"{slot} = {kept}, {slot}_most = {kept}_most, {kept} = 0;")
-        return lines
+        return [f"{s} = {s}_kept, {s}_most = {s}_kept_most, {s}_kept = 0;" for s in self.rooms]
 
     def leave_rooms(self) -> list[str]:
         """At the end of a call."""

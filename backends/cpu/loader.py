@@ -71,6 +71,8 @@ class Unit:
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
+            if drop := getattr(self.library.handle, "npc_drop", None):  # arrays that wait for the next call
+                drop()
             _ctypes.dlclose(self.library.handle._handle)
 
 

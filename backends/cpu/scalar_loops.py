@@ -588,11 +588,12 @@ class ScalarLoops:
         if self.statements is not None:
             lines.append(self.statements.text())
         lines += self.functions
+        rooms = self.statements.rooms if self.statements is not None else {}
+        lines += self.statements.kept_rooms() if rooms else []
         is_brief = (self.functions or self.by_blocks) and len(self.exits) > MANY_EXITS
         lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
         lines += [f"  {line}" for line in self.inputs()]
         lines += [f"  {c} {name} = 0;" for name, c in self.variables.items()]
-        rooms = self.statements.rooms if self.statements is not None else {}
         lines += [f"  {line}" for line in self.statements.take_rooms()] if rooms else []
         lines += [f"  {line}" for a in self.arrays if a.made for line in a.declarations()]
         far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(self.apart)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,30 @@ def made_in(call: Any) -> int:
         tracemalloc.reset_peak()
         call()
         return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def arrays_alive() -> int:
+    """Blocks of NumPy's memory that tracemalloc knows of."""
+    found = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)])
+    return len(found.traces)
+
+
+def test_what_waits_goes_with_the_program() -> None:
+    def one_after_another(count: int) -> int:
+        for _ in range(count):
+            compiled = npc.compile(spread)
+            compiled(small(POINTS))
+            assert native_loops(compiled) >= 1
+            del compiled
+        gc.collect()
+        return arrays_alive()
+
+    tracemalloc.start()
+    try:
+        before = one_after_another(5)
+        assert one_after_another(40) <= before + 2
     finally:
         tracemalloc.stop()
 
