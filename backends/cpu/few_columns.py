@@ -35,6 +35,7 @@ from npcompile.backends.kernels.operations import EXPENSIVE
 
 VECTOR = 64  # bytes
 MANY = 128  # rows: extremes of fewer are quicker than what notes NaN beside them
+FEW = 32  # rows: as many of a few columns are added up in the order of NumPy's additions
 SLOW = {*EXPENSIVE, "sqrt", "divide"}
 MOST_SUMS = 4  # at once: their vectors stay in registers
 
@@ -74,6 +75,8 @@ def is_long(s: Columns) -> bool:
     count = product_of([n for _, n in s.loops])
     if is_unrolled(s):
         return any(isinstance(x, Let) and x.op in SLOW for x in s.body)
+    if isinstance(count, int) and count < FEW:
+        return False
     return not isinstance(count, int) or count >= MANY or not any(map(notes_nan, s.accumulators))
 
 

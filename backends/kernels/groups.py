@@ -174,6 +174,8 @@ class Grouping:
     def lies_alike(self, node: Node, group: Group) -> bool:
         """Are the reduced elements side by side for both or for none? A @ x and x @ A would each cross the other's memory."""
         others = [m for m in group.members if m.op in REDUCTIONS]
+        if len(group.space) < 2:
+            return True
         return len({self.innermost(m, group.space) in group.reduced for m in (node, *others)}) == 1
 
     def shares_reads(self, node: Node, group: Group) -> bool:
