@@ -200,6 +200,7 @@ def drops(x, events):
 
 def test_objects_of_classes_are_not_kept_until_the_loop_ends() -> None:
     compiled = npc.compile(drops)
+    compiled(X.copy(), [])  # what a call is compiled for may live until the garbage is collected
     for _ in range(3):
         events: list[str] = []
         compiled(X.copy(), events)
