@@ -35,7 +35,7 @@ from npcompile.backends.kernels.operations import EXPENSIVE
 
 VECTOR = 64  # bytes
 MANY = 128  # rows: extremes of fewer are quicker than what notes NaN beside them
-FEW = 32  # rows: as many of a few columns are added up in the order of NumPy's additions
+FEW = 32  # rows: fewer are added up in the order of NumPy's additions
 SLOW = {*EXPENSIVE, "sqrt", "divide"}
 MOST_SUMS = 4  # at once: their vectors stay in registers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,10 +99,10 @@ class Group:
 
     def takes(self, s: Statement) -> bool:
         """May the statement be done to each element when the others have been, not to all when these are done?"""
-        if not self.statements:
-            return True
-        if self.statements[0].sizes != s.sizes:
-            return False
+        return not self.statements or self.statements[0].sizes == s.sizes and self.is_apart(s)
+
+    def is_apart(self, s: Statement) -> bool:
+        """Has it no element that another statement has elsewhere?"""
         others = [p for each in self.statements for p in parts_of(each.tree)]
         targets = [each.target for each in self.statements if isinstance(each, Write)]
         mine = [s.target] if isinstance(s, Write) else []
@@ -118,11 +118,11 @@ class Group:
         return {name for s in self.statements for name in held_in(s.tree)} - {*self.made}
 
 
-def grouped(statements: Iterable[Statement]) -> list[Group]:
-    groups = [Group()]
+def grouped(statements: Iterable[Statement], empty: Callable[[], Group] = Group) -> list[Group]:
+    groups = [empty()]
     for s in statements:
         if not groups[-1].takes(s):
-            groups.append(Group())
+            groups.append(empty())
         groups[-1].statements.append(s)
     return groups
 

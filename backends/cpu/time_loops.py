@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import (
@@ -29,6 +30,7 @@ from npcompile.backends.cpu.array_trees import (
 from npcompile.backends.cpu.nest_statements import (
     WORD,
     Carried,
+    Group,
     Here,
     Loop,
     Row,
@@ -37,6 +39,7 @@ from npcompile.backends.cpu.nest_statements import (
     Statement,
     Write,
     flattened,
+    grouped,
     held_in,
     key_of,
 )
@@ -123,18 +126,12 @@ def accesses(tree: Tree) -> list[Access]:
 
 
 @dataclass(slots=True)
-class Group:
-    """Statements that are one loop nest."""
+class Step(Group):
+    """Statements that are one loop nest, of which some read neighbours."""
 
-    doubled: frozenset[str]  # roots of which what is read and what is written are two pieces of memory
-    statements: list[Statement] = field(default_factory=list)
+    doubled: frozenset[str] = frozenset()  # roots of which what is read and what is written are two pieces of memory
 
-    def takes(self, s: Statement) -> bool:
-        """May the statement be done to each element when the others have been, not to all when these are done?"""
-        if not self.statements:
-            return True
-        if self.statements[0].sizes != s.sizes:
-            return False
+    def is_apart(self, s: Statement) -> bool:
         targets = {each.target.root: key_of(each.target) for each in self.statements if isinstance(each, Write)}
         reads = accesses(s.tree)
         if any(key is not None and name in self.made for name, key in reads):
@@ -148,19 +145,6 @@ class Group:
             return False
         before = [k for each in self.statements for name, k in accesses(each.tree) if name == root]
         return root in self.doubled or all(k == key for k in before)
-
-    @property
-    def made(self) -> list[str]:
-        return [s.name for s in self.statements if isinstance(s, Set)]
-
-
-def grouped(statements: Iterable[Statement], doubled: frozenset[str]) -> list[Group]:
-    groups = [Group(doubled)]
-    for s in statements:
-        if not groups[-1].takes(s):
-            groups.append(Group(doubled))
-        groups[-1].statements.append(s)
-    return groups
 
 
 def doubled_roots(statements: Sequence[Statement], stays: frozenset[str]) -> frozenset[str]:
@@ -340,7 +324,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         roots = doubled_roots(self.statements, self.stays)
-        self.groups = grouped(in_steps(self.statements, roots), roots)
+        self.groups = grouped(in_steps(self.statements, roots), partial(Step, doubled=roots))
         found = set()
         for entered, left in self.entered.items():
             set_at = next((k for k, g in enumerate(self.groups) if left in g.made), len(self.groups))

@@ -8,6 +8,7 @@ are not small are compiled for, whatever an earlier call had.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,14 @@ UPDATES = ("slice_update", "scatter")  # whose size is that of what they write i
 MOST_ITEMS = 16  # of a list, of which each is looked at
 
 
+@dataclass(frozen=True, slots=True)
+class PlainLoop:
+    """A loop that may run as it is."""
+
+    region: frozenset[int]  # its instructions
+    is_of_numbers: bool  # does it use elements of arrays only, however large they are?
+
+
 def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | None:
     """What runs the loop that a Point is in, from there to its end; None where its graphs are worth their time."""
     if point.patience:
@@ -36,14 +45,14 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
             if region is None:
                 point.patience = NEVER
                 return None
-            numbers = is_of_numbers(point.function, region)
+            loop = PlainLoop(region, is_of_numbers(point.function, region))
             for other in point.function.points.values():
                 if other.layout.index in region and other.place is None:
-                    other.patience, other.plain, other.is_of_numbers = 0, region, numbers
-    if not all(is_simple(value) and (point.is_of_numbers or is_small(value)) for value in state):
+                    other.patience, other.plain = 0, loop
+    if not all(is_simple(value) and (point.plain.is_of_numbers or is_small(value)) for value in state):
         return None
     if point.beyond is None:
-        point.beyond = point.function.segment(point.layout, None, inside=point.plain)
+        point.beyond = point.function.segment(point.layout, None, inside=point.plain.region)
     return point.beyond
 
 

@@ -17,7 +17,7 @@ from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.on_host import Place
-from npcompile.tracer.plain_loops import PATIENCE, rest_of_loop
+from npcompile.tracer.plain_loops import PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.recompiles import why_not
 
 
@@ -66,8 +66,7 @@ class Point:
     generation: int = 0
     is_native: bool = False
     patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
-    plain: frozenset[int] = frozenset()  # the loop around it that may run as it is
-    is_of_numbers: bool = False  # does that loop use elements of arrays only?
+    plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     source: str = ""
 

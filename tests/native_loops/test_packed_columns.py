@@ -7,8 +7,9 @@ import pytest
 
 import npcompile as npc
 from tests.native_loops.agreement import native_sources
-from tests.native_loops.test_parallel import agrees, at_once  # noqa: F401
+from tests.native_loops.test_parallel import agrees
 
+pytestmark = pytest.mark.usefixtures("at_once")
 rng = np.random.default_rng(11)
 
 

@@ -10,24 +10,16 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.nests import mandelbrot_by_pixels
-from npcompile.backends.cpu import parallel_loops, scalar_loops
+from npcompile.backends.cpu import parallel_loops
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
-from tests.native_loops.independent_iterations import ALWAYS, LONG_GRAINS, check_on_threads, draw_program
+from tests.native_loops.independent_iterations import LONG_GRAINS, check_on_threads, draw_program
 from tests.random_programs import check_examples
 
+pytestmark = pytest.mark.usefixtures("at_once")
 rng = np.random.default_rng(8)
 N = 40
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    """Loops of any length are worth threads, however few there are."""
-    for name, value in ALWAYS.items():
-        monkeypatch.setattr(parallel_loops, name, value)
-    counted = parallel_loops.SPREAD_HELPERS.replace("= rt->parallel(", "= (npc_runs++, 0) || rt->parallel(")
-    monkeypatch.setattr(scalar_loops, "SPREAD_HELPERS", "int64_t npc_runs = 0;\n" + counted)
 
 
 def parallel_runs(compiled: Any) -> int:
