@@ -35,7 +35,6 @@ from npcompile.backends.kernels.operations import EXPENSIVE
 
 VECTOR = 64  # bytes
 MANY = 128  # rows: extremes of fewer are quicker than what notes NaN beside them
-FEW = 32  # rows: fewer are added up in the order of NumPy's additions
 SLOW = {*EXPENSIVE, "sqrt", "divide"}
 MOST_SUMS = 4  # at once: their vectors stay in registers
 
@@ -66,8 +65,15 @@ def is_few(s: Columns) -> bool:
     targets = {x.target.name for x in inside if isinstance(x, (Let, Load, Position))}
     if any(targets & symbols_in(index) for x in inside for index in indices(x)):  # an index that is data
         return False
+    if any(map(rounds, s.accumulators)):
+        return False
     is_empty = all(2 * s.size * a.dtype.itemsize <= VECTOR for a in s.accumulators)
     return is_empty and is_long(s) and is_blocked(reduce_of(s, s.accumulators, s.body))
+
+
+def rounds(a: Accumulator) -> bool:
+    """Does the order show? Where it is not known how many columns there are, each has its elements in the order of the rows."""
+    return a.reducer in ("add", "multiply") and a.dtype.kind not in "biu"
 
 
 def is_long(s: Columns) -> bool:
@@ -75,8 +81,6 @@ def is_long(s: Columns) -> bool:
     count = product_of([n for _, n in s.loops])
     if is_unrolled(s):
         return any(isinstance(x, Let) and x.op in SLOW for x in s.body)
-    if isinstance(count, int) and count < FEW:
-        return False
     return not isinstance(count, int) or count >= MANY or not any(map(notes_nan, s.accumulators))
 
 

@@ -15,7 +15,7 @@ import npcompile as npc
 def forces(x: np.ndarray, m: np.ndarray) -> np.ndarray:
     d = x[None, :, :] - x[:, None, :]
     r2 = (d * d).sum(axis=2) + 0.01
-    return (d * (m / (r2 * np.sqrt(r2)))[:, :, None]).sum(axis=1) * 0.5 - x
+    return (d * (m / (r2 * np.sqrt(r2)))[:, :, None]).max(axis=1) * 0.5 - x
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {

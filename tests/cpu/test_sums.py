@@ -131,6 +131,14 @@ def test_what_is_known_of_a_size_does_not_show_in_the_result(name, dtype):
         assert np.array_equal(known(x), unknown(x)), shape
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 9])
+def test_whether_columns_are_counted_does_not_show_in_their_sums(columns: int) -> None:
+    known, unknown = (npc.compile(lambda x: (x * 1.5).sum(axis=0), dynamic=dynamic) for dynamic in (False, True))
+    for rows in (2, 5, 31, 40, 200, 3000):
+        x = np.random.default_rng(rows).standard_normal((rows, columns))
+        assert np.array_equal(known(x), unknown(x)), rows
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("columns", [3, 20, 37, 600])
 def test_a_row_is_summed_alike_alone_and_beside_others(columns: int, dtype: str) -> None:
