@@ -351,10 +351,7 @@ def choose_anchors(
 ) -> list[Node]:
     """With `reports`, values whose floating-point errors are to be reported are computed whole."""
     nodes = live_nodes(results)
-    readers: dict[Node, int] = dict.fromkeys(nodes, 0)
-    for n in nodes:
-        for i in dict.fromkeys(n.inputs):
-            readers[i] += 1
+    readers = count_readers(nodes)
     forced = {r.node for r in results}
     for n in nodes:
         if n.op in (*REDUCTIONS, *UPDATES, "scan"):
@@ -418,6 +415,15 @@ def offset_of(index: Index, strides: Sequence[Size]) -> Size:
 
 def live_nodes(results: Sequence[Result]) -> list[Node]:
     return topological([r.node for r in results])
+
+
+def count_readers(nodes: Sequence[Node]) -> dict[Node, int]:
+    """How many operations read each node, those included that read it by views: `nodes` come before their readers."""
+    readers: dict[Node, int] = dict.fromkeys(nodes, 0)
+    for n in reversed(nodes):
+        for i in dict.fromkeys(n.inputs):
+            readers[i] += max(readers[n], 1) if n.op in MOVEMENT else 1
+    return readers
 
 
 def own_cost(node: Node) -> float:

@@ -57,6 +57,27 @@ def test_what_many_rows_read_is_computed_before_them(rows: int, kernels: int) ->
     np.testing.assert_array_equal(run(x0, v0, a0)[0], (y[None] - y[:, None]).max(2))
 
 
+@pytest.mark.parametrize("stages", [3, 9])
+def test_what_is_read_through_a_view_by_several_is_computed_once(stages: int) -> None:
+    """Each stage of a transform reads both halves of the one before twice: expressions may not double with every stage."""
+    builder = Builder()
+    x = array(builder, 4096)
+    y = x
+    for k in range(stages):
+        rows = builder.apply("reshape", y, shape=(4096 >> (k + 1), 2 << k))
+        halves = [builder.apply("slice", rows, start=(0, h << k), step=(1, 1), shape=(4096 >> (k + 1), 1 << k)) for h in (0, 1)]
+        both = [builder.apply(op, *halves) for op in ("add", "subtract")]
+        y = builder.apply("reshape", builder.apply("concatenate", *both, axis=1), shape=(4096,))
+    run = compile_cpu(builder.finish([y]))
+    assert len(run.source) < 6000 * stages
+    values = np.random.default_rng(0).standard_normal(4096)
+    expected = values
+    for k in range(stages):
+        a, b = np.split(expected.reshape(-1, 2 << k), 2, axis=1)
+        expected = np.concatenate([a + b, a - b], axis=1).ravel()
+    np.testing.assert_array_equal(run(values)[0], expected)
+
+
 def test_reductions_of_one_array_are_one_pass() -> None:
     builder = Builder()
     x = array(builder, 300, 400)
