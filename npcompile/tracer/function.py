@@ -9,7 +9,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -322,7 +322,7 @@ class CompiledFunction:
     ) -> Variant | None:
         """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations."""
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
-        if not point.is_start or self.has_cells or is_refused:
+        if not point.is_start or self.code.co_cellvars or is_refused:
             return None
         branches = any(node.op == "cond" for node in frame.capture.builder.made) and decisions.short_loops
         if isinstance(outcome, Return) and (not branches or loops.has_gradients(frame)):
@@ -371,17 +371,20 @@ class CompiledFunction:
         return frame
 
     def place_cells(self, capture: Capture, frame: Frame, point: Point, values: dict[str, Any]) -> None:
+        if point.is_start:
+            for name in self.code.co_cellvars:
+                frame.cells[name] = Cell(frame.locals.pop(name, None))
+        for name, (source, real) in self.real_cells(point, values).items():
+            frame.cells[name] = capture.cell(source, real)
+
+    def real_cells(self, point: Point, values: Mapping[str, Any]) -> dict[str, tuple[str, types.CellType]]:
+        """The cells that exist when the Point is entered: the variables they are for -> where they are, and themselves."""
         code = self.code
         if point.is_start:
-            for name in code.co_cellvars:
-                frame.cells[name] = Cell(frame.locals.pop(name, None))
-            real = dict(zip(code.co_freevars, self.user.__closure__ or ()))
-            where = {n: f"{self.name_constant(self.user)}.__closure__[{k}]" for k, n in enumerate(code.co_freevars)}
+            user, names, cells = f"{self.name_constant(self.user)}.__closure__", code.co_freevars, self.user.__closure__ or ()
         else:
-            real = dict(zip((*code.co_cellvars, *code.co_freevars), values.get("cells", ())))
-            where = {n: f"cells[{k}]" for k, n in enumerate(real)}
-        for name, cell in real.items():
-            frame.cells[name] = capture.cell(where[name], cell)
+            user, names, cells = "cells", (*code.co_cellvars, *code.co_freevars), values.get("cells", ())
+        return {n: (f"{user}[{k}]", cell) for k, (n, cell) in enumerate(zip(names, cells))}
 
     def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
         """Compile the graph and generate the program that runs it and goes on."""

@@ -24,6 +24,8 @@ from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
+    CellOf,
+    Closure,
     Elements,
     Items,
     Known,
@@ -112,6 +114,8 @@ class Blocks:
     returns: bool = False  # does the program come to the function's end?
     refused: list[str] = field(default_factory=list)  # why paths leave
     globals_source: str = "G"
+    cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
+    contents: dict[int, tuple[str, str]] = field(default_factory=dict)  # id of a cell -> (its source, the name for what it has)
     given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
@@ -474,6 +478,10 @@ class Blocks:
                 self.guard(f"{source}.flags.c_contiguous", True)
             self.arrays.append(source)
             return Elements(made, source, x.dtype is np.dtype(x.dtype.str))
+        if source.isidentifier() and can_inline(x):
+            self.guard(f"type({source}) is {self.name_constant(types.FunctionType)}")
+            self.guard(f"{source}.__code__ is {self.name_constant(x.__code__)}")
+            return Closure(x, source)
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
         if is_function or is_known(x, OF_ARRAYS) or x is None or can_inline(x):
             constant = self.name_constant(x)
@@ -489,6 +497,20 @@ class Blocks:
         if type(value) is tuple:
             return Items(tuple(map(self.constant, value)))
         return Known(value, self.name_constant(value))
+
+    def shared_value(self, name: str) -> Any:
+        """Of a variable that the code shares with other functions."""
+        cell = self.cells[name]
+        known = self.contents.get(id(cell.real))
+        if known is None:
+            known = self.contents[id(cell.real)] = cell.source, f"c{len(self.contents)}"
+            self.guard(f"[{known[1]} := {cell.source}.cell_contents]")
+        elif known[0] != cell.source:
+            self.guard(f"{cell.source} is {known[0]}")
+        try:
+            return self.realize(Outside(known[1], cell.real.cell_contents))
+        except ValueError:
+            raise NoForm(f"variable {name!r} has no value") from None
 
     def global_value(self, name: str) -> Any:
         space = self.globals_source

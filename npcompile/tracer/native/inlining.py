@@ -13,7 +13,7 @@ from npcompile.backends.cpu.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, means
-from npcompile.tracer.native.kinds import Known
+from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
 from npcompile.tracer.native.states import State
 
 MOST_RETURNS = 16
@@ -45,7 +45,9 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
     written = len(b.code.lines)
     call = Call(caller, following)
     b.calls.append(call)
-    enter(b, (decode(function.__code__), analyse(function.__code__), function.__globals__, f"{known.source}.__globals__"))
+    code, source = function.__code__, known.source
+    cells = {n: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, n in enumerate(code.co_freevars)}
+    enter(b, (decode(code), analyse(code), function.__globals__, f"{source}.__globals__", cells))
     b.state = State([], values)
     try:
         b.follow(b.facts.start)
@@ -63,13 +65,13 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
 
 
 def context(b: Blocks) -> tuple[Any, ...]:
-    return b.program, b.facts, b.globals, b.globals_source, b.state
+    return b.program, b.facts, b.globals, b.globals_source, b.cells, b.state
 
 
 def enter(b: Blocks, other: tuple[Any, ...]) -> None:
-    b.program, b.facts, b.globals, b.globals_source = other[:4]
-    if len(other) > 4:
-        b.state = other[4]
+    b.program, b.facts, b.globals, b.globals_source, b.cells = other[:5]
+    if len(other) > 5:
+        b.state = other[5]
 
 
 def bound(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -82,15 +84,23 @@ def bound(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any
     if values.keys() & keywords.keys():
         raise NoForm(f"a call of {function.__name__} with other arguments")
     values |= keywords
-    for part in ("__code__", "__defaults__"):
-        b.guard(f"{known.source}.{part} is {b.name_constant(getattr(function, part))}")
-    defaults = function.__defaults__ or ()
-    for name, value in zip(names[len(names) - len(defaults) :], defaults):
-        if name not in values:
-            values[name] = b.constant(value)
+    values = default_values(b, known) | values
     if len(values) != len(names):
         raise NoForm(f"a call of {function.__name__} with other arguments")
     return values
+
+
+def default_values(b: Blocks, known: Known) -> dict[str, Any]:
+    """Of the parameters that have defaults. Those of a function that is made for each call are looked at again."""
+    function, source = known.value, known.source
+    defaults = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount][-len(defaults) :] if defaults else ()
+    if isinstance(known, Closure):
+        b.guard(f"len({source}.__defaults__ or ()) == {len(defaults)}")
+        return {n: Outside(f"{source}.__defaults__[{k}]", value) for k, (n, value) in enumerate(zip(names, defaults))}
+    for part in ("__code__", "__defaults__"):
+        b.guard(f"{source}.{part} is {b.name_constant(getattr(function, part))}")
+    return dict(zip(names, map(b.constant, defaults)))
 
 
 @means("RETURN_VALUE")

@@ -98,6 +98,11 @@ def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.push(local(b, loaded))
 
 
+@means("LOAD_DEREF")
+def load_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(b.shared_value(str(i.argval)))
+
+
 @means("LOAD_GLOBAL")
 def load_global(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     null = [Null()] if i.arg & 1 else []

@@ -43,6 +43,25 @@ class Known:
         return id(self.value)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure(Known):
+    """A function that a variable holds: perhaps another in each call, with cells and defaults of its own, but of this code."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Closure) and self.source == other.source
+
+    def __hash__(self) -> int:
+        return hash(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class CellOf:
+    """A cell that exists outside, and the Python expression that gives it."""
+
+    source: str
+    real: types.CellType
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """An array."""
@@ -178,7 +197,7 @@ class Null:
 
 def can_inline(function: Any) -> bool:
     """Is it a Python function whose instructions can be written where it is called?"""
-    if type(function) is not types.FunctionType or function.__closure__ is not None:
+    if type(function) is not types.FunctionType:
         return False
     code = function.__code__
     is_plain = not code.co_flags & OTHER_KINDS and not code.co_kwonlyargcount and not code.co_cellvars

@@ -25,7 +25,7 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import arrays, instructions
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
-from npcompile.tracer.native.kinds import Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
+from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State
@@ -103,6 +103,8 @@ class NativeLoop:
             write_parallel=write_parallel,
         )
         self.values = dict(zip(self.point.parameters, state))
+        cells = self.function.real_cells(self.point, self.values)
+        self.blocks.cells = {n: CellOf(source, real) for n, (source, real) in cells.items()}
         self.blocks.code.are_small = not self.has_large_arrays()
 
     @classmethod
@@ -110,6 +112,7 @@ class NativeLoop:
         """Of a CompiledFunction at a Point."""
         capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.name_constant)
         frame = Frame(capture, function.program, function.user.__globals__, "G", {}, index=point.layout.index)
+        function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
         return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
 
     def guard(self, text: str, checked: bool = False) -> None:

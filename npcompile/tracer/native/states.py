@@ -8,6 +8,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.kinds import (
+    Closure,
     Elements,
     Formula,
     Items,
@@ -57,10 +58,10 @@ def signature(value: Any) -> Any:
     match value:
         case Scalar(kind):
             return "number", kind
+        case Elements() | Outside() | Closure():
+            return "outside", value.source
         case Known():
             return "known", id(value.value)
-        case Elements() | Outside():
-            return "outside", value.source
         case Steps():
             return "iterator", value.name
         case Walk():
