@@ -16,4 +16,11 @@ def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGra
     return backend.compile_cpu(graph, example_inputs)
 
 
+def begin() -> None:
+    """What the first graph needs of this machine is made beside what the caller does next: see `loader.begin`."""
+    from npcompile.backends.cpu import loader
+
+    loader.begin()
+
+
 register_backend("cpu", compile_cpu)

@@ -7,8 +7,9 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from npcompile.backends.cache import Cache, key_of
@@ -64,20 +65,41 @@ class Compiler:
     def has_vector_math(self) -> bool:
         return "-lmvec" in self.libraries
 
-    def compile(self, source: str, output: Path, timeout: float = TIMEOUT) -> None:
-        """Make the shared library `output` of one C translation unit. Raises CompilerError."""
-        from npcompile.backends.cpu.process import run  # here, because a warm start runs no process
-
-        command = [*self.command, *self.flags, "-o", str(output), "-", *self.libraries]
-        run(command, source, timeout)
-        if not output.is_file() or output.stat().st_size == 0:
-            raise CompilerRefused(f"{' '.join(command)}\nsucceeded, but wrote no library")
+    def begin(self, source: str, cache: Cache) -> Making:
+        """Begin to make a shared library of one C translation unit. Raises CompilerError."""
+        return Making(self, source, cache)
 
 
-def find_compiler(cache: Cache) -> Compiler:
+class Making:
+    """A shared library that is being made, in a folder of its own, which goes at the end of the `with` block."""
+
+    def __init__(self, compiler: Compiler, source: str, cache: Cache):
+        from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
+
+        with ExitStack() as held:
+            self.output = held.enter_context(cache.scratch_directory()) / "unit.so"
+            command = [*compiler.command, *compiler.flags, "-o", str(self.output), "-", *compiler.libraries]
+            self.child = held.enter_context(Child(command, source))
+            self.held = held.pop_all()
+
+    def finish(self, timeout: float = TIMEOUT) -> Path:
+        """The library, when it is made. Raises CompilerError."""
+        self.child.result(timeout)
+        if not self.output.is_file() or self.output.stat().st_size == 0:
+            raise CompilerRefused(f"{' '.join(self.child.command)}\nsucceeded, but wrote no library")
+        return self.output
+
+    def __enter__(self) -> Making:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.held.close()
+
+
+def find_compiler(cache: Cache, trial: Trial | None = None) -> Compiler:
     """The first candidate that works. What was found is kept in `cache`, so that a warm start runs no process.
 
-    Raises NoCompiler, or the CompilerError of the last candidate.
+    `trial`: one that has begun. Raises NoCompiler, or the CompilerError of the last candidate.
     """
     failure = NoCompiler(
         f"no C compiler: none of $CC, cc, gcc, clang is on PATH={os.environ.get('PATH', '')!r} and ziglang is not installed"
@@ -88,7 +110,8 @@ def find_compiler(cache: Cache) -> Compiler:
             known = cache.read(key, ".json")
             if known is not None:
                 return restore(known)
-            compiler = probe(command, cache)
+            with nullcontext(trial) if trial and trial.wanted.command == command else Trial(command, cache) as begun:
+                compiler = probe(begun)
         except (CompilerError, OSError) as error:
             failure = (
                 error if isinstance(error, CompilerError) else CompilerError(f"{' '.join(command)}\ncannot be tried: {error}")
@@ -157,31 +180,82 @@ def processor() -> str:
     )
 
 
-def probe(command: tuple[str, ...], cache: Cache) -> Compiler:
+class Trial:
+    """All that units need of a compiler, asked of it at once by processes that run beside this one until `probe` waits."""
+
+    def __init__(self, command: tuple[str, ...], cache: Cache, runtime: str | None = None):
+        from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
+
+        flags = (f"-march={architecture()}", *OPTIONAL_FLAGS)
+        self.cache = cache
+        self.wanted = Compiler(command, "", (*BASE_FLAGS, *flags), OPTIONAL_LIBRARIES)
+        with ExitStack() as held:
+            self.attempt = held.enter_context(begin_attempt(command, flags, OPTIONAL_LIBRARIES, cache))
+            self.macros = held.enter_context(Child(asking_for_macros(command, flags), ""))
+            self.runtime = (
+                None if runtime is None else held.enter_context(self.wanted.begin(runtime, cache))
+            )  # as if all went well
+            self.held = held.pop_all()
+
+    def is_of(self, compiler: Compiler) -> bool:
+        """Did all go well with this compiler?"""
+        return compiler == replace(self.wanted, identity=compiler.identity)
+
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.held.close()
+
+
+def begin_finding(cache: Cache, runtime_text: Callable[[], str]) -> Compiler | Trial | None:
+    """The best candidate, or, where it is not known, its trial. None where it cannot be tried: `find_compiler` will tell."""
+    command = next(candidates(), None)
+    try:
+        if command is None:
+            return None
+        known = cache.read(fingerprint(command), ".json")
+        return Trial(command, cache, runtime_text()) if known is None else restore(known)
+    except (CompilerError, OSError):
+        return None
+
+
+def probe(trial: Trial) -> Compiler:
     """Try what a unit needs, all at once first, one by one when that fails. Raises CompilerError."""
     from npcompile.backends.cpu.process import run  # here, because a warm start runs no process
 
-    flags: tuple[str, ...] = (f"-march={architecture()}", *OPTIONAL_FLAGS)
-    libraries: tuple[str, ...] = OPTIONAL_LIBRARIES
-    with cache.scratch_directory() as folder:
-        if not links(command, flags, libraries, folder):
-            flags = tuple(flag for flag in flags if links(command, (flag,), (), folder))
-            libraries = tuple(library for library in libraries if links(command, (), (library,), folder))
-            attempt(command, flags, libraries, folder)
-    macros = run([*command, *flags, "-dM", "-E", "-x", "c", "-"], "", PROBE_TIMEOUT)
-    identity = hashlib.sha256("\n".join(sorted(macros.splitlines())).encode()).hexdigest()
+    if succeeds(trial.attempt):
+        return replace(trial.wanted, identity=identity_of(trial.macros.result(PROBE_TIMEOUT)))
+    command, cache = trial.wanted.command, trial.cache
+    flags = tuple(flag for flag in (f"-march={architecture()}", *OPTIONAL_FLAGS) if links(command, (flag,), (), cache))
+    libraries = tuple(library for library in OPTIONAL_LIBRARIES if links(command, (), (library,), cache))
+    with begin_attempt(command, flags, libraries, cache) as attempt:
+        attempt.finish(PROBE_TIMEOUT)
+    identity = identity_of(run(asking_for_macros(command, flags), "", PROBE_TIMEOUT))
     return Compiler(command, identity, (*BASE_FLAGS, *flags), libraries)
 
 
-def attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path) -> None:
+def begin_attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], cache: Cache) -> Making:
     source = "\n".join((PROBE, *(PROBES[option] for option in (*flags, *libraries) if option in PROBES)))
-    compiler = Compiler(command, "", (*BASE_FLAGS, *flags, *MISSING_IS_AN_ERROR), libraries)
-    compiler.compile(source, folder / "probe.so", PROBE_TIMEOUT)
+    return Compiler(command, "", (*BASE_FLAGS, *flags, *MISSING_IS_AN_ERROR), libraries).begin(source, cache)
 
 
-def links(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], folder: Path) -> bool:
+def succeeds(attempt: Making) -> bool:
     try:
-        attempt(command, flags, libraries, folder)
+        attempt.finish(PROBE_TIMEOUT)
     except CompilerRefused:
         return False
     return True
+
+
+def links(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], cache: Cache) -> bool:
+    with begin_attempt(command, flags, libraries, cache) as attempt:
+        return succeeds(attempt)
+
+
+def asking_for_macros(command: tuple[str, ...], flags: tuple[str, ...]) -> list[str]:
+    return [*command, *flags, "-dM", "-E", "-x", "c", "-"]
+
+
+def identity_of(macros: str) -> str:
+    return hashlib.sha256("\n".join(sorted(macros.splitlines())).encode()).hexdigest()

@@ -20,7 +20,7 @@ import numpy as np
 
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
-from npcompile.backends.cpu.compiler import Compiler, find_compiler
+from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
@@ -83,6 +83,7 @@ class Loader:
     cache: Cache
     compiler: Compiler
     table: int = 0  # address of the runtime's struct npc_runtime once it has started
+    begun: Making | None = None  # the runtime, while it is being made
     compiled: int = 0  # units that were not in the cache
     products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
@@ -127,11 +128,9 @@ class Loader:
         with self.lock("runtime"):
             if self.table:
                 return self.table
-            try:
-                source = TYPES + runtime_source()
-            except OSError as error:
-                raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
-            return start(self.library(source, self.key(source), "npc_start"))
+            source = runtime_text()
+            begun, self.begun = self.begun, None
+            return start(self.library(source, self.key(source), "npc_start", begun))
 
     def missing_products(self, text: str) -> list[str]:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
@@ -142,13 +141,13 @@ class Loader:
             source = PRELUDE + product_library(tag)
             return self.products.get(tag) or self.library(source, self.key(source), "npc_offer")
 
-    def library(self, source: str, key: str, entry: str) -> Library:
-        """The library of a whole unit, which defines the function `entry`. Raises CompilerError."""
+    def library(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
+        """The library of a whole unit, which defines the function `entry`; `begun` makes it already. Raises CompilerError."""
         try:
             found = self.find(key)
             if found is None:
                 with self.cache.locked(key):  # another process may be compiling it now
-                    found = self.find(key) or self.compile(source, key, entry)
+                    found = self.find(key) or self.compile(source, key, entry, begun)
             return found
         except OSError as error:
             raise CompilerError(f"compiled code cannot be kept anywhere: {error}") from error
@@ -160,10 +159,9 @@ class Loader:
         except OSError:  # removed meanwhile, or nothing may be executed from that disk
             return None
 
-    def compile(self, source: str, key: str, entry: str) -> Library:
-        with self._compiling, self.cache.scratch_directory() as folder:
-            made = folder / "unit.so"
-            self.compiler.compile(source, made)
+    def compile(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
+        with self._compiling, begun or self.compiler.begin(source, self.cache) as making:
+            made = making.finish()
             payload = made.read_bytes()
             try:
                 handle = ctypes.PyDLL(str(made))
@@ -185,8 +183,8 @@ class Loader:
 class InBackground(threading.Thread):
     """A call that runs beside this thread: `result()` waits for what it returns or raises."""
 
-    def __init__(self, function: Callable[[], Any]):
-        super().__init__(daemon=True)
+    def __init__(self, function: Callable[[], Any], daemon: bool = True):
+        super().__init__(daemon=daemon)
         self.function = function
         self.outcome: Any = None
         self.error: BaseException | None = None
@@ -203,6 +201,14 @@ class InBackground(threading.Thread):
         if self.error is not None:
             raise self.error
         return self.outcome
+
+
+def runtime_text() -> str:
+    """The whole unit of the runtime. Raises NoCompiler."""
+    try:
+        return TYPES + runtime_source()
+    except OSError as error:
+        raise NoCompiler(f"the source of the runtime cannot be read: {error}") from error
 
 
 KEPT: list[Any] = []  # what functions of libraries point to that are never unloaded
@@ -289,6 +295,8 @@ class Process:
     lock: threading.Lock = field(default_factory=threading.Lock)
     loader: Loader | None = None
     refused: CompilerError | None = None  # what a compiler said that would say so again
+    has_begun: bool = False
+    trial: Trial | None = None  # of the compiler, until the loader is made
 
 
 PROCESS = Process()
@@ -302,13 +310,45 @@ def loader() -> Loader:
         if PROCESS.loader is None:
             if why := why_unsupported():
                 raise NoCompiler(f"no compiled code: {why}")
-            cache = open_cache()
             try:
-                PROCESS.loader = Loader(cache, find_compiler(cache))
+                PROCESS.loader = found_loader()
             except (CompilerRefused, CompilerTimeout) as error:
                 PROCESS.refused = error
                 raise
         return PROCESS.loader
+
+
+def found_loader() -> Loader:
+    trial, PROCESS.trial = PROCESS.trial, None
+    if trial is None:
+        cache = open_cache()
+        return Loader(cache, find_compiler(cache))
+    compiler = find_compiler(trial.cache, trial)
+    return Loader(trial.cache, compiler, begun=trial.runtime if trial.is_of(compiler) else None)
+
+
+def begin() -> None:
+    """Ask the compiler what it can and make the runtime, where that is not known, beside what the caller does next.
+
+    Processes are started here: a thread would wait for the GIL before each of its steps.
+    """
+    with PROCESS.lock:
+        if PROCESS.has_begun:
+            return
+        PROCESS.has_begun = True
+        if PROCESS.loader or PROCESS.refused or why_unsupported():
+            return
+        found = begin_finding(cache := open_cache(), runtime_text)
+        if isinstance(found, Compiler):
+            PROCESS.loader = Loader(cache, found)
+        PROCESS.trial = trial = found if isinstance(found, Trial) else None
+    if trial:
+        InBackground(partial(finish, trial), daemon=False)  # so that no process is left behind where the program ends before
+
+
+def finish(trial: Trial) -> None:
+    with trial:
+        loader().start_runtime()
 
 
 def why_unsupported() -> str:
@@ -325,9 +365,11 @@ def why_unsupported() -> str:
 def forget_locks() -> None:
     """In a forked child: other threads held locks when the process was copied, and are not there to release them."""
     PROCESS.lock = threading.Lock()
-    if PROCESS.loader is not None:
-        fresh = Loader(PROCESS.loader.cache.in_child(), PROCESS.loader.compiler, PROCESS.loader.table, PROCESS.loader.compiled)
-        fresh._functions, fresh.products = PROCESS.loader._functions, PROCESS.loader.products
+    KEPT.extend((PROCESS.trial, PROCESS.loader))  # what the parent is making is in folders that are not to be removed here
+    PROCESS.has_begun, PROCESS.trial = False, None
+    if (known := PROCESS.loader) is not None:
+        fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled)
+        fresh._functions, fresh.products = known._functions, known.products
         PROCESS.loader = fresh
 
 

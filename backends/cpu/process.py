@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout
@@ -13,31 +14,50 @@ from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, Compil
 
 def run(command: Sequence[str], text: str, timeout: float) -> str:
     """What `command` prints when given `text`. Raises CompilerError; CompilerTimeout after `timeout` seconds."""
-    try:
-        # Its own process group: what the driver starts must be killed with it.
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except (OSError, ValueError) as error:
-        raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error
-    with process:
+    with Child(command, text) as child:
+        return child.result(timeout)
+
+
+class Child:
+    """A command that was started. It does not outlive the `with` block. Raises CompilerError."""
+
+    def __init__(self, command: Sequence[str], text: str):
+        self.command = command
         try:
-            output, errors = process.communicate(text.encode(), timeout=timeout)
+            with tempfile.TemporaryFile() as source:  # nobody has to be there to feed a pipe
+                source.write(text.encode())
+                source.seek(0)
+                # Its own process group: what the driver starts must be killed with it.
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    env={**os.environ, "LC_ALL": "C"},
+                )
+        except (OSError, ValueError) as error:
+            raise CompilerError(f"{shlex.join(command)}\ncannot be started: {error}") from error
+
+    def result(self, timeout: float) -> str:
+        """What it prints. Raises CompilerError; CompilerTimeout where it goes on for more than `timeout` seconds from now."""
+        try:
+            output, errors = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
-            raise CompilerTimeout(f"{shlex.join(command)}\nwas stopped after {timeout:g} s") from error
-        finally:
-            if process.returncode is None:
-                kill_group(process.pid)
-    if process.returncode != 0:
-        tail = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
-        kind = CompilerRefused if process.returncode > 0 else CompilerError  # a signal says nothing about the source
-        raise kind(f"{shlex.join(command)}\nfailed with status {process.returncode}:\n{tail}")
-    return output.decode(errors="replace")
+            raise CompilerTimeout(f"{shlex.join(self.command)}\nwas stopped after {timeout:g} s") from error
+        if self.process.returncode != 0:
+            tail = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
+            kind = CompilerRefused if self.process.returncode > 0 else CompilerError  # a signal says nothing about the source
+            raise kind(f"{shlex.join(self.command)}\nfailed with status {self.process.returncode}:\n{tail}")
+        return output.decode(errors="replace")
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with self.process:  # which closes its pipes and waits
+            if self.process.returncode is None:
+                kill_group(self.process.pid)
 
 
 def kill_group(leader: int) -> None:

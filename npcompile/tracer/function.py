@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from npcompile.backends import cpu
 from npcompile.backends.cpu.errors import CompilerError, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
@@ -280,6 +281,8 @@ class CompiledFunction:
     def capture(self, point: Point, state: tuple[Any, ...]) -> Variant:
         """Compile a variant of `point` for the values in `state`."""
         began = time.perf_counter()
+        if point.place is None and runs_on_cpu(self.options.backend):
+            cpu.begin()
         if (native := self.native_loop(point, state)) is not None:
             return native
         decisions = Decisions(stops=dict(self.stops))

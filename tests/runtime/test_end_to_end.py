@@ -120,3 +120,51 @@ print((f(x[:1000]), f(x[:2000])) == expected)
 @needs_compiler
 def test_interrupt_of_a_long_call(tmp_path):
     assert run_python(INTERRUPTED, NPCOMPILE_CACHE_DIR=str(tmp_path)) == ["seen", "True"]
+
+
+# Waits for the file that the next call makes: the processes of the first three calls run at the same time, or never end.
+WAITING_COMPILER = """#!/bin/sh
+number=$(ls {folder} | wc -l)
+while ! mkdir {folder}/$number; do number=$((number + 1)); done
+tries=0
+while [ $number -lt 2 ] && ! [ -e {folder}/2 ] && [ $tries -lt 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+[ $tries -lt 300 ] && exec {compiler} "$@"
+"""
+COMPILED = """
+import numpy as np, npcompile as npc
+x = np.arange(5.0)
+print(np.array_equal(npc.compile(lambda x: x * 2 + 1)(x), x * 2 + 1))
+"""
+
+
+@needs_compiler
+def test_the_compiler_is_tried_while_it_makes_the_runtime(tmp_path):
+    calls, compiler = tmp_path / "calls", tmp_path / "cc"
+    calls.mkdir()
+    compiler.write_text(WAITING_COMPILER.format(folder=calls, compiler=which("cc") or which("gcc")))
+    compiler.chmod(0o755)
+    environment = {"CC": str(compiler), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    assert run_python(COMPILED, **environment) == ["True"]
+    assert len(list(calls.iterdir())) == 4  # two questions, the runtime, the graph
+    assert run_python(COMPILED, **environment) == ["True"]
+    assert len(list(calls.iterdir())) == 4
+
+
+@needs_compiler
+@pytest.mark.parametrize("refused", ["-fopenmp", "-lmvec"])
+def test_a_runtime_begun_with_options_that_are_refused_is_made_anew(refused, tmp_path):
+    compiler = tmp_path / "cc"
+    compiler.write_text(f'#!/bin/sh\nfor a; do [ "$a" = {refused} ] && exit 1; done\nexec {which("cc") or which("gcc")} "$@"\n')
+    compiler.chmod(0o755)
+    assert run_python(COMPILED, CC=str(compiler), NPCOMPILE_CACHE_DIR=str(tmp_path / "cache")) == ["True"]
+
+
+@needs_compiler
+def test_a_program_that_ends_before_the_runtime_is_made_leaves_nothing(tmp_path):
+    """It makes no graph, so it does not wait."""
+    text = "import npcompile as npc\nprint(npc.compile(lambda x: x + 1)(2))"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    assert run_python(text, NPCOMPILE_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(temporary)) == ["3"]
+    assert not list(temporary.iterdir())
+    assert len(list((tmp_path / "cache").glob("*.so"))) == 1

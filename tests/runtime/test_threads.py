@@ -205,18 +205,18 @@ from tests.runtime.units import INT64, constant
 module.load(constant(0), [INT64])
 loader = module.loader()
 inside, leave = threading.Event(), threading.Event()
-real = type(loader.compiler).compile
+real = type(loader.compiler).begin
 def slow(compiler, *arguments):
     inside.set()
     leave.wait(20)
     return real(compiler, *arguments)
-type(loader.compiler).compile = slow
+type(loader.compiler).begin = slow
 thread = threading.Thread(target=module.load, args=(constant(1), [INT64]))
 thread.start()
 inside.wait(20)
 child = os.fork()
 if child == 0:
-    type(loader.compiler).compile = real
+    type(loader.compiler).begin = real
     os._exit(0 if module.load(constant(1), [INT64]).call() == (1,) else 1)
 threading.Timer(1, leave.set).start()
 _, status = os.waitpid(child, 0)

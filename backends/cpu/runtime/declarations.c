@@ -5,7 +5,7 @@
 
 /* The first call with an empty cache waits for this file, whose functions only lead to what takes time. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O1", "inline-small-functions")
+#pragma GCC optimize("Og", "inline-small-functions", "inline-functions-called-once")
 #endif
 
 /* ---- CPython ---- */
