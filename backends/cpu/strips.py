@@ -331,7 +331,7 @@ class Strip:
         lines += [f"if ({way.count} < count) count = {way.count};" for way in self.ways]
         lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
         lines += [*self.first_row(), *self.keeping(), "body:;", *body, "next:;", "if (++k < count) goto body;"]
-        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *self.next_row(), *kept, "out->count = count;", "return 0;"]
+        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *self.next_row(body), *kept, "out->count = count;", "return 0;"]
         for j in range(self.ways_out):
             lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
             lines.append(f"return FIRST_WAY_OUT + {j};")
@@ -388,12 +388,13 @@ class Strip:
                 outside.append(f"{low}{last * (by < 0)} < 0 || {high}{last * (by > 0)} >= {g.size}")
         return [f"if ({' || '.join(outside)}) rows = 1;", "row:;"]
 
-    def next_row(self) -> list[str]:
+    def next_row(self, body: list[str]) -> list[str]:
         """Lines that go on in the next row, if there is one."""
         if self.outer is None:
             return []
         begins = [f"{g.name}_at = {self.beginning(g)};" for g in self.groups.values() if self.outer.moves(g)]
-        advance = [f"{self.outer.variable} += {self.outer.step};"] if begins else []
+        is_named = any(self.outer.variable in WORD.findall(line) for line in [*begins, *body])
+        advance = [f"{self.outer.variable} += {self.outer.step};"] if is_named else []
         return ["if (out->rows + 1 < rows) {", "++out->rows;", "k = 0;", *advance, *begins, "goto row;", "}"]
 
     def rows_left(self) -> str:

@@ -146,6 +146,20 @@ def test_short_rows_run_in_one_call(program):
     assert "int64_t rows" in written(compiled)
 
 
+def test_rows_that_differ_by_a_number():
+    def numbered(A, rows, by):
+        for i in range(1, rows):
+            for j in range(1, len(A)):
+                A[j] = A[j - 1] * by + i
+        return A
+
+    for by in (0.5, 1.5):
+        agrees(numbered, WIDE[0], 9, by)
+        agrees(numbered, PLANE[0], 9, by)
+    agrees(numbered, np.arange(40), 9, 1)
+    agrees(numbered, np.arange(4), 90, 1)
+
+
 def test_a_number_that_raises():
     M = PLANE.copy()
     M[14, 20] = 1e308
