@@ -579,8 +579,8 @@ class Blocks:
     def pop(self) -> Any:
         return self.realize(self.state.stack.pop())
 
-    def branch(self, condition: str, index: int) -> None:
-        """To `index` if the condition holds, else on."""
+    def branch(self, condition: str, index: int, before: Callable[[], None] | None = None) -> None:
+        """To `index` if the condition holds, when `before` has written what is done for that, else on."""
         if self.pointwise is not None:
             raise NoForm("a branch")
         after = self.state.copy()
@@ -590,6 +590,8 @@ class Blocks:
         if self.calls:
             self.calls[-1].branches = True
         self.code.line(f"if ({condition}) {{")
+        if before is not None:
+            before()
         self.go(index)
         self.code.line("}")
         self.state = after

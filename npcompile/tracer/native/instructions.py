@@ -14,6 +14,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
 from npcompile.tracer.native import arrays, meanings, views
 from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.choices import extreme, is_of_several_types
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
     Elements,
@@ -295,6 +296,8 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(updated(positional, lambda code, operands, fail: meanings.call(code, function, operands, {}, fail)))
     elif isinstance(function, Known) and can_inline(function.value):
         b.push(inline(b, function, positional, keywords, i.index + 1))
+    elif not keywords and is_of_several_types(function, positional):
+        b.push(extreme(b, function, positional, i.index + 1, fail))
     else:
         b.push(meanings.call(b.code, function, positional, keywords, fail))
 
