@@ -140,3 +140,84 @@ def test_a_dtype_of_a_view_or_with_metadata_is_left_to_python():
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # that it is compiled at each iteration
             assert compiled(x, np.zeros(N)) is x.dtype
+
+
+def windows_in_a_row(A, b):
+    n = A.shape[0]
+    out, places = np.zeros((n, n)), np.zeros((n, n), int)
+    for i in range(n - 2):
+        for j in range(n - 3):
+            patch = A[i : i + 2, j : j + 3].reshape(-1)
+            out[i, j] = patch.max() + A[i : i + 2, j : j + 3].ravel()[4] - A[i : i + 2, j].flatten()[1]
+            places[i, j] = A[i : i + 2, j : j + 3].reshape(3, -1).argmax(axis=1)[0]
+    rows = A[:, 1:4].reshape(n // 2, 6)
+    for i in range(n // 2):
+        rows[i] += b[:6]
+    kept = A[1:3, ::2].ravel()
+    for i in range(kept.size):
+        kept[i] = i
+    return out, places, rows, kept, A
+
+
+def views_after_all(A, b):
+    n = b.size
+    for i in range(n):
+        view = A[:, 2:3].reshape(-1)
+        view[i] = b[i]
+        A[i : i + 1, :4].ravel()[1] = i
+        A[:, ::2].reshape(n, 2, -1)[i, 1, 0] -= 1
+    return A
+
+
+@pytest.mark.parametrize("program", [windows_in_a_row, views_after_all])
+@pytest.mark.parametrize("change", [lambda A: A, np.asfortranarray, lambda A: A[::-1]], ids=["C", "Fortran", "backwards"])
+def test_other_shapes_of_elements_that_are_not_side_by_side(program, change):
+    agrees(program, change(SQUARE.copy()), VECTOR.copy())
+
+
+def test_a_copy_in_another_shape_has_the_base_that_it_has_in_numpy():
+    def program(A):
+        total = 0.0
+        for i in range(A.shape[0]):
+            total += A[i, 0]
+        return A[:, :2].reshape(-1), A[:, :2].ravel(), A[:, :2].flatten(), A.ravel(), A.flatten(), total
+
+    compiled = npc.compile(program)
+    for _ in range(2):
+        for ours, theirs in zip(compiled(SQUARE)[:-1], program(SQUARE)[:-1]):
+            assert ours.flags.owndata == theirs.flags.owndata and (ours.base is SQUARE) == (theirs.base is SQUARE)
+            assert np.array_equal(ours, theirs)
+
+
+def middles(A, b):
+    for k in range(1, b.size):
+        b[k] = np.median(A[:k, k]) + np.median(A[k])
+    return np.median(A[0]), b
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4"])
+def test_medians(dtype):
+    agrees(middles, (30 * (SQUARE - 3)).astype(dtype), (10 * VECTOR).astype(dtype))
+
+
+@pytest.mark.parametrize("ends", [(0.0, -0.0), (np.nan, 1.0), (1e308, 1.7e308), (np.inf, -np.inf)])
+def test_medians_of_what_only_numpy_knows(ends):
+    square = SQUARE.copy()
+    square[:, 3], square[:, 5] = ends
+    square[0] = ends[1]
+    agrees(middles, square, VECTOR)
+
+
+def lengths(A, b):
+    for k in range(b.size):
+        b[k] = np.linalg.norm(A[k]) - np.linalg.norm(A[:, k], 2) + np.linalg.norm(b, 1) / 8 + np.linalg.norm(A[k], axis=0)
+        b += np.linalg.norm(A, axis=1) / 16 + np.linalg.norm(A[:, 1:], ord=2, axis=0)[3] / 16
+        b -= np.linalg.norm(A) / 16 + np.linalg.norm(A - b, axis=-1) + np.linalg.norm(A, 1, 0)
+        b /= np.linalg.norm(b)
+    return np.inner(A[0], A[1]), np.vdot(A[0], b), np.linalg.norm(b), b
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8"])
+def test_lengths_of_vectors(dtype):
+    nearly(lengths, (9 * (SQUARE - 3)).astype(dtype), VECTOR)
+    nearly(lengths, np.zeros((N, N), dtype), np.full(N, 0.5))

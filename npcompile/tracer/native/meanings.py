@@ -24,9 +24,10 @@ from npcompile.tracer.native.kinds import (
     Tied,
     promoted,
 )
+from npcompile.tracer.native.lengths import inner, norm
 from npcompile.tracer.native.making import MAKERS, bincount, cumulative, roll
 from npcompile.tracer.native.places import flatnonzero, nonzero
-from npcompile.tracer.native.sorting import sort
+from npcompile.tracer.native.sorting import median, sort
 
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add,
@@ -313,6 +314,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "cumsum": positional(cumulative("+"), 1),
     "cumprod": positional(cumulative("*"), 1),
     "ravel": positional(views.ravel, 1),
+    "flatten": positional(views.flatten, 1),
     "reshape": views.reshape,
     "clip": positional(views.clip, 3),
 }
@@ -324,6 +326,10 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.roll: roll,
     np.bincount: bincount,
     np.sort: positional(sort, 1),
+    np.median: positional(median, 1),
+    np.inner: positional(inner, 2),
+    np.vdot: positional(inner, 2),
+    np.linalg.norm: norm,
     np.cumsum: positional(cumulative("+"), 1),
     np.cumprod: positional(cumulative("*"), 1),
     np.nonzero: positional(nonzero, 1),

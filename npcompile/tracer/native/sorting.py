@@ -1,4 +1,4 @@
-"""np.sort of vectors in native programs."""
+"""np.sort and np.median of vectors in native programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.sorts import text_of
 from npcompile.tracer.native.arrays import memory, statements
+from npcompile.tracer.native.kinds import Scalar
 
 
 def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:
@@ -24,3 +25,18 @@ def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:
     given = f"{part.data}, {part.strides[0]}, ({C_OF_KIND[kind]}*){made.data}, {part.sizes[0]}"
     code.leave_if(f"npc_sorted_{kind}({given})", fail)
     return made
+
+
+def median(code: ScalarLoops, x: Any, fail: Fail) -> Scalar:
+    """The mean of the two in the middle, or of the one."""
+    ordered = sort(code, x, fail)
+    size, kind = ordered.sizes[0], ordered.dtype.str[1:]
+    if size.isdigit() and int(size) == 0:
+        raise NoForm("the median of nothing")
+    code.leave_if(f"{size} == 0", fail)
+    made = kind if kind[0] == "f" else "f8"
+    c, elements = C_OF_KIND[made], f"(({C_OF_KIND[kind]}*){ordered.data})"
+    low, high = f"({c}){elements}[({size} - 1) / 2]", f"({c}){elements}[{size} / 2]"
+    middle = code.new(made, f"{size} % 2 ? {low} : ({low} + {high}) / 2")
+    code.leave_if(f"!__builtin_isfinite({middle})", fail)  # an overflow is reported
+    return Scalar(made, middle)

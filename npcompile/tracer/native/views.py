@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_loops import dense_strides, known_product
-from npcompile.backends.cpu.array_trees import Apply, Part
+from npcompile.backends.cpu.array_trees import Apply, Part, Read
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     AXES,
@@ -22,6 +22,7 @@ from npcompile.tracer.native.arrays import (
     known,
     memory,
     number,
+    statements,
     transposed,
     tree_of,
     view,
@@ -29,6 +30,25 @@ from npcompile.tracer.native.arrays import (
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice
 
 EVERYTHING = Slice(None, None, None)
+IS_VIEW = f"""\
+/* Is another shape a view of elements of these sizes and strides? Groups of axes hold as many elements in both shapes; the axes
+   of one group must follow each other in memory. Of no elements, it is said to be. */
+static int npc_is_view(int rank, const int64_t* sizes, const int64_t* strides, int new_rank, const int64_t* new_sizes) {{
+  int64_t size[{AXES}], stride[{AXES}];
+  int axes = 0, axis = 0, other = 0;
+  for (int k = 0; k < rank; k++) {{
+    if (sizes[k] == 0) return 1;
+    if (sizes[k] != 1) {{ size[axes] = sizes[k]; stride[axes++] = strides[k]; }}
+  }}
+  while (axis < axes && other < new_rank) {{
+    const int first = axis;
+    int64_t a = size[axis++], b = new_sizes[other++];
+    while (a != b) {{ if (a < b) a *= size[axis++]; else b *= new_sizes[other++]; }}
+    for (int k = first; k + 1 < axis; k++) if (stride[k] != size[k + 1] * stride[k + 1]) return 0;
+  }}
+  return 1;
+}}
+"""
 BACKWARDS = Slice(None, None, Scalar("int", "INT64_C(-1)"))
 
 
@@ -61,15 +81,40 @@ def transpose(code: ScalarLoops, x: Any, fail: Fail) -> Part:
 
 
 def ravel(code: ScalarLoops, x: Any, fail: Fail) -> Part:
-    return reshape(code, [x, Scalar("int", "INT64_C(-1)")], {}, fail)
+    part = memory(code, x, fail)
+    if part.is_dense:
+        return reshape(code, [part, Scalar("int", "INT64_C(-1)")], {}, fail)
+    leave_where_a_view(code, part, [known_product(part.sizes)], fail)
+    return flatten(code, part, fail)
+
+
+def flatten(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    """A vector of its own."""
+    tree, sizes = tree_of(x)
+    made = statements(code).fresh(tree.dtype, [size_of(code, sizes)])
+    strides = dense_strides(sizes, tree.dtype.itemsize)
+    statements(code).store(replace(made, sizes=tuple(sizes), strides=strides), tree, fail, is_new=True)
+    return made
+
+
+def size_of(code: ScalarLoops, sizes: Sequence[str]) -> str:
+    size = known_product(sizes)
+    return size if known(size) is not None else code.new("int", size)
+
+
+def leave_where_a_view(code: ScalarLoops, part: Part, sizes: Sequence[str], fail: Fail) -> None:
+    """Where the elements could be looked at in another shape, NumPy does that, and does not copy them."""
+    statements(code).folds.setdefault("views", IS_VIEW)
+    old, strides, new = (f"(int64_t[]){{{', '.join(texts)}}}" for texts in (part.sizes, part.strides, sizes))
+    code.leave_if(f"npc_is_view({part.ndim}, {old}, {strides}, {len(sizes)}, {new})", fail)
 
 
 def reshape(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
-    """Another shape for elements that are side by side."""
+    """Another shape for elements: for those that are side by side the same memory, else that of a copy."""
     part = memory(code, arguments[0], fail)
     items = arguments[1:] if len(arguments) > 2 else index_items(arguments[1]) if len(arguments) == 2 else []
-    if keywords or not part.is_dense or not 1 <= len(items) <= AXES or not all(isinstance(n, Scalar) for n in items):
-        raise NoForm("reshape() with these arguments, or of elements that are not side by side")
+    if keywords or not 1 <= len(items) <= AXES or not all(isinstance(n, Scalar) for n in items):
+        raise NoForm("reshape() with these arguments")
     texts = [as_index(n) for n in items]
     texts = [text if known(text) is not None else code.new("int", text) for text in texts]
     computed, free = [t for t in texts if known(t) is None], [k for k, t in enumerate(texts) if t.startswith("-")]
@@ -84,6 +129,9 @@ def reshape(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any
         texts[free[0]] = code.new("int", f"({size}) / ({others})")
     else:
         code.leave_if(f"{others} != {size}", fail)
+    if not part.is_dense:
+        leave_where_a_view(code, part, texts, fail)
+        part = statements(code).make(Read(part), part.sizes, fail)
     strides = dense_strides(texts, part.dtype.itemsize)
     strides = tuple(s if s.isdigit() else code.new("int", s) for s in strides)
     return replace(part, sizes=tuple(texts), strides=strides, is_whole=False)
