@@ -104,6 +104,22 @@ static inline int npc_room(PyObject** slot, int64_t* most, PyObject* dtype, int6
   for (int k = 0; k < nd; k++) *most *= sizes[k];
   return 0;
 }
+/* The array in `slot` for a variable. What that had becomes the slot's, for the next such array, when nobody else has it. */
+static inline void npc_hand_over(PyObject** variable, PyObject** slot, int64_t* most) {
+  const npc_array *const made = (npc_array*)*slot, *const old = (npc_array*)*variable;
+  const int own = 1 | 4 | 256 | 1024; /* in C order, owner of its memory, aligned, writeable */
+  PyObject* const left = *variable;
+  *variable = *slot;
+  if (!old || old == made || old->ob_refcnt != 1 || old->ob_type != made->ob_type || old->descr != made->descr ||
+      old->nd != made->nd || old->base || (old->flags & own) != own) {
+    rt->incref(*variable);
+    rt->decref(left);
+    return;
+  }
+  *slot = left;
+  *most = 1;
+  for (int k = 0; k < old->nd; k++) *most *= old->dimensions[k];
+}
 /* A small array that nobody else has waits in `*kept` for the next call, whose first shape may be another that its memory has
    room for. */
 static inline void npc_keep_room(PyObject* made, int64_t most, int64_t itemsize, PyObject** kept, int64_t* kept_most) {
@@ -230,13 +246,19 @@ class Nest:
         self.body += [
             f"int64_t {k} = {where};",
             f"{k} += {k} < 0 ? {size} : 0;",
-            f"bad |= (uint64_t){k} >= (uint64_t){size};",
-            f"{k} = (uint64_t){k} >= (uint64_t){size} ? 0 : {k};",
+            *self.checked(k, size),
         ]
         if f"if (!{size}) return 1;" not in self.begins:
             self.begins.append(f"if (!{size}) return 1;")
         text = f"*({c}*)({first} + {k} * {stride})"
         return f"({text} != 0)" if part.dtype.kind == "b" else text
+
+    def checked(self, place: str, size: str) -> list[str]:
+        """Statements after which a place is inside; `bad` tells if it was not."""
+        return [
+            f"bad |= (uint64_t){place} >= (uint64_t){size};",
+            f"{place} = (uint64_t){place} >= (uint64_t){size} ? 0 : {place};",
+        ]
 
     def loops(self, inner: Sequence[str], first: str = "0", end: str | None = None, pragma: str = "") -> list[str]:
         """The loops; the outermost from `first` to `end`."""

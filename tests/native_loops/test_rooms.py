@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from tests.native_loops.agreement import native_sources
 from tests.native_loops.test_native_loops import native_loops
 
 POINTS = np.random.default_rng(5).standard_normal((600, 3))
@@ -171,3 +172,59 @@ def test_memory_that_two_arrays_take_turns_in() -> None:
         kept.append((compiled(u, 18 + k % 3), smoothed(u, 18 + k % 3)))
     for ours, theirs in kept:
         np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def steps_that_need_the_last(x: np.ndarray, places: np.ndarray, count: int) -> tuple[Any, ...]:
+    """Each step's array takes the place of the one before the last, unless something else has that."""
+    rank, older = x * 1.0, x
+    part, total = rank[1:], 0.0
+    for k in range(count):
+        if k == 3:
+            part = rank[2:]
+        if k % 2:
+            older = rank
+        rank = np.bincount(places, weights=(rank * 0.5 + older)[places], minlength=x.size) + 0.25
+        total += part[0] + older[-1]
+    return rank, older, part, total
+
+
+def made_only(x: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    rank = x * 1.0
+    for _ in range(count):
+        rank = np.bincount(places, weights=rank[places]) * 0.5
+    return rank
+
+
+@pytest.mark.parametrize("function", [steps_that_need_the_last, made_only])
+def test_what_a_step_makes_takes_the_place_of_what_is_left(function: Any) -> None:
+    compiled, places = npc.compile(function), np.array([0, 2, 1, 1, 4, 3, 5, 5, 2])
+    for size in (6, 6, 9, 6, 12):
+        for count in (0, 1, 2, 3, 4, 9):
+            x = np.linspace(0.1, 0.2, max(size, 6))
+            given = x.copy()
+            expected, found = function(x, places, count), compiled(x, places, count)
+            for wanted, got in zip(expected, found):
+                np.testing.assert_array_equal(got, wanted, strict=True)
+            np.testing.assert_array_equal(x, given)
+    assert native_loops(compiled) >= 1
+    assert any("npc_hand_over(&L" in text for text in native_sources(compiled))
+
+
+def test_places_that_are_outside_leave_the_sums() -> None:
+    def sums(x: np.ndarray, places: np.ndarray, values: np.ndarray) -> Any:
+        total = np.zeros(3)
+        for k in range(values.size):
+            total = total + np.bincount(places[k:], weights=x[values[k:]], minlength=3)[:3]
+        return total
+
+    compiled, x = npc.compile(sums), np.array([0.5, 1.5, 2.5])
+    for values in ([0, 1, 2, -1], [2, -3, 0, 0], [-1, -2, -3, 2]):
+        np.testing.assert_array_equal(
+            compiled(x, np.array([0, 2, 2, 1]), np.array(values)), sums(x, np.array([0, 2, 2, 1]), np.array(values))
+        )
+    assert native_loops(compiled) >= 1
+    for values in ([0, 1, 3, 0], [0, -4, 1, 1]):
+        with pytest.raises(IndexError):
+            compiled(x, np.array([0, 2, 2, 1]), np.array(values))
+    with pytest.raises(ValueError):
+        compiled(x, np.array([0, 2, -2, 1]), np.array([0, 1, 2, 0]))

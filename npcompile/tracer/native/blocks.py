@@ -160,7 +160,8 @@ class Blocks:
         self.go(self.header)
         self.write_pending()
         reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
-        if not reached or not reached <= self.came_back:
+        is_whole = reached <= self.came_back if reached else self.is_start and not self.loops and not self.refused
+        if not is_whole:
             raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
 
     def write_pending(self) -> None:
@@ -249,12 +250,16 @@ class Blocks:
         if inside is not None and is_back:
             inside.strip.end_iteration()
         copies = [c for c in copies if c[0] != c[1]]
+        handed = self.handed_over(copies) if inside is None else {}
         # All are read before one is set.
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
-        for (_, _, kind), text in zip(copies, texts):
-            if kind == "object":
+        for (target, _, kind), text in zip(copies, texts):
+            if kind == "object" and target not in handed:
                 self.code.line(f"rt->incref({text});")
         for (target, _, kind), text in zip(copies, texts):
+            if target in handed:
+                self.code.line(f"npc_hand_over(&{target}, &{handed[target]}, &{handed[target]}_most);")
+                continue
             if kind == "object":
                 self.code.line(f"rt->decref({target});")
             self.code.set(target, text)
@@ -269,6 +274,13 @@ class Blocks:
             self.code.jump("next")
             return
         self.code.jump(self.label_of(key, state))
+
+    def handed_over(self, copies: list[tuple[str, str, str]]) -> dict[str, str]:
+        """Variables that alone are given an array which the block made: the next one may take the memory of what they had."""
+        rooms = self.code.statements.rooms if self.code.statements is not None else {}
+        given = [text for _, text, kind in copies if kind == "object"]
+        is_alone = {text for text in given if text in rooms and text not in self.kept and given.count(text) == 1}
+        return {target: text for target, text, kind in copies if kind == "object" and text in is_alone}
 
     def leave_strip(self, inside: Inside, index: int) -> None:
         """To an instruction behind the loop: numbers are handed out in variables."""

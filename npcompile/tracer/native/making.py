@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read, parts_of
+from npcompile.backends.cpu import array_scatters
+from npcompile.backends.cpu.array_trees import Part, Read, Tree, parts_of
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     as_index,
@@ -20,7 +21,9 @@ from npcompile.tracer.native.arrays import (
     is_dense,
     known,
     memory,
+    number,
     part_of,
+    require_same,
     statements,
     tree_of,
 )
@@ -193,18 +196,14 @@ def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
     code.line(f"  {most} = npc_max({most}, {at} + 1);")
     code.line("}")
     code.leave_if(f"{bad} || {most} > INT64_C({MOST_COUNTED})", fail)
-    value, kind = "1", "i8"
+    value: Tree = number("1", "i8")
     if weights is not None:
-        numbers = memory(code, converted(weights, np.dtype("f8")), fail)
-        if numbers.ndim != 1:
+        value, sizes = tree_of(converted(weights, np.dtype("f8")))
+        if len(sizes) != 1:
             raise NoForm("np.bincount with weights of other than one axis")
-        code.leave_if(f"{numbers.sizes[0]} != {size}", fail)
-        if code.accesses is not None:
-            code.accesses.memory(numbers.data)
-        value, kind = f"*(double*)({numbers.data} + k * {numbers.strides[0]})", "f8"
-    made = filled(code, kind, [code.new("int", most)], "0", fail)
-    code.line(f"fuel -= {size};")
-    code.line(f"for (int64_t k = 0; k < {size}; k++) (({C_OF_KIND[kind]}*){made.data})[{at}] += {value};")
+        require_same(code, sizes[0], size, fail)
+    made = statements(code).fresh(value.dtype, [code.new("int", most)])
+    array_scatters.add_at(statements(code), made, Read(places), value, (size,), fail)
     return made
 
 
