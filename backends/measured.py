@@ -79,7 +79,8 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     call, text = host.finish()
     source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
     kernels = tuple(k for c in compiled.values() for k in c.kernels)
-    return CompiledGraph(call, "\n".join([source, *(c.source for c in compiled.values())]), kernels)
+    text = "\n".join([source, *(c.source for c in compiled.values())])
+    return CompiledGraph(call, text, kernels, calls=host.calls)
 
 
 def stages_of(graph: Graph) -> dict[Node, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, CompiledGraph, FloatingPointSignal
+from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, A_PIECE, Calls, CompiledGraph, FloatingPointSignal
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
@@ -26,6 +26,11 @@ SHORT = {"reshape": "{}.reshape({})", "permute": "{}.transpose({})", "item": "{}
 # Functions that give one new array, C-contiguous, of a dtype that follows from the arguments', and meet no floating-point error:
 # few elements take them less time than a state of errors and questions about what they gave.
 PLAIN = frozenset([np.bincount])
+# What meets no floating-point error whatever the numbers are.
+SORTS = ("sort", "argsort", "partition", "argpartition", "lexsort", "searchsorted")
+QUIET_OPS = frozenset([*SORTS, "argwhere", "item", "require_none", *COUNTS])
+QUIET = PLAIN | {np.unique, np.repeat, np.packbits, np.unpackbits}
+QUIET_CALL, CALL, CHECKS, MEASURE = 0.3, 0.9, 0.7, 0.5  # microseconds around NumPy's functions, and to find a size
 SET_SYMBOL = "symbols["  # how a statement begins that keeps a size for `bind`
 
 
@@ -38,6 +43,7 @@ class Host:
         self.names = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
         self.fresh: set[Node] = set()  # values that nothing else holds
         self.contiguous: set[Node] = set()  # what compiled programs made: C-contiguous arrays
+        self.calls: Calls | None = Calls(0, 0, 0.0)
         self.namespace: dict[str, Any] = {
             "array": np.array,
             "asarray": np.asarray,
@@ -70,8 +76,11 @@ class Host:
 
     def call_numpy_reporting(self, nodes: Sequence[Node]) -> None:
         """The same, where floating-point errors can be met: they are the graph's to report, not NumPy's here."""
+        for node in nodes:
+            if node.op != "item":
+                self.count(call_of(node))
         inner = [line for node in nodes for line in self.statements(node)]
-        if all(is_branch(node) for node in nodes):  # compiled graphs report their own
+        if all(is_branch(node) or is_quiet(node) for node in nodes):  # compiled graphs report their own
             self.lines += inner
         elif inner:
             self.lines += self.reporting(inner)
@@ -89,13 +98,19 @@ class Host:
     ) -> None:
         arguments = [*(self.names[n] for n in inputs), *(f"symbol_{k}" for k in symbols)]
         targets = "".join(f"{self.variable(n)}, " for n in outputs)
+        self.count(compiled.calls)
         self.lines.append(f"{targets}= {self.keep('piece', compiled.call)}({', '.join(arguments)})")
         self.fresh.update(outputs)
         self.contiguous.update(outputs)
 
+    def count(self, more: Calls | None) -> None:
+        self.calls = self.calls + more if self.calls is not None and more is not None else None
+
     def measure(self, node: Node, symbol: str) -> None:
         """A node whose size data decides; from here on the symbol has that value."""
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
+        own = places.form_of(node)
+        self.count((A_PIECE if own else call_of(node)) + Calls(0, 0, MEASURE))
         if is_plain(node):
             self.lines += [*lines, *self.plain_call(node, self.graph.symbols.index(symbol))]
             return
@@ -111,12 +126,14 @@ class Host:
                 f"{SET_SYMBOL}{symbol!r}] = symbol_{number}",
             ]
             return
-        meaning = places.form_of(node) or OPS[node.op].eager
-        lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
+        call = f"{target} = {self.keep(node.op, own or OPS[node.op].eager)}({', '.join(arguments)})"
+        lines += [call] if is_quiet(node) else self.reporting([call])
         if not isinstance(node.meta, TupleMeta):
-            lines.append(f"{target} = asarray({target}, order='C')")
-        lines.append(f"symbol_{number} = symbols[{symbol!r}] = {self.keep('measured', measured)}({target})")
-        self.lines += self.reporting(lines)
+            self.fresh.add(node)
+            if not own:
+                lines.append(f"{target} = asarray({target}, order='C')")
+        lines.append(f"symbol_{number} = {self.keep('measured', measured)}({target})")
+        self.lines += [*lines, f"{SET_SYMBOL}{symbol!r}] = symbol_{number}"]
 
     def plain_call(self, node: Node, number: int) -> list[str]:
         """The same of a function that is one of PLAIN."""
@@ -159,7 +176,11 @@ class Host:
             lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
         maker = node.inputs[0] if node.op == "item" else node
         is_made_by_graph = maker is not node and is_branch(node) and maker.params["true_graph"].metas[node.params["index"]].boxed
-        if is_made_by_graph or (OPS[maker.op].kind == "extern" and OPS[maker.op].stacks):
+        if (
+            is_made_by_graph
+            or (OPS[maker.op].kind == "extern" and OPS[maker.op].stacks)
+            or (maker is not node and is_quiet(maker))
+        ):
             self.fresh.add(node)  # NumPy's functions of stacks give new arrays too
         if is_made_by_graph:
             self.contiguous.add(node)
@@ -167,6 +188,8 @@ class Host:
             pass
         elif node in self.for_pieces:
             lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)}, order='C')")
+        elif is_checked(maker):
+            pass
         elif node not in self.fresh and node.op not in ("reshape", "permute") and not isinstance(node.meta, TupleMeta):
             lines.append(f"{target} = asarray({target}, {self.keep('dtype', node.dtype)})")
         return lines
@@ -265,6 +288,22 @@ def is_plain(node: Node) -> bool:
     """Is it a call of one of PLAIN?"""
     function = node.params.get("function")
     return node.op == "whole_sized" and isinstance(function, Keywords) and function.function in PLAIN
+
+
+def is_quiet(node: Node) -> bool:
+    """Does it meet no floating-point error?"""
+    function = node.params.get("function")
+    return node.op in QUIET_OPS or isinstance(function, Keywords) and function.function in QUIET
+
+
+def call_of(node: Node) -> Calls:
+    """A call of NumPy's, and what is around it."""
+    return Calls(0, 1, (QUIET_CALL if is_quiet(node) else CALL) + (CHECKS if is_checked(node) and not is_plain(node) else 0.0))
+
+
+def is_checked(node: Node) -> bool:
+    """Does its meaning look at the dtypes of what NumPy gave?"""
+    return node.op in ("whole", "whole_sized")
 
 
 def is_branch(node: Node) -> bool:

@@ -17,8 +17,6 @@ from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import is_ordered
 
-FEW_CALLS = 4  # of NumPy's functions: among more may be such as are the same, and made once
-
 
 def is_native_node(node: Node) -> bool:
     """Can generated code compute this node?"""
@@ -77,8 +75,8 @@ def run_in_pieces(
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
     source = "\n".join([comment_of(graph, stage, text), *(c.source for c in parts)])
-    only_numpy = not parts and not graph.writes and len(foreign) <= FEW_CALLS and not any(map(has_own_form, foreign))
-    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels), only_numpy=only_numpy)
+    is_counted = not inside and not any(map(has_own_form, foreign))
+    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels), calls=host.calls if is_counted else None)
 
 
 def has_own_form(node: Node) -> bool:

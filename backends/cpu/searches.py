@@ -18,6 +18,7 @@ from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.texts import filled
 from npcompile.tensor_core.graph import Node
+from npcompile.tensor_core.meta import product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.whole import Keywords
 
@@ -31,6 +32,8 @@ FEW = 64  # keys: NumPy finds so few as fast, and need not be told that the vect
 def form_of(node: Node) -> Callable[..., Any] | None:
     """What computes the node, called like its op's meaning in NumPy; None for a `sorter`, stacks and other numbers."""
     function = node.params.get("function")
+    if are_few(node):
+        return None
     if isinstance(function, Keywords) and function.function is np.digitize and len(node.inputs) == 2:
         keys, edges = node.inputs
         side = "left" if dict(function.values).get("right") else "right"
@@ -46,6 +49,14 @@ def form_of(node: Node) -> Callable[..., Any] | None:
         return places[0] if places else meaning(a, v, **params)
 
     return call if search else None
+
+
+def are_few(node: Node) -> bool:
+    """Are so few keys looked for that NumPy always does it?"""
+    if node.op not in ("whole", "searchsorted", "interp"):
+        return False
+    size = product(node.inputs[node.op != "whole"].shape)
+    return isinstance(size, int) and size < FEW
 
 
 def digitize_form(keys: Node, edges: Node, side: str) -> Callable[..., Any] | None:

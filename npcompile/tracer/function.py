@@ -43,6 +43,7 @@ from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.native.candidates import is_over_elements
 from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
+from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
 from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
 from npcompile.tracer.recursion import is_deep
@@ -310,10 +311,15 @@ class CompiledFunction:
                 capture.forget()
         raise AssertionError(f"capture of {self.code.co_qualname} found no end: {decisions}")
 
+    @property
+    def are_native_asked(self) -> bool:
+        """Does the user want native programs?"""
+        return config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+
     def may_be_native(self, index: int) -> bool:
         """Is the instruction the header of a loop that may run as one native program?"""
-        is_asked = config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
-        return is_asked and index in self.facts.loop_headers and self.refusals.get(index, 0) < MOST_REFUSALS
+        is_loop = index in self.facts.loop_headers
+        return is_loop and self.are_native_asked and self.refusals.get(index, 0) < MOST_REFUSALS
 
     def is_over_elements(self, index: int, variables: dict[str, Any]) -> bool:
         """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
@@ -323,14 +329,18 @@ class CompiledFunction:
     def native_function(
         self, point: Point, state: tuple[Any, ...], frame: Frame, outcome: Outcome, decisions: Decisions
     ) -> Variant | None:
-        """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations."""
+        """A variant that runs the whole function as one native program, where its graph would end, or branch in iterations.
+
+        Without loops, where its graph would find sizes between its pieces.
+        """
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
         if not point.is_start or self.code.co_cellvars or is_refused:
             return None
         branches = any(node.op == "cond" for node in frame.capture.builder.made) and decisions.short_loops
-        if isinstance(outcome, Return) and (not branches or loops.has_gradients(frame)):
+        finds_sizes = bool(frame.capture.builder.env.measured) and not self.facts.loop_headers and self.are_native_asked
+        if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
             return None
-        if not any(map(self.may_be_native, self.facts.loop_headers)):
+        if not any(map(self.may_be_native, self.facts.loop_headers)) and not finds_sizes:
             return None
         return self.native_program(point, state, frozenset(decisions.short_loops))
 
@@ -430,15 +440,17 @@ class CompiledFunction:
             compiled = self.compile_graph(graph, timings, capture.place, needed)
             emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
             emitter.lines += following
-        if compiled is not None and compiled.only_numpy and self.is_as_good(point, capture, outcome):
+        if graph is not None and compiled is not None and self.is_plain(point, capture, outcome, graph, compiled):
             emitter.lines = [f"return {self.call_of_user(point.parameters)}"]
         repeating = ending if ending.is_repeated else None
         return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings, repeating)
 
-    def is_as_good(self, point: Point, capture: Capture, outcome: Outcome) -> bool:
-        """May the user's function run in place of a graph that only calls NumPy's? It does so with less around it."""
+    def is_plain(self, point: Point, capture: Capture, outcome: Outcome, graph: Graph, compiled: CompiledGraph) -> bool:
+        """Does the user's function run in place of a graph that is little more than calls of NumPy's?"""
         is_whole = point.is_start and isinstance(outcome, Return) and not self.options.fullgraph
-        return is_whole and not (capture.tensors or capture.draws.lines or capture.place or hasattr(self.user, "records"))
+        if not is_whole or capture.tensors or capture.draws.lines or capture.place or hasattr(self.user, "records"):
+            return False
+        return is_best_plain(graph, compiled.calls, capture.instructions, capture.builder.env)
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""

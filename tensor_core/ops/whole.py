@@ -36,13 +36,18 @@ Results = tuple[tuple[Shape, np.dtype], ...]  # of a call: shape and dtype of ea
 
 def parts_of(made: Any, results: Results) -> tuple[np.ndarray, ...]:
     """What a function gave, checked, as what follows was compiled for these results."""
-    parts = tuple(map(np.asarray, made if isinstance(made, (tuple, list)) else (made,)))
+    parts = tuple(map(np.asarray, made)) if isinstance(made, (tuple, list)) else (np.asarray(made),)
     if len(parts) != len(results):
         raise Unexpected
     for part, (shape, dtype) in zip(parts, results):
-        if part.dtype != dtype or part.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, part.shape)):
+        if part.dtype != dtype or part.shape != shape and not has_shape(part, shape):
             raise Unexpected
     return parts
+
+
+def has_shape(part: np.ndarray, shape: Shape) -> bool:
+    """Has it that shape, where None stands for any size?"""
+    return part.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, part.shape))
 
 
 def eager_whole(*arrays: Any, function: Callable[..., Any], results: Results) -> tuple[np.ndarray, ...]:

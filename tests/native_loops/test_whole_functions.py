@@ -484,3 +484,33 @@ def test_small_arrays_that_a_call_is_done_with_are_those_of_the_next():
     changed.base.setflags(write=False)
     del changed
     assert same(compiled(X, 0), distances(X, 0))
+
+
+def sums_at_places(data, columns, rows, x):
+    return np.bincount(rows, weights=data * x[columns], minlength=x.size)
+
+
+def places_of_large_ones(data, columns, rows, x):
+    found = np.flatnonzero(data > 0.5)
+    return found, np.bincount(rows)
+
+
+@pytest.mark.parametrize("user", [sums_at_places, places_of_large_ones])
+def test_without_loops_where_data_decides_sizes(user: Any) -> None:
+    """One program for all small sizes; it leaves for what NumPy refuses."""
+    compiled, random = npc.compile(user), np.random.default_rng(8)
+
+    def arguments(n: int, columns: int) -> tuple[Any, ...]:
+        data, x = random.random(n), random.random(columns)
+        return data, random.integers(0, columns, n), random.integers(0, columns + 2, n), x
+
+    for n, columns in [(10, 5), (10, 5), (40, 3), (1, 1), (2000, 700), (30, 40)]:
+        given = arguments(n, columns)
+        assert same(compiled(*given), user(*given))
+    assert programs(compiled) == {0: 1} and len(variants(compiled)) == 1
+    data, columns, rows, x = arguments(10, 5)
+    for wrong in (rows - 3, rows[:7], rows * 1.0, rows[:0]):
+        assert same(outcome(compiled, user, [data, columns, wrong, x]), outcome(user, user, [data, columns, wrong, x]))
+    given = arguments(50_000, 700)
+    for found, expected in zip(compiled(*given), user(*given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

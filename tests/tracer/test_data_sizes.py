@@ -11,6 +11,11 @@ def vector(round):
     return np.random.default_rng([7, round]).uniform(-2, 2, 12 + round)
 
 
+def many(round):
+    """More than a function without loops takes as one native program."""
+    return np.random.default_rng([7, round]).uniform(-2, 2, 5000 + round)
+
+
 def integers(round):
     return np.random.default_rng([8, round]).integers(0, 5, 9)
 
@@ -20,7 +25,7 @@ def few(round):
     return np.array([[0.0, 0.5, 1.0], [0.0, 2.0, 1.0], [2.0, 3.0, 4.0]][round % 3])
 
 
-@check(vector, graphs=2, breaks=0)
+@check(many, graphs=2, breaks=0)
 def test_places(x):
     i = np.nonzero(x > 0)[0]
     return (x * 2).sum() + i.sum(), i, x[i] * 2
@@ -92,7 +97,7 @@ def test_nothing_to_reduce_raises(x):
     return x[x > 1].max()
 
 
-@check(vector, graphs=4, breaks=2)
+@check(many, graphs=4, breaks=2)
 def test_branch_on_the_size(x):
     i = np.flatnonzero(x > 0)
     if len(i) > 2:
@@ -195,7 +200,7 @@ def test_tensor_read_after_a_mask(backend):
 
 
 def test_size_is_a_node_of_one_graph():
-    told = npc.explain(lambda x: np.flatnonzero(x > 0) * 2)(np.arange(5.0))
+    told = npc.explain(lambda x: np.flatnonzero(x > 0) * 2)(np.arange(5000.0))
     (graph,) = told.graphs
     assert [name for name, _ in graph.measured] == ["measured_0"] and not told.breaks
     assert graph.outputs[0].meta.shape[0].symbols() and "argwhere" in str(graph)
