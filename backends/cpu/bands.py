@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.strip_elements import Load, Outer, Store
@@ -44,6 +45,10 @@ class Distance:
 class Band:
     """The C of a band of rows: those of `strip`, whose body is `lines`."""
 
+    rows: ClassVar[int] = ROWS
+    kind: ClassVar[str] = "band"  # last part of the function's name
+    helpers: ClassVar[str] = ""  # C that it needs
+
     strip: Strip
     outer: Outer
     lines: list[str]
@@ -54,19 +59,24 @@ class Band:
         is_plain = s.is_chain and s.is_straight and s.is_regular and not (s.gives_up or s.ways_out or s.assigned or s.comes_round)
         if not is_plain or len(s.ways) != 1 or not s.ways[0].is_range or any(x.stays for x in s.stores):
             raise NoBand
-        # Chains of integers are as short as what stands beside them.
-        if not any(x.kind[0] == "f" and s.stored_before(x) for x in s.stores):
-            raise NoBand
-        if s.scattered.intersection(x.array.name for x in s.stores):
+        if not self.gains() or s.scattered.intersection(x.array.name for x in s.stores):
             raise NoBand
         self.lag = max([0, *self.lags()])
         if self.lag > FARTHEST:
             raise NoBand
+        self.prepare()
         s.finish(self.lines, keeps=False)
+
+    def gains(self) -> bool:
+        """Do rows wait for their chains? Those of integers are as short as what stands beside them."""
+        return any(x.kind[0] == "f" and self.strip.stored_before(x) for x in self.strip.stores)
+
+    def prepare(self) -> None:
+        """What is made of the lines as they are before stores are written in them."""
 
     @property
     def name(self) -> str:
-        return f"{self.strip.name}_band"
+        return f"{self.strip.name}_{self.kind}"
 
     @property
     def way(self) -> Way:
@@ -101,7 +111,7 @@ class Band:
                 continue
             found = self.distance(first, second)
             rows = 0 if found is None else 1 if found.rows is None else found.rows
-            if found is not None and 0 < rows < ROWS:
+            if found is not None and 0 < rows < self.rows:
                 yield -((found.iterations - 1) // rows)
 
     def handed_on(self) -> dict[str, int]:
@@ -124,9 +134,9 @@ class Band:
             lines = [
                 "for (int side = 0; side < 2; ++side) {",
                 *("if (side) {", *self.steps(), "}"),
-                f"for (int64_t r = side; r < {ROWS - 1} + side; ++r) {{",
+                f"for (int64_t r = side; r < {self.rows - 1} + side; ++r) {{",
                 f"int64_t i = side ? count - r * {self.lag} : 0;",
-                f"const int64_t end = side ? count : ({ROWS - 1} - r) * {self.lag};",
+                f"const int64_t end = side ? count : ({self.rows - 1} - r) * {self.lag};",
                 *self.begun("r", "i", ""),
                 *("for (; i < end; ++i) {", *self.body("r", "i", ""), "}"),
                 *self.finished(""),
@@ -147,7 +157,7 @@ class Band:
         lines += [f"if ({test}) return 1;" for test in self.strip.tests()]
         for g in self.strip.groups.values():
             lines.append(f"const int64_t {g.name}_at = {self.strip.beginning(g)}, {g.name}_from = 0;")
-            by_row = self.outer.moves(g) * (ROWS - 1)
+            by_row = self.outer.moves(g) * (self.rows - 1)
             low = f"{g.name}_at + INT64_C({g.low + min(by_row, 0)}) + {min(g.moves, 0)} * (count - 1)"
             high = f"{g.name}_at + INT64_C({g.high + max(by_row, 0)}) + {max(g.moves, 0)} * (count - 1)"
             lines.append(f"if ({low} < 0 || {high} >= {g.size}) return 1;")
@@ -155,15 +165,15 @@ class Band:
 
     def steps(self) -> list[str]:
         """In each, all rows take part, the last first: what the others have stored before is still in registers."""
-        lines = [line for row in range(ROWS) for line in self.begun(str(row), str(self.ahead(row)), f"_{row}")]
+        lines = [line for row in range(self.rows) for line in self.begun(str(row), str(self.ahead(row)), f"_{row}")]
         lines.append(f"for (int64_t i = 0; i < count - {self.ahead(0)}; ++i) {{")
-        for row in reversed(range(ROWS)):
+        for row in reversed(range(self.rows)):
             lines += ["{", *self.body(str(row), f"(i + {self.ahead(row)})", f"_{row}", f"_{row - 1}" if row else None), "}"]
-        return [*lines, "}", *(line for row in range(ROWS) for line in self.finished(f"_{row}"))]
+        return [*lines, "}", *(line for row in range(self.rows) for line in self.finished(f"_{row}"))]
 
     def ahead(self, row: int) -> int:
         """Iterations that a row is ahead of the last."""
-        return (ROWS - 1 - row) * self.lag
+        return (self.rows - 1 - row) * self.lag
 
     def body(self, row: str, iteration: str, suffix: str, above: str | None = None) -> list[str]:
         """An iteration of a row. Variables that are carried have the suffix, those of the row before it `above`."""
@@ -204,14 +214,14 @@ class Band:
         if not self.strip.may_fail:
             return []
         stores = list(enumerate(self.strip.stores))
-        lines = [f"{C_OF_KIND[s.kind]} old{j}[{self.most * ROWS}];" for j, s in stores]
+        lines = [f"{C_OF_KIND[s.kind]} old{j}[{self.most * self.rows}];" for j, s in stores]
         return lines + self.all_rows([self.copied(s, f"old{j}", is_back=False) for j, s in stores])
 
     def put_back(self) -> list[str]:
         return self.all_rows([self.copied(s, f"old{j}", is_back=True) for j, s in enumerate(self.strip.stores)])
 
     def all_rows(self, lines: list[str]) -> list[str]:
-        return [f"for (int64_t r = 0; r < {ROWS}; ++r) {{", *lines, "}"]
+        return [f"for (int64_t r = 0; r < {self.rows}; ++r) {{", *lines, "}"]
 
     def copied(self, store: Store, old: str, is_back: bool) -> str:
         """Copy what the row r stores, or back."""
@@ -227,7 +237,7 @@ class Band:
     @property
     def most(self) -> int:
         """Iterations of a row whose elements are kept."""
-        return KEPT // (ROWS * len(self.strip.stores))
+        return KEPT // (self.rows * len(self.strip.stores))
 
     # --- the call
 
@@ -235,8 +245,8 @@ class Band:
         """Lines that run a band and go on, from the label of the loop's header to the strip."""
         n, way, outer = self.name, self.way, self.outer
         sign = "<" if outer.step > 0 else ">"
-        begins = [f"{way.first} == {outer.start}", f"{outer.next} + {(ROWS - 2) * outer.step} {sign} {outer.stop}"]
-        done = [f"{way.first} += count * {way.step};", f"{outer.next} += {(ROWS - 1) * outer.step};"]
+        begins = [f"{way.first} == {outer.start}", f"{outer.next} + {(self.rows - 2) * outer.step} {sign} {outer.stop}"]
+        done = [f"{way.first} += count * {way.step};", f"{outer.next} += {(self.rows - 1) * outer.step};"]
         if outer.variable:
             done.append(f"{outer.variable} = {outer.next} - {outer.step};")
         return [
@@ -245,7 +255,7 @@ class Band:
             f"if (SELDOM({n}_pause)) --{n}_pause;",
             f"else if (count >= {FEWEST + self.ahead(0)} && count <= {self.most}) {{",
             f"if (!{n}({', '.join(parameters)})) {{",
-            f"{n}_waits = 0; fuel -= {ROWS} * count; {' '.join(done)} goto {header};",
+            f"{n}_waits = 0; fuel -= {self.rows} * count; {' '.join(done)} goto {header};",
             "}",
             f"{n}_pause = {n}_waits;",
             f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_waits + 1;",

@@ -26,6 +26,16 @@ COLUMNS = (
 )
 READ = ("M[i{0}, j{1}]", "M[i{0}, j{1}]", "M[i{0}, j{1}]", "A[j{1}]", "B[i{0}]", "V[i{0}, j{1}]")
 SWEPT = ("A[j{1}]", "A[j{1}]", "B[j{1}]", "M[i{0}, j{1}]", "V[2, j{1}]")
+TABLE = ("M[i {0}, j {1}]", "M[i {0}, j]", "M[i, j {1}]", "A[j]", "A[j - 1]", "B[i - 1]")  # what cells of a table are made of
+CELLS = (
+    "M[i, j] = {4} + min({0}, {1}, {2})",
+    "M[i, j] = min({0} + ({3} != {4}), {1} + 1, {2} + 1)",
+    "M[i, j] = max({0} - {4}, {1}, {2} + {3}, 0)",
+    "M[i, j] = max({0}, {1} - p, {2} if {3} < {4} else {1})",
+    "M[i, j] = abs({0} - {3}) + np.minimum({1}, {2})",
+    "M[i, j] = {2} * 0.5 - ({3} > {0}) * {1}",
+    "M[i, j] = {2} + (i - j) * {3}",
+)
 OFFSETS = ("", "", "", " - 1", " - 1", " - 1", " + 1", " - 2", " + 2")
 NUMBERS = ("0.5", "2", "p", "i", "j", "1e150")
 FORMULAS = (
@@ -44,7 +54,7 @@ class Writer:
     def __init__(self, draw: Draw):
         self.draw = draw
         self.elements = READ if draw(0, 3) else SWEPT
-        self.columns = self.pick(COLUMNS)
+        self.rows, self.columns = self.pick(ROWS), self.pick(COLUMNS)
         step = 3 if ", 3)" in self.columns else 1
         self.ahead = (f"{'+' if '-1)' in self.columns else '-'} {step}",) * 5 + ("+ 1",)  # where the iteration before has stored
 
@@ -60,7 +70,14 @@ class Writer:
         parts = (self.formula(depth - self.draw(1, 2) if depth > 1 else 0) for _ in range(2))
         return f"({self.pick(FORMULAS).format(*parts, op=self.pick(('+', '-', '*', '+')))})"
 
+    def cell(self) -> str:
+        up = "+ 1" if "-1)" in self.rows else "- 2" if ", 2)" in self.rows else "- 1"
+        corner, above, left, *others = (text.format(up, self.ahead[0]) for text in TABLE)
+        return self.pick(CELLS).format(corner, above, left, self.pick((*others, corner)), self.pick((*others, above)))
+
     def statement(self) -> str:
+        if self.draw(0, 3) == 0:
+            return self.cell()
         if self.draw(0, 11) == 0:
             return self.pick(RARE)
         target = self.elements[0].format("", "") if self.draw(0, 5) else self.element()
@@ -71,7 +88,7 @@ class Writer:
 def draw_program(draw: Draw) -> LoopProgram:
     w = Writer(draw)
     lines = ["def program(A, B, M, V, c, n, m, p):", "    s, i, j = 0.5, 0, 0"]
-    lines += [f"    for i in {w.pick(ROWS)}:", f"        for j in {w.columns}:"]
+    lines += [f"    for i in {w.rows}:", f"        for j in {w.columns}:"]
     lines += [f"            {w.statement()}" for _ in range(1 if draw(0, 2) else 2)]
     if draw(0, 9) == 0:
         lines.append(f"        {w.pick(('B[i] = M[i, 2]', 's = s + 1', 'm = m - 1'))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from benchmarks.programs.sequences import time_warping
+from benchmarks.programs.sequences import edit_distance, time_warping
 from benchmarks.programs.stencils import gauss_seidel
 from npcompile.backends.cpu import bands
 from npcompile.compiler import compiled_function
@@ -32,6 +33,11 @@ def written(compiled: Any) -> str:
 def bands_of(compiled: Any) -> int:
     """How many functions there are for bands of rows."""
     return written(compiled).count("\nBAND int ")
+
+
+def lanes_of(compiled: Any) -> int:
+    """How many functions there are for bands whose rows are lanes of vectors."""
+    return len(re.findall(r"\nBAND int \w+_lanes\(", written(compiled)))
 
 
 def runs_in_bands(user: Any, *arguments: Any, expected: bool = True) -> None:
@@ -144,6 +150,63 @@ def test_short_rows_run_in_one_call(program):
                 same_with(compiled, program, M, rng.integers(0, 5, n + m) if is_integer else 1.5)
         same_with(compiled, program, M, np.full(n + m - 9, 3) if is_integer else np.nan)
     assert "int64_t rows" in written(compiled)
+
+
+def aligned(S, a, b, gap):
+    for i in range(1, S.shape[0]):
+        for j in range(1, S.shape[1]):
+            S[i, j] = max(S[i - 1, j - 1] + (a[i - 1] == b[j - 1]), S[i - 1, j] - gap, S[i, j - 1] - gap)
+    return S
+
+
+def cheapest_paths(S, a, b, gap):
+    for i in range(S.shape[0] - 2, -1, -1):
+        for j in range(S.shape[1] - 2, -1, -1):
+            S[i, j] = abs(a[i] - b[j]) + np.minimum(S[i + 1, j], min(S[i, j + 1] + gap, S[i + 1, j + 1]))
+    return S
+
+
+def numbered_cells(S, a, b, gap):
+    for i in range(1, S.shape[0]):
+        for j in range(1, S.shape[1]):
+            S[i, j] = S[i, j - 1] + (i - j) * (a[i - 1] > b[j - 1]) - (S[i - 1, j] < gap) * S[i - 1, j - 1]
+    return S
+
+
+TABLES = ((np.int64, np.int64), (np.int64, np.uint8), (np.float64, np.float64), (np.float64, np.int32))
+
+
+@pytest.mark.parametrize("program", [aligned, cheapest_paths, numbered_cells])
+def test_rows_are_lanes(program):
+    for (table, letters), memory in product(TABLES, "CF"):
+        compiled = npc.compile(program)
+        for n, m in ((9, 31), (17, 24), (30, 70), (10, 25)):
+            S, a, b = (rng.integers(0, 4, shape) for shape in ((n, m), n, m))
+            gap = 1 if table is np.int64 else 0.75
+            same_with(compiled, program, S.astype(table, order=memory), a.astype(letters), b.astype(letters), gap)
+        # Of integers, np.minimum and differences that are narrower have no lanes.
+        assert lanes_of(compiled) or program is cheapest_paths and letters is not np.float64
+
+
+def test_lanes_of_distances():
+    assert lanes_of(agrees(edit_distance, rng.integers(0, 4, 40), rng.integers(0, 4, 57)))
+    assert lanes_of(agrees(time_warping, rng.random(41), rng.random(56)))
+
+
+@pytest.mark.parametrize("program", [aligned, cheapest_paths, numbered_cells])
+def test_a_lane_that_fails(program):
+    compiled = npc.compile(program)
+    a, b = rng.integers(0, 4, 26).astype(float), rng.integers(0, 4, 40).astype(float)
+    for row, column in product((0, 1, 7, 8, 20, 25), (0, 1, 17, 39)):
+        for value in (1.7e308, -np.inf, np.nan):
+            S = rng.random((26, 40))
+            S[row, column] = value
+            same_with(compiled, program, S, a, b, 1.5)
+        for value in (-(2**63), 2**63 - 1):
+            T = rng.integers(0, 9, (26, 40))
+            T[row, column] = value
+            same_with(compiled, program, T, a.astype(int), b.astype(int), 2)
+    assert lanes_of(compiled)
 
 
 def test_rows_that_differ_by_a_number():

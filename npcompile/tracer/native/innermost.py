@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from npcompile.backends.cpu.bands import Band, NoBand
+from npcompile.backends.cpu.lane_bands import LaneBand
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.cpu.strip_elements import Outer
 from npcompile.backends.cpu.strips import Strip, Way
@@ -48,16 +50,16 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     finally:
         b.state = state
     outer = outer_of(b, index, region)
-    band = None if outer is None else band_of(strip, outer, body)
+    bands = [] if outer is None else bands_of(strip, outer, body)
     strip.repeat(outer)
     strip.finish(body)
     function, parameters = strip.function(body)
     b.code.functions.append(function)
     b.code.declarations += strip.declarations()
     is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
-    if band is not None:
+    for band in bands:
         function, parameters_of_band = band.function()
-        b.code.functions.append(function)
+        b.code.functions += [band.helpers] * (band.helpers not in b.code.functions) + [function]
         b.code.declarations += band.declarations()
         b.code.lines += band.call(parameters_of_band, label, is_apart)
     b.code.lines += strip.call(parameters, label, is_apart)
@@ -116,11 +118,13 @@ def scalar_texts(value: Any) -> list[str]:
     return [text for item in value.items for text in scalar_texts(item)] if isinstance(value, Items) else []
 
 
-def band_of(strip: Strip, outer: Outer, body: list[str]) -> Band | None:
-    try:
-        return Band(strip, outer, body.copy())
-    except NoBand:
-        return None
+def bands_of(strip: Strip, outer: Outer, body: list[str]) -> list[Band]:
+    """Those of the most rows first."""
+    bands = []
+    for kind in (LaneBand, Band):
+        with suppress(NoBand):
+            bands.append(kind(strip, outer, body.copy()))
+    return bands
 
 
 def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
