@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import Function, Nest
-from npcompile.backends.cpu.array_trees import Apply, Held, Part, Read, Tree, flat, flat_tree, parts_of
+from npcompile.backends.cpu.array_loops import Function, Nest, literal
+from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Read, Tree, flat, flat_tree, parts_of
 from npcompile.backends.cpu.primitives import c_type, primitive_text
 from npcompile.backends.kernels.kernel import Let, Value
 
@@ -82,6 +82,34 @@ class Here(Function):
         return f"((char*)({text}))" if c == "char*" else f"(({c})({text}))" if not text.isidentifier() else text
 
 
+def in_all(new: Tree, mask: Tree) -> Tree:
+    """What is computed where a mask is true, without ones elsewhere if errors are unlikely: these would make it run again."""
+    plain = without_ones(new, mask)
+    return new if plain is None else plain
+
+
+def without_ones(tree: Tree, mask: Tree) -> Tree | None:
+    match tree:
+        case Apply("where", (asked, selected, Number("1"))) if asked == mask:
+            return without_ones(selected, mask)
+        case Apply(op, args) if is_harmless(op, args):
+            plain = [a if isinstance(a, Number) else without_ones(a, mask) for a in args]
+            return None if None in plain else replace(tree, args=tuple(a for a in plain if a is not None))
+        case Read() | Held():
+            return tree
+    return None
+
+
+def is_harmless(op: str, args: Sequence[Tree]) -> bool:
+    """Does it make no error of a number that is none, or that is large already?"""
+    if op in ("negative", "absolute"):
+        return True
+    numbers = [literal(a.text) for a in args if isinstance(a, Number)]
+    if len(numbers) != 1 or args[0].dtype.kind != "f":
+        return False
+    return op in ("add", "subtract") or (op == "multiply" and numbers[0] is not None and 0 < abs(numbers[0]) <= 1)
+
+
 def held_in(tree: Tree) -> list[str]:
     match tree:
         case Held(name):
@@ -149,7 +177,7 @@ class Row(Nest):
                     self.keep(key_of(part), Nest.value(self, tree), part.dtype)
                 return self.values[key_of(part)]
             case Chosen(_, (mask, new, old), dtype):
-                arms = (mask, new, old)
+                arms = (mask, in_all(new, mask), old)
                 values = [self.named(self.value(a), a) for a in arms]
                 self.made += 1
                 let = Let(Value(f"v{self.made}", dtype), "where", tuple(Value(v, a.dtype) for v, a in zip(values, arms)), ())

@@ -357,6 +357,8 @@ class ScalarLoops:
             raise NoForm(f"{kind} as {to}")
         if to == "f4":
             return self.new(to, f"(float)(double){value}")  # NumPy rounds twice
+        if C_OF_KIND[to] == "double" and (found := LITERAL.fullmatch(value)) and abs(int(found[1])) <= LARGEST_EXACT:
+            return float(int(found[1])).hex()
         return self.new(to, f"({C_OF_KIND[to]}){value}")
 
     def require_range(self, value: str, kind: str, to: str, fail: Fail) -> None:

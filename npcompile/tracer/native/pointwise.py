@@ -7,6 +7,7 @@ the mask is false, and can only be combined with what the same mask selects, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Step
 from npcompile.tracer.native.states import State
 
 MOST_STATEMENTS = 100
+CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows
 # Does NumPy say nothing about the floating-point errors that the processor notes?
 IGNORES_ERRORS = ErrorStates(lambda state: all(state[kind] == "ignore" for kind in ("divide", "over", "invalid")))
 _IGNORES_ERRORS = IGNORES_ERRORS.holds  # one object: it has one name in a function's programs
@@ -43,7 +45,7 @@ class Pointwise:
     writes: dict[str, Part] = field(default_factory=dict)  # root -> array that is written to
     reads: dict[str, bool] = field(default_factory=dict)  # roots of what is read otherwise than row by row -> made here?
     same: dict[str, str] = field(default_factory=dict)  # sizes that must be the same
-    masks: dict[Tree, str] = field(default_factory=dict)  # -> the array that holds it
+    masks: dict[Tree, str] = field(default_factory=dict)  # as it is `asked` -> the array that holds it
     selected: dict[str, Sizes] = field(default_factory=dict)  # number of what a mask selects -> the mask's sizes
     entered: dict[str, Sizes] = field(default_factory=dict)  # arrays that the iteration before left
     lines: list[str] = field(default_factory=list)  # about numbers
@@ -79,9 +81,14 @@ class Pointwise:
     # --- arrays that the loop makes
 
     def hold(self, value: Formula) -> Formula:
-        if (name := self.masks.get(value.tree)) is not None:
+        if (name := self.masks.get(self.asked(value.tree))) is not None:
             return Formula(Held(name, value.tree.dtype), value.sizes)
-        return value if isinstance(value.tree, Held) else self.fresh(value)
+        if isinstance(value.tree, Held):
+            return value
+        made = self.fresh(value)
+        if isinstance(made.tree, Held) and made.tree.dtype.kind == "b":
+            self.masks[self.asked(value.tree)] = made.tree.name
+        return made
 
     def fresh(self, value: Formula) -> Formula:
         arrays.require_order(value.tree, len(value.sizes))
@@ -152,9 +159,13 @@ class Pointwise:
             self.require_same(a, b)
         if isinstance(tree, Held):
             return tree
-        if tree not in self.masks:
-            self.masks[tree] = self.set(tree, own).name
-        return Held(self.masks[tree], tree.dtype)
+        if (asked := self.asked(tree)) not in self.masks:
+            self.masks[asked] = self.set(tree, own).name
+        return Held(self.masks[asked], tree.dtype)
+
+    def asked(self, tree: Tree) -> Tree:
+        """The same for a mask each time that it is written: names of its numbers differ."""
+        return with_numbers(tree, {n: text for line in self.lines for n, text in CONVERTED.findall(line)})
 
     def select(self, owner: Any, key: Any) -> Formula:
         """owner[mask]"""
@@ -221,6 +232,16 @@ class Pointwise:
         if self.reads.keys() & self.writes.keys():
             raise NoForm("elements that the loop writes")
         return shapes[0]
+
+
+def with_numbers(tree: Tree, texts: Mapping[str, str]) -> Tree:
+    """The tree with these texts in place of the names of numbers."""
+    match tree:
+        case Number(text, dtype):
+            return Number(texts.get(text, text), dtype)
+        case Apply(_, args):
+            return replace(tree, args=tuple(with_numbers(a, texts) for a in args))
+    return tree
 
 
 def cast(tree: Tree, dtype: np.dtype) -> Tree:
