@@ -145,7 +145,8 @@ def is_flat(part: Part) -> bool:
 
 
 def flat(part: Part, size: tuple[str]) -> Part:
-    return Part(part.dtype, part.data, size, (str(part.dtype.itemsize),), part.root, part.is_own, False, True)
+    strides = (str(part.dtype.itemsize),)
+    return replace(part, sizes=size, strides=strides, is_whole=False, is_dense=True, is_ordered=False)
 
 
 def with_parts(tree: Tree, change: Callable[[Part], Part]) -> Tree:

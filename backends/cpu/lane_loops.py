@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.array_trees import Part, may_note, parts_of
+from npcompile.backends.cpu.column_lanes import ColumnNumbers, numbered
 from npcompile.backends.cpu.nest_statements import WORD, Group, Here, Loop, Row, Set, Write, held_in, key_of
 from npcompile.backends.cpu.primitives import c_type
 
@@ -56,13 +57,13 @@ def has_lanes(loop: Loop, group: Group, constants: Iterable[str]) -> bool:
 
 def is_row(part: Part, known: set[str]) -> bool:
     """Are its elements numbers side by side, in memory that is the same in all iterations?"""
-    stays = {*WORD.findall(part.data)} - {"char"} <= known
+    stays = isinstance(part, ColumnNumbers) or {*WORD.findall(part.data)} - {"char"} <= known
     is_dense = part.strides == (str(part.dtype.itemsize),)
     return stays and is_dense and part.dtype.kind in "biuf" and part.dtype.itemsize <= 8
 
 
-def lines(loop: Loop, group: Group) -> list[str]:
-    """All iterations for the rows from `begin` to `end`."""
+def lines(loop: Loop, group: Group) -> tuple[list[str], int]:
+    """(all iterations for the rows from `begin` to `end`, how many rows are done before anything is written)"""
     storage = {c.entered: c.result for c in loop.carried} | {c.left: c.result for c in loop.carried}
     row = Lanes(Here(""), loop.statements[0].sizes, storage=storage)
     left: dict[str, str] = {}  # C array -> what an iteration leaves in it
@@ -80,7 +81,7 @@ def lines(loop: Loop, group: Group) -> list[str]:
     numbers = [*loop.first, *loop.last]
     turns = in_looks(row, changed, step, numbers, width) if is_same(loop, row.body) else in_turns("c->turns", step)
     inits = {key_of(c.result): c.init for c in loop.carried if c.init is not None}
-    return [
+    made = [
         *(f"{c} {w} = c->{w};" for w, (c, _) in loop.variables.items()),
         f"for (int64_t at = begin; at < end; at += {width}) {{",
         "if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) goto done;",
@@ -94,6 +95,7 @@ def lines(loop: Loop, group: Group) -> list[str]:
         *(f"__builtin_memcpy({place(row.parts[n])}, {n}, lanes * sizeof *{n});" for n in changed),
         "}",
     ]
+    return made, width
 
 
 def lanes_of(row: Lanes) -> int:
@@ -109,6 +111,8 @@ def place(part: Part) -> str:
 
 
 def taken(name: str, part: Part, width: int) -> list[str]:
+    if isinstance(part, ColumnNumbers):
+        return numbered(name, part, width)
     c, at = c_type(part.dtype), place(part)
     return [
         f"{c} {name}[{width}];",

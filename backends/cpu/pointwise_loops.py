@@ -23,6 +23,7 @@ from npcompile.backends.cpu.array_trees import (
     may_note,
     parts_of,
 )
+from npcompile.backends.cpu.column_lanes import widened
 from npcompile.backends.cpu.nest_statements import (
     WORD,
     Group,
@@ -66,9 +67,9 @@ def as_one_row(loop: Loop) -> Loop:
 
 def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """(the functions, the lines that run them and jump to {name}_slow when it was in vain). `types`: of the program's names."""
-    loop = as_one_row(loop)
+    loop = in_lanes(loop, types.keys() - loop.variables.keys())
     name = loop.name
-    body, room = body_of(loop, types.keys() - loop.variables.keys())
+    body, room, unkept = body_of(loop, types.keys() - loop.variables.keys())
     named = {w for line in [*body, *loop.variables] for w in WORD.findall(line)} | {
         w for _, init in loop.variables.values() for w in WORD.findall(init)
     }
@@ -97,15 +98,25 @@ def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]
         "rt->release(room);" if room else "",
         "}",
     ]
-    return functions, call(loop, constants)
+    return functions, call(loop, constants, unkept)
 
 
-def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str]]:
-    """(what is done to a block of rows, lines that get memory for it)"""
+def in_lanes(loop: Loop, constants: Iterable[str]) -> Loop:
+    """The loop by elements where these need no others, else by rows."""
+    by_elements = as_one_row(widened(loop))
+    groups = grouped(by_elements.statements)
+    if len(groups) == 1 and lane_loops.has_lanes(by_elements, groups[0], constants):
+        return by_elements
+    return as_one_row(loop)
+
+
+def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str], int]:
+    """(what is done to a block of rows, lines that get memory for it, how many rows are written only where all went well)"""
     groups = grouped(loop.statements)
     if len(groups) == 1 and lane_loops.has_lanes(loop, groups[0], constants):
-        return [*keeping(loop), *lane_loops.lines(loop, groups[0])], []
-    return Body(loop).lines()
+        lines, lanes = lane_loops.lines(loop, groups[0])
+        return ["if (c->kept) {", *keeping(loop), "}", *lines], [], lanes
+    return *Body(loop).lines(), 0
 
 
 def keeping(loop: Loop) -> list[str]:
@@ -114,7 +125,8 @@ def keeping(loop: Loop) -> list[str]:
     return lines + ["c->kept[begin / c->block] = 1;"] * bool(lines)
 
 
-def call(loop: Loop, constants: Mapping[str, str]) -> list[str]:
+def call(loop: Loop, constants: Mapping[str, str], unkept: int) -> list[str]:
+    """The lines that run the functions. So few rows as `unkept` need not be put back."""
     name, c = loop.name, f"{loop.name}_c"
     rows = loop.statements[0].sizes[0]
     inner = widest(loop)
@@ -129,18 +141,20 @@ def call(loop: Loop, constants: Mapping[str, str]) -> list[str]:
     blocks = f"(({rows}) / {c}.block + 1)"
     places = " + ".join([blocks, *(f"{bytes_of_rows(p)} * ({rows})" for p in loop.written)])
     if loop.written:
-        lines += [f"if (!({c}.kept = rt->scratch({places}))) goto failed;", f"__builtin_memset({c}.kept, 0, {blocks});"]
-    offset = f"{c}.kept + {blocks}"
-    for k, part in enumerate(loop.written):
-        lines.append(f"{c}.keep{k} = {offset};")
-        offset += f" + {bytes_of_rows(part)} * ({rows})"
+        lines += [f"if (({rows}) > {unkept}) {{", f"if (!({c}.kept = rt->scratch({places}))) goto failed;"]
+        lines += [f"__builtin_memset({c}.kept, 0, {blocks});"]
+        offset = f"{c}.kept + {blocks}"
+        for k, part in enumerate(loop.written):
+            lines.append(f"{c}.keep{k} = {offset};")
+            offset += f" + {bytes_of_rows(part)} * ({rows})"
+        lines.append("}")
     work = f"({rows}) * ({inner}) * {c}.turns"
     lines += ["npc_forget();", f"const int64_t {name}_work = {work};", f"fuel -= {name}_work;"]
     grain = f"{name}_work * {max(1, operations(loop))} < {PARALLEL_FROM} ? ({rows}) : {c}.block"
     lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, {rows}, {grain});"]
     lines += [f"{c}.bad |= {name}_stopped || (npc_noted() && !{c}.ignores);"]
     if loop.written:
-        lines += [f"for (int64_t at = 0; {c}.bad && at < {blocks}; at++) if ({c}.kept[at]) {{"]
+        lines += [f"for (int64_t at = 0; {c}.bad && {c}.kept && at < {blocks}; at++) if ({c}.kept[at]) {{"]
         lines += [f"const int64_t begin = at * {c}.block, end = npc_min({rows}, begin + {c}.block);"]
         lines += [copied(part, f"(char*)({part.data})", f"{c}.keep{k}") for k, part in enumerate(loop.written)]
         lines += ["}", f"rt->release({c}.kept);"]

@@ -70,6 +70,22 @@ class Writer:
             )
         return f"np.{self.pick(('minimum', 'maximum'))}({self.formula(depth - 1, leaf)}, {self.formula(depth - 1, leaf)})"
 
+    def about_a_matrix(self) -> str:
+        """Statements that are about the elements of a matrix, some columns of it, or what masks select."""
+        owner = self.pick(("M", "V"))
+        part = f"{owner}{self.pick(('[:, 0]', '[:, 1]', '[:, -1]', '[:, 1]', '[:, t % 2]', '[:, :-1]', ''))}"
+        kind = self.draw(0, 7)
+        if kind < 3:
+            return f"{part} {self.pick(('+', '-', '*', '+', '-', '*', '/'))}= {self.pick((*CONSTANTS, part, f'{part} * 0.5'))}"
+        if kind == 3:
+            return f"{part} = {self.pick((*FUNCTIONS, '1 / {0}')).format(part)}"
+        if kind == 4:
+            return f"z = {self.pick(('M', 'V'))} {self.pick(('<', '>', '!='))} {self.pick(CONSTANTS)}"
+        if kind < 7:
+            other = self.pick((f"-{owner}[z]", f"2 - {owner}[z]", f"{owner}[z] * {self.pick(CONSTANTS)}", f"1 / {owner}[z]"))
+            return f"{owner}[z] {self.pick(('', '', '+', '*'))}= {other}"
+        return f"{owner} {self.pick(('+', '*', '-'))}= {self.pick(('M', 'V', 'M * 0.5', '0.1 * V'))}"
+
     def statement(self) -> str:
         leaf = self.matrix if self.draw(0, 3) == 0 else self.vector
         names = ("M", "V") if leaf == self.matrix else ("A", "B", "v", "w")
@@ -106,20 +122,21 @@ def draw_program(draw: Draw) -> LoopProgram:
     w = Writer(draw)
     header = w.pick(LOOPS)
     lines = ["def program(A, B, M, C, n, k, p, P):", "    s, q, c, R = 0.5, 0, np.arange(3.0), C[:20]"]
-    lines += ["    v, w, V = A * 1, B.copy(), M + 0", "    m = l = A > 0", "    t, row = 0, C[0]"]
+    lines += ["    v, w, V = A * 1, B.copy(), M + 0", "    m = l = A > 0", "    z = M > 0", "    t, row = 0, C[0]"]
     w.masks = ["m"]
-    body = [w.statement() for _ in range(draw(1, 7))]
+    statement = w.about_a_matrix if draw(0, 3) == 0 else w.statement
+    body = [statement() for _ in range(draw(1, 7))]
     if draw(0, 4) == 0:
         lines += ["    for o in range(2):", f"        {header}", *(f"            {s}" for s in body), "        A[0] += 1"]
     else:
         lines += [f"    {header}", *(f"        {s}" for s in body)]
-    lines.append("    return s, t, v, w, V, m, l, q, A, B, M")
+    lines.append("    return s, t, v, w, V, m, l, z, q, A, B, M")
     rng = np.random.default_rng(draw(0, 1000))
     n, k = draw(1, 9) * draw(1, 9) * (1 if draw(0, 2) else 29), draw(17, 22)
     spread = draw(0, 5)
     one = w.pick(DTYPES)
     dtypes = [one if draw(0, 2) else w.pick(DTYPES) for _ in range(4)]
-    shapes = [(n,), (n,), (n, 2), (46, n)]
+    shapes = [(n,), (n,), (n, draw(2, 4)), (46, n)]
     arrays = [values(rng, d, s, 3 if spread == 0 else 0) for d, s in zip(dtypes, shapes)]
     match draw(0, 14):
         case 0:

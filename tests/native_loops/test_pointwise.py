@@ -114,6 +114,70 @@ def test_elements_that_come_back_to_what_they_were():
     assert A.max() <= 1
 
 
+def test_statements_about_a_column_are_about_all_elements():
+    def fall(V, X, n, k):
+        for _ in range(n):
+            V[:, k] -= 0.5
+            V[:, 1] *= 0.75
+            X += 0.1 * V
+            X[X < 0] = -X[X < 0]
+
+    def invert(V, X, n):
+        for _ in range(n):
+            V[:, -1] = 1 / V[:, -1]
+            X += V
+
+    def turn(V, X, n):
+        for t in range(n):
+            V[:, t % 2] += 1
+            X *= V
+
+    def mix(V, X, n):
+        for _ in range(n):
+            V[:, 0] -= V[:, 1]
+            X += V
+
+    for rows in (1, 3, 40, 700):
+        for columns in (2, 3, 4, 5):
+            V, X = (np.random.default_rng(rows).standard_normal((rows, columns)) for _ in range(2))
+            lanes_agree(fall, V, X, 20, -1)
+            lanes_agree(fall, V.astype(np.float32), X.astype(np.float32), 20, 0)
+            lanes_agree(turn, V, X, 20)
+            lanes_agree(mix, V, X, 20, expected=False)
+            lanes_agree(invert, np.round(V) * (np.arange(columns) < columns - 1) + 1, X, 20)
+            lanes_agree(invert, np.round(V), X, 20)  # zeros that NumPy reports, and some that it does not see
+    agrees(fall, PAIRS.copy(), PAIRS.copy(), 20, 2)  # IndexError
+
+
+def test_masks_are_the_same_each_time_that_they_are_written():
+    def reflect(A, B, n):
+        for _ in range(n):
+            A += B
+            A[A > 1] = 2 - A[A > 1]
+            B[A < 0] *= -0.5
+
+    def shrink(A, n):
+        for _ in range(n):
+            A[A > 2] -= A[A > 2] * 0.5
+            A += 0.25
+
+    lanes_agree(shrink, X.copy(), 30)
+    for dtype in (np.float64, np.float32):
+        lanes_agree(reflect, X.astype(dtype), Y.astype(dtype), 30)
+    assert " : 1)" not in native_sources(agrees(reflect, X.copy(), Y.copy(), 30))[0], "ones where the mask is false"
+    agrees(reflect, np.arange(-20, 20), np.arange(40) - 9, 30, loops=0)  # an error: floats into integers
+
+
+def test_arithmetic_under_a_mask_is_done_again_where_what_it_leaves_out_has_errors():
+    def halve(A, B, n):
+        for _ in range(n):
+            A[B > 0] = 1.5e308 - A[B > 0]
+            B += 1
+
+    lanes_agree(halve, np.where(Y > 0, 1.0, -1e308), Y - 10, 30)
+    lanes_agree(halve, np.where(Y > 0, 1.0, np.inf), Y - 10, 30)
+
+
 def test_what_the_next_iteration_does_not_read_has_errors_too():
     def inverses(A, B, n):
         for _ in range(n):
