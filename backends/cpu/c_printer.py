@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npcompile.backends.cpu.c_checks import can_note, check_lines
 from npcompile.backends.cpu.c_sizes import product_of, size_text
 from npcompile.backends.cpu.doubts import doubt_lines
 from npcompile.backends.cpu.primitives import (
@@ -57,12 +58,12 @@ from npcompile.backends.kernels.kernel import (
     ScratchRow,
     Statement,
     Store,
+    Value,
     children,
     walk,
 )
 from npcompile.backends.kernels.operations import EXPENSIVE, short
 from npcompile.tensor_core.dim import Size
-from npcompile.tensor_core.intervals import interval_of_size
 
 ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
@@ -70,6 +71,7 @@ MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 FEW_LANES = 64  # so few columns are a loop of known length
 ROWS = 4  # of a reduction over leading axes that are read for each time that the running results are
 MOST_LIGHT = 12  # statements
+ORDERED = 32  # elements whose terms are computed at once, where they are added in their order
 COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 
 
@@ -100,6 +102,7 @@ class Printer:
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
     within: str = ""  # where this does not hold a lane has nothing to add
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
+    is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
 
     def line(self, text: str) -> None:
@@ -148,7 +151,8 @@ class Printer:
             case Store(buffer, offset, value):
                 self.line(f"{self.memory(buffer, offset, value.dtype)} = {stored_text(value.name, value.dtype)};")
             case CheckIndex():
-                self.check(s)
+                for text in check_lines(s, is_noting=self.is_noting):
+                    self.line(text)
             case Accumulate():
                 self.accumulate(s)
             case Product():
@@ -166,27 +170,6 @@ class Printer:
 
     def memory(self, buffer: str, offset: Size, dtype: np.dtype, const: str = "") -> str:
         return f"*({const}npc_{short(dtype)}_in_memory*)({buffer} + {size_text(offset)})"
-
-    def check(self, s: CheckIndex) -> None:
-        value, size = s.value.name, size_text(s.size)
-        if self.is_noting:
-            found = f"{value} + ({value} < 0 ? {size} : 0)"
-            self.line(f"const int64_t {s.target.name}_found = {f'{s.mask.name} ? {found} : 0' if s.mask else found};")
-            self.line(f"const int {s.target.name}_outside = (uint64_t){s.target.name}_found >= (uint64_t){size};")
-            self.line(f"const int64_t {s.target.name} = {s.target.name}_outside ? 0 : {s.target.name}_found;")
-            self.line(f"outside |= {s.target.name}_outside;")
-            return
-        target = s.target.name
-        outside = f"__builtin_expect((uint64_t){target} >= (uint64_t){size}, 0)"
-        fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
-        if s.mask:
-            self.line(f"int64_t {target} = {value} + ({value} < 0 ? {size} : 0);")
-            self.line(f"if (!{s.mask.name}) {target} = 0;")
-            self.line(f"else if ({outside}) {{ {fail} }}")
-        else:  # one comparison for most indices, which are not counted from the end
-            from_end = f"{target} = (int64_t)((uint64_t){target} + (uint64_t){size});"
-            self.line(f"int64_t {target} = {value};")
-            self.line(f"if ({outside}) {{ {from_end} if ({outside}) {{ {fail} }} }}")
 
     def product(self, s: Product) -> None:
         matrices = [", ".join([f"{x.buffer} + {size_text(x.offset)}", size_text(x.row), size_text(x.column)]) for x in s.matrices]
@@ -238,6 +221,8 @@ class Printer:
             return self.simd_loop(s, first, end)
         if self.is_blocked:
             return self.blocked_loop(s, first, end)
+        if all(a.keeps_order for a in self.accumulators.values()):
+            return self.ordered_loop(s, first, end)
         if self.lanes == 1:
             self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
             self.statements(s.body)
@@ -306,6 +291,28 @@ class Printer:
         self.lane_loop(s, "base", str(self.lanes), "omp simd")
         self.within = ""
 
+    def ordered_loop(self, s: Loop, first: str, end: str) -> None:
+        """The same where items are combined in their order: what some add is computed in vectors, and then added one by one."""
+        rows = ORDERED if not isinstance(s.size, int) else min(ORDERED, 1 << (s.size.bit_length() - 1))
+        accumulators = self.accumulators.values()
+        self.line(f"for (int64_t base = {first}, lanes; base < {end}; base += lanes) {{")
+        self.indent += 1
+        self.line(f"lanes = npc_min({rows}, {end} - base);")
+        for a in accumulators:
+            self.line(f"{c_type(a.dtype)} {a.name}_terms[{rows}] __attribute__((aligned(64)));")
+        for head, lanes, pragma in ((f"if (lanes == {rows}) {{", str(rows), "omp simd"), ("else {", "lanes", "GCC ivdep")):
+            self.open(head)
+            self.is_postponed = True
+            self.lane_loop(s, "base", lanes, pragma)
+            self.is_postponed = False
+            self.open(f"for (int64_t lane = 0; lane < {lanes}; lane++) {{")
+            for a in accumulators:
+                self.line(f"const {c_type(a.dtype)} {a.name}_term = {a.name}_terms[lane];")
+                self.accumulate(Accumulate(a.name, Value(f"{a.name}_term", a.dtype)))
+            self.close()
+            self.close()
+        self.close()
+
     def flush_sometimes(self) -> None:
         flushed = [a for a in self.accumulators.values() if compensated(a)]
         if not flushed:
@@ -337,7 +344,9 @@ class Printer:
     def accumulate(self, s: Accumulate) -> None:
         a = self.accumulators[s.accumulator]
         value = s.value.name
-        if is_position(a):
+        if self.is_postponed:
+            self.line(f"{a.name}_terms[lane] = {value};")
+        elif is_position(a):
             best, at = self.place(a), f"{a.name}_at_held" if self.is_held else f"{a.name}_at[{self.lane}]"
             self.line(f"const int {a.name}_better = {better_text(a, value, best)};")
             self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
@@ -606,12 +615,6 @@ class Printer:
         self.line(f"{c_type(a.dtype)} {a.name} = {'{0}' if a.dtype.kind == 'c' else '0'}; int {a.name}_started = 0;")
         self.statements(s.body)
         self.close()
-
-
-def can_note(body: Sequence[Statement]) -> bool:
-    """Are there indices to check, and has every axis that they are of an element 0?"""
-    checks = [s for s in body if isinstance(s, CheckIndex)]
-    return bool(checks) and all(interval_of_size(s.size)[0] > 0 for s in checks)
 
 
 def block_text(size: Size) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from npcompile.backends.cpu.c_kernels import sliced_columns
-from npcompile.backends.cpu.c_printer import is_unrolled
+from npcompile.backends.cpu.c_printer import is_light, is_unrolled
 from npcompile.backends.cpu.c_sizes import product_of
-from npcompile.backends.cpu.reducers import is_blocked, notes_nan
+from npcompile.backends.cpu.reducers import is_along_memory, is_blocked, notes_nan
 from npcompile.backends.kernels.finish import cost_of, operands
 from npcompile.backends.kernels.index import substitute, symbols_in
 from npcompile.backends.kernels.kernel import (
@@ -65,22 +65,34 @@ def is_few(s: Columns) -> bool:
     targets = {x.target.name for x in inside if isinstance(x, (Let, Load, Position))}
     if any(targets & symbols_in(index) for x in inside for index in indices(x)):  # an index that is data
         return False
-    if any(map(rounds, s.accumulators)):
+    if any(map(rounds, s.accumulators)) and not is_slow(s):
         return False
     is_empty = all(2 * s.size * a.dtype.itemsize <= VECTOR for a in s.accumulators)
     return is_empty and is_long(s) and is_blocked(reduce_of(s, s.accumulators, s.body))
 
 
 def rounds(a: Accumulator) -> bool:
-    """Does the order show? Where it is not known how many columns there are, each has its elements in the order of the rows."""
+    """Does the order show? It is that of the rows, as where it is not known how many columns there are."""
     return a.reducer in ("add", "multiply") and a.dtype.kind not in "biu"
+
+
+def is_slow(s: Columns) -> bool:
+    """Is there so much to compute that it is worth waiting for all terms of some rows? Of little, compilers make vectors of rows.
+
+    Not where the order is that of elements along memory, which are added in pairs.
+    """
+    return has_slow(s) and not is_along_memory(s) and (is_unrolled(s) or not is_light(s))
+
+
+def has_slow(s: Columns) -> bool:
+    return any(isinstance(x, Let) and x.op in SLOW for x in s.body)
 
 
 def is_long(s: Columns) -> bool:
     """Are vectors of rows worth combining their lanes? For a few rows only where these have much to compute together."""
     count = product_of([n for _, n in s.loops])
     if is_unrolled(s):
-        return any(isinstance(x, Let) and x.op in SLOW for x in s.body)
+        return has_slow(s)
     return not isinstance(count, int) or count >= MANY or not any(map(notes_nan, s.accumulators))
 
 
@@ -94,6 +106,8 @@ def summed_together(s: Columns) -> list[Statement]:
     assert isinstance(s.size, int)
     columns = [Column(s.axis, k) for k in range(s.size)]
     sums = [column.accumulator(a) for column in columns for a in s.accumulators]
+    if any(map(rounds, sums)):
+        sums = [replace(a, keeps_order=True) for a in sums]
     return [reduce_of(s, sums, of_each(columns, s.body)), *of_each(columns, s.finish)]
 
 

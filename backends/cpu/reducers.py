@@ -54,7 +54,7 @@ REDUCE_HELPERS = f"#define NPC_BLOCK {SUM_BLOCK}\n#define NPC_LANES {SUM_LANES}\
 
 def compensated(acc: Accumulator) -> bool:
     """Is what its sums round off kept?"""
-    return acc.reducer == "add" and kind(acc.dtype) in "fgc"
+    return acc.reducer == "add" and kind(acc.dtype) in "fgc" and not acc.keeps_order
 
 
 def parts_of(a: Accumulator) -> tuple[str, ...]:

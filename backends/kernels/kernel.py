@@ -112,11 +112,12 @@ class Accumulator:
     dtype: np.dtype  # of what is accumulated
     result: Value
     doubted: str = ""  # of DOUBTED: of such results NumPy, in its own order, may note an invalid operation that is none here
+    keeps_order: bool = False  # are values combined one after another, so that they are rounded as in a Columns?
 
     @property
     def is_ordered(self) -> bool:
         """Is it rounded after each step, so that only one order, from the first to the last, is right?"""
-        return self.reducer in ("add", "multiply") and is_bfloat16(self.dtype)
+        return self.keeps_order or self.reducer in ("add", "multiply") and is_bfloat16(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

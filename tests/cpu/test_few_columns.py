@@ -74,6 +74,22 @@ def test_what_the_columns_share_is_computed_once(bodies: int) -> None:
     agree(npc.compile(forces)(x, m), forces(x, m))
 
 
+def weights(x: np.ndarray, w: np.ndarray, a: float) -> np.ndarray:
+    """Much to compute for each row, of which compilers make no vectors where the columns are the inner loop."""
+    f = a / np.sqrt(w * w)
+    return ((x * a + 0.5 - (x - a) * (x + 1) * 0.25) * f[..., None] + x * 0.125).sum(axis=1)
+
+
+def test_terms_that_take_long_are_computed_for_some_rows_and_added_in_their_order() -> None:
+    compiled, unknown = npc.compile(weights), npc.compile(weights, dynamic=True)
+    for rows in (2, 4, 31, 32, 33, 150, 600):
+        x, w = numbers((7, rows, 3), "f8"), numbers((7, rows), "f8")
+        assert np.array_equal(compiled(x, w, 0.5), unknown(x, w, 0.5)), rows
+        agree(compiled(x, w, 0.5), weights(x, w, 0.5))
+    (kernel,) = kernels_of(weights, numbers((7, 150, 3), "f8"), numbers((7, 150), "f8"), 0.5)
+    assert kernel.count("= sqrt(") == 1 and "columns" not in kernel and kernel.count(" <- ") == 3
+
+
 def test_columns_without_loops_stay_so() -> None:
     """Of a few rows of cheap terms the unrolled columns are quicker than the lanes of rows."""
     (kernel,) = kernels_of(FUNCTIONS["weighted"], numbers((7, 5, 3), "f8"), numbers((5,), "f8"))

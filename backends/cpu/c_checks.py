@@ -1,0 +1,39 @@
+"""Indices that are data, looked at before they are used, as C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.kernels.kernel import CheckIndex, Statement
+from npcompile.tensor_core.intervals import interval_of_size
+
+
+def can_note(body: Sequence[Statement]) -> bool:
+    """Are there indices to check, and has every axis that they are of an element 0?"""
+    checks = [s for s in body if isinstance(s, CheckIndex)]
+    return bool(checks) and all(interval_of_size(s.size)[0] > 0 for s in checks)
+
+
+def check_lines(s: CheckIndex, *, is_noting: bool) -> list[str]:
+    """The index, counted from the start. Where one is outside the kernel ends, or that `is_noting`, and it is 0."""
+    target, value, size = s.target.name, s.value.name, size_text(s.size)
+    if is_noting:
+        found = f"{value} + ({value} < 0 ? {size} : 0)"
+        return [
+            f"const int64_t {target}_found = {f'{s.mask.name} ? {found} : 0' if s.mask else found};",
+            f"const int {target}_outside = (uint64_t){target}_found >= (uint64_t){size};",
+            f"const int64_t {target} = {target}_outside ? 0 : {target}_found;",
+            f"outside |= {target}_outside;",
+        ]
+    outside = f"__builtin_expect((uint64_t){target} >= (uint64_t){size}, 0)"
+    fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
+    if s.mask:
+        return [
+            f"int64_t {target} = {value} + ({value} < 0 ? {size} : 0);",
+            f"if (!{s.mask.name}) {target} = 0;",
+            f"else if ({outside}) {{ {fail} }}",
+        ]
+    # One comparison for most indices, which are not counted from the end.
+    from_end = f"{target} = (int64_t)((uint64_t){target} + (uint64_t){size});"
+    return [f"int64_t {target} = {value};", f"if ({outside}) {{ {from_end} if ({outside}) {{ {fail} }} }}"]
