@@ -160,7 +160,7 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
         p.limits[axis] = (f"first_{axis}", f"end_{axis}")
     if tasks.square:
         assert tasks.block
-        print_square(p, tasks.square, tasks.block[0], tasks.body)
+        print_square(p, tasks.square, *tasks.block, tasks.body)
     elif in_blocks:
         axis, count = counters[-1]
         p.open(f"if ({block_condition(axis, count, tasks.body)}) {{")

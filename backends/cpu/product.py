@@ -299,5 +299,5 @@ def product_library(tag: str) -> str:
     names |= {"TYPE": ELEMENTS[tag], "TAG": tag, "ROWS": str(TILE[0]), "COLUMNS": str(TILE[1])}
     names |= {"MOST_ALONE": str(MOST_ALONE), "MOST_TILED": str(MOST_TILED), "SLIM": str(SLIM), "DEPTH": str(DEPTH)}
     names |= {"TILED": str(int(is_openblas()))} | {k: str(v) for k, v in SLICED.items()}
-    panels = [vectors_text(), square_text(8 * int(tag[1:])), panels_text(tag, ELEMENTS[tag])] if in_panels else []
+    panels = [vectors_text(), square_text(8 * int(tag[1:]), 8), panels_text(tag, ELEMENTS[tag])] if in_panels else []
     return "\n".join([PLAIN, *panels, filled(CHOICE + PRODUCT, names)])

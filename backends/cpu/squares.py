@@ -21,15 +21,16 @@ from npcompile.tensor_core.dim import Size, same
 
 LINE = 64  # bytes of the caches'
 SIDES = {1: 16, 2: 8, 4: 8, 8: 8}  # bytes of an element -> elements along each side of a square in registers
+COPIED = SIDES | {8: 4}  # the same where rows are written at any place: vectors of 64 bytes would mostly lie in two lines
 FAR = 3 << 23  # bytes written: more than caches keep
 
 # Stage d exchanges the parts of d elements that are on the wrong side of the diagonal in squares of 2 d.
 SQUARE = """
 typedef uintBITS_t npc_elementBITS __attribute__((aligned(1), may_alias));
-typedef uintBITS_t npc_rowBITS __attribute__((vector_size(BYTES), aligned(1), may_alias));
-static inline void npc_squareBITS(char* to, int64_t to_step, const char* from, int64_t from_step) {
+typedef uintBITS_t npc_rowBITS_SIDE __attribute__((vector_size(BYTES), aligned(1), may_alias));
+static inline void npc_squareBITS_SIDE(char* to, int64_t to_step, const char* from, int64_t from_step) {
 #if __has_builtin(__builtin_shufflevector)
-  npc_rowBITS LOADS;
+  npc_rowBITS_SIDE LOADS;
 STAGES
   STORES
 #else
@@ -43,7 +44,7 @@ TURN = """
 static inline void npc_turnBITS(char* to, const char* from, int64_t step, int64_t width) {
   for (int64_t i = 0; i < width; i += SIDE)
     for (int64_t j = 0; j < width; j += SIDE)
-      npc_squareBITS(to + (j * width + i) * SIZE, width * SIZE, from + i * step + j * SIZE, step);
+      npc_squareBITS_SIDE(to + (j * width + i) * SIZE, width * SIZE, from + i * step + j * SIZE, step);
 }
 """
 WRITTEN = """
@@ -67,7 +68,7 @@ static inline void npc_copy_turnedBITS(char* to, int64_t to_step, const char* fr
 #endif
   for (int64_t i = 0; i < width; i += SIDE)
     for (int64_t j = 0; j < width; j += SIDE)
-      npc_squareBITS(to + j * to_step + i * SIZE, to_step, from + i * step + j * SIZE, step);
+      npc_squareBITS_SIDE(to + j * to_step + i * SIZE, to_step, from + i * step + j * SIZE, step);
 }
 """
 
@@ -99,25 +100,52 @@ def square_of(axes: Sequence[tuple[str, Size]], inner: str, body: Sequence[State
     return next(Square(axis, size, width) for axis, size in axes if axis == chosen)
 
 
-def print_square(p: Printer, square: Square, inner: str, body: Sequence[Statement]) -> None:
-    """The body for a block of the inner loop and one of the outer; whole squares are loops of known length."""
+def print_square(p: Printer, square: Square, inner: str, count: Size, body: Sequence[Statement]) -> None:
+    """The body for a block of the inner loop of `count` and one of the outer; whole squares are loops of known length."""
     outer, width = square.axis, square.width
     p.line(f"const int64_t first_{outer} = outer_block * c->slice_size;")
     p.line(f"const int64_t end_{outer} = npc_min(first_{outer} + c->slice_size, {size_text(square.size)});")
-    p.open(f"for (int64_t left = first_{inner}; left < end_{inner}; left += {width}) {{")
-    p.line(f"const int64_t right = npc_min(left + {width}, end_{inner});")
-    p.line(f"int64_t top = first_{outer};")
-    p.open(f"for (; right - left == {width} && top + {width} <= end_{outer}; top += {width}) {{")
     turned = turned_loads(square, inner, body)
-    if copied := copied_square(square, inner, body, turned):
-        p.line(copied)
-    else:
-        print_turned(p, square, inner, body, turned)
-    p.close()
-    print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < end_{outer}", f"{outer}++"), "right")
-    p.close()
+    copied = copied_square(square, inner, body, turned)
     if copied:
-        p.line("if (c->is_far) npc_lines_are_written();")
+        print_overlapping(p, square, inner, count, copied)
+        p.open("else {")
+    p.line(f"int64_t top = first_{outer}, left = first_{inner};")
+    if not copied:
+        p.open(f"for (; top + {width} <= end_{outer}; top += {width}) {{")
+        p.open(f"for (left = first_{inner}; left + {width} <= end_{inner}; left += {width}) {{")
+        print_turned(p, square, inner, body, turned)
+        p.close()
+        print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < top + {width}", f"{outer}++"), f"end_{inner}")
+        p.close()
+        p.line(f"left = first_{inner};")
+    print_rows(p, body, inner, (f"int64_t {outer} = top", f"{outer} < end_{outer}", f"{outer}++"), f"end_{inner}")
+    if copied:
+        p.close()
+
+
+def print_overlapping(p: Printer, square: Square, inner: str, count: Size, copied: str) -> None:
+    """Whole squares only: the last ones begin so far before the end that what is there before them is copied twice.
+
+    Along what is written, which waits for lines of memory that nobody has asked for; where whole lines are written, along what is
+    read.
+    """
+    outer, width = square.axis, square.width
+    down = ("top", f"first_{outer}", f"end_{outer}", size_text(square.size))
+    across = ("left", f"first_{inner}", f"end_{inner}", size_text(count))
+    p.open(f"if ({across[3]} >= {width} && {down[3]} >= {width}) {{")
+    for begin, loops in (("if (c->is_far) {", (across, down)), ("else {", (down, across))):
+        p.open(begin)
+        for name, first, end, size in loops:
+            p.open(f"for (int64_t next_{name} = {first}; next_{name} < {end}; next_{name} += {width}) {{")
+            p.line(f"const int64_t {name} = npc_min(next_{name}, {size} - {width});")
+        p.line(copied)
+        p.close()
+        p.close()
+        if loops[0] is across:
+            p.line("npc_lines_are_written();")
+        p.close()
+    p.close()
 
 
 def print_turned(p: Printer, square: Square, inner: str, body: Sequence[Statement], turned: Sequence[tuple[Load, Size]]) -> None:
@@ -143,7 +171,7 @@ def copied_square(square: Square, inner: str, body: Sequence[Statement], turned:
     (load, step), store = turned[0], inside[1]
     along, across = split_linear(store.offset, inner), split_linear(store.offset, square.axis)
     size = load.target.dtype.itemsize
-    if store.value is not load.target or not (along and across and same(along[0], size)):
+    if store.value is not load.target or store.buffer == load.buffer or not (along and across and same(along[0], size)):
         return None
     is_far = "0"
     if size * square.width == LINE:
@@ -181,16 +209,19 @@ def turns_text(kernels: str) -> str:
     made = WRITTEN if "npc_lines_are_written(" in kernels else ""
     for bits in (8 * size for size in SIDES):
         is_copied = f"npc_copy_turned{bits}(" in kernels
+        sides = SIDES[bits // 8], COPIED[bits // 8]
         if is_copied or f"npc_turn{bits}(" in kernels:
-            made += square_text(bits) + filled(TURN + (COPY if is_copied else ""), values_of(bits))
+            made += square_text(bits, sides[0]) + filled(TURN, values_of(bits, sides[0]))
+        if is_copied:
+            made += square_text(bits, sides[1]) * (sides[1] != sides[0]) + filled(COPY, values_of(bits, sides[1]))
     return made
 
 
-def square_text(bits: int) -> str:
-    """The function that turns over one square of elements of so many bits."""
-    lanes = range(SIDES[bits // 8])
-    loads = ", ".join(f"r{k} = *(const npc_row{bits}*)(from + {k} * from_step)" for k in lanes)
-    stores = " ".join(f"*(npc_row{bits}*)(to + {k} * to_step) = r{k};" for k in lanes)
+def square_text(bits: int, side: int) -> str:
+    """The function that turns over one square of elements of so many bits, `side` by `side`."""
+    lanes = range(side)
+    loads = ", ".join(f"r{k} = *(const npc_row{bits}_{side}*)(from + {k} * from_step)" for k in lanes)
+    stores = " ".join(f"*(npc_row{bits}_{side}*)(to + {k} * to_step) = r{k};" for k in lanes)
     stages = []
     for d in (d for d in (1, 2, 4, 8) if d < len(lanes)):
         upper = ", ".join(str(k if not k & d else len(lanes) + k - d) for k in lanes)
@@ -198,14 +229,14 @@ def square_text(bits: int) -> str:
         for k in (k for k in lanes if not k & d):
             pair = f"r{k}, r{k + d}"
             stages.append(
-                f"  {{ const npc_row{bits} a = __builtin_shufflevector({pair}, {upper}), "
+                f"  {{ const npc_row{bits}_{side} a = __builtin_shufflevector({pair}, {upper}), "
                 f"b = __builtin_shufflevector({pair}, {lower}); r{k} = a; r{k + d} = b; }}"
             )
     text = SQUARE.replace("LOADS", loads).replace("STORES", stores).replace("STAGES", "\n".join(stages))
-    return filled(text, values_of(bits))
+    return filled(text, values_of(bits, side))
 
 
-def values_of(bits: int) -> dict[str, str]:
+def values_of(bits: int, side: int) -> dict[str, str]:
     """What stands for the names in the texts."""
     size = bits // 8
-    return {"BITS": str(bits), "BYTES": str(SIDES[size] * size), "SIDE": str(SIDES[size]), "SIZE": str(size)}
+    return {"BITS": str(bits), "BYTES": str(side * size), "SIDE": str(side), "SIZE": str(size)}

@@ -145,7 +145,7 @@ PLAIN void npc_panels_TAG(void* context, int64_t begin, int64_t end, int thread)
             for (int64_t l = 0; l < k; l += 8) {
               const char* const from = b + l * p->b_k + j * p->b_n;
               if (p->b_k == sizeof(TYPE) && j % 8 == 0 && j + 8 <= columns && l + 8 <= k) {
-                npc_squareBITS((char*)(right + l * padded + j), padded * sizeof(TYPE), from, p->b_n);
+                npc_squareBITS_8((char*)(right + l * padded + j), padded * sizeof(TYPE), from, p->b_n);
                 continue;
               }
               if (p->b_k == sizeof(TYPE) && j % 8 == 4 && j + 4 <= columns && l + 8 <= k) continue; /* in a square */

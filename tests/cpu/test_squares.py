@@ -52,6 +52,34 @@ def test_copies_that_no_cache_keeps(dtype) -> None:
     assert f"npc_copy_turned{8 * np.dtype(dtype).itemsize}(to" in source
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.uint8])
+def test_edges_are_squares_that_overlap(dtype) -> None:
+    compiled = npc.compile(lambda x: np.ascontiguousarray(x.T), dynamic=True)
+    inner = npc.compile(lambda x, to: np.copyto(to[1:-1, 2:-2], x.T), dynamic=True)
+    for shape in ((8, 8), (9, 15), (7, 40), (40, 7), (16, 17), (63, 65), (129, 133), (141, 141), (200, 135)):
+        x = np.arange(shape[0] * shape[1]).reshape(shape).astype(dtype)
+        np.testing.assert_array_equal(compiled(x), x.T, strict=True)
+        to, expected = np.full((2, shape[1] + 2, shape[0] + 4), 7, dtype)
+        inner(x, to)
+        expected[1:-1, 2:-2] = x.T
+        np.testing.assert_array_equal(to, expected)
+    (source,) = npc.explain(lambda x: np.ascontiguousarray(x.T))(np.ones((141, 141), dtype)).sources
+    assert "npc_min(next_left" in source and "npc_min(next_top" in source
+
+
+def test_an_array_turned_over_in_place() -> None:
+    def in_place(x):
+        x[...] = x.T
+        return x[:3].sum()
+
+    compiled = npc.compile(in_place)
+    for n in (9, 141, 200):
+        x = np.arange(n * n * 1.0).reshape(n, n)
+        y = x.copy()
+        assert compiled(x) == in_place(y)
+        np.testing.assert_array_equal(x, y)
+
+
 def test_both_axes_are_cut() -> None:
     (source,) = npc.explain(lambda x: x.T * 2 + x)(np.ones((300, 300))).sources
     assert "npc_turn64(t" in source
