@@ -205,7 +205,7 @@ class LaneBand(Band):
 
     rows: ClassVar[int] = LANES
     kind: ClassVar[str] = "lanes"
-    helpers: ClassVar[str] = LANE_HELPERS + square_text(64)
+    helpers: ClassVar[str] = LANE_HELPERS + square_text(64, 8)
 
     once: list[str] = field(default_factory=list)  # before the steps
     step: list[str] = field(default_factory=list)  # that all rows take
@@ -331,7 +331,7 @@ class LaneBand(Band):
         lines = []
         for j, store in self.by_rows:
             first, second = (f"(char*)&{self.element(store, str(r), f'(i - {LANES - 1} + {self.ahead(r)})')}" for r in (0, 1))
-            call = f"npc_square64({first}, {second} - {first}, (const char*)room{j}, sizeof *room{j});"
+            call = f"npc_square64_8({first}, {second} - {first}, (const char*)room{j}, sizeof *room{j});"
             lines.append(f"if ((i & {LANES - 1}) == {LANES - 1}) {call}")
         return lines
 
