@@ -67,15 +67,22 @@ def of_column(tree: Tree, mask: Tree, base: Part) -> Tree:
 
 def numbered(name: str, part: ColumnNumbers, width: int) -> list[str]:
     """The lanes' columns. Those behind the last element hold the first one of the others."""
-    n = part.columns
+    n, first = part.columns, f"first_{name}"
     return [
         f"{c_type(part.dtype)} {name}[{width}];",
-        f"const int64_t first_{name} = at % ({n});",
-        f"if (({n} & ({n} - 1)) == 0)",
-        f"for (int64_t k = 0; k < {width}; k++) {name}[k] = first_{name} + (k < lanes ? k : 0) & ({n} - 1);",
-        "else",
-        f"for (int64_t k = 0, column = first_{name}; k < {width}; k++) {{",
-        f"{name}[k] = k < lanes ? column : first_{name};",
-        f"column = column + 1 == {n} ? 0 : column + 1;",
+        f"const int64_t {first} = at % ({n});",
+        f"if ({n} < {width}) {{",
+        f"const float inverse_{name} = 1.0f / {n};",  # near enough for the quotient of so small numbers
+        "#pragma omp simd",
+        f"for (int32_t k = 0; k < {width}; k++) {{",
+        f"const int32_t place = (int32_t){first} + (k < lanes ? k : 0);",
+        f"{name}[k] = place - (int32_t)((place + 0.5f) * inverse_{name}) * (int32_t){n};",
+        "}",
+        "} else {",
+        "#pragma omp simd",
+        f"for (int64_t k = 0; k < {width}; k++) {{",
+        f"const int64_t place = {first} + (k < lanes ? k : 0);",
+        f"{name}[k] = place - (place < {n} ? 0 : {n});",
+        "}",
         "}",
     ]

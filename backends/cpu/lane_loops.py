@@ -92,7 +92,7 @@ def lines(loop: Loop, group: Group) -> tuple[list[str], int]:
         # The compiler may not do operations behind the look at their flags.
         f'__asm__ volatile("" : : {", ".join(f""""r"({name})""" for name in changed)} : "memory");',
         "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
-        *(f"__builtin_memcpy({place(row.parts[n])}, {n}, lanes * sizeof *{n});" for n in changed),
+        *(line for n in changed for line in given_back(n, row.parts[n], width)),
         "}",
     ]
     return made, width
@@ -118,8 +118,21 @@ def taken(name: str, part: Part, width: int) -> list[str]:
         f"{c} {name}[{width}];",
         f"if (lanes == {width}) __builtin_memcpy({name}, {at}, sizeof {name});",
         "else {",
-        f"for (int k = 0; k < {width}; k++) {name}[k] = *({c}*)({at});",
-        f"__builtin_memcpy({name}, {at}, lanes * sizeof *{name});",
+        f"const {c} first = *({c}*)({at});",
+        "#pragma omp simd",
+        f"for (int k = 0; k < {width}; k++) {name}[k] = k < lanes ? (({c}*)({at}))[k] : first;",
+        "}",
+    ]
+
+
+def given_back(name: str, part: Part, width: int) -> list[str]:
+    """As `taken`, in whole vectors: single elements that are read as vectors, or the other way round, take long."""
+    c, at = c_type(part.dtype), place(part)
+    return [
+        f"if (lanes == {width}) __builtin_memcpy({at}, {name}, sizeof {name});",
+        "else {",
+        "#pragma omp simd",
+        f"for (int k = 0; k < {width}; k++) if (k < lanes) (({c}*)({at}))[k] = {name}[k];",
         "}",
     ]
 

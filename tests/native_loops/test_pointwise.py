@@ -138,7 +138,7 @@ def test_statements_about_a_column_are_about_all_elements():
             X += V
 
     for rows in (1, 3, 40, 700):
-        for columns in (2, 3, 4, 5):
+        for columns in (2, 3, 5, 40):
             V, X = (np.random.default_rng(rows).standard_normal((rows, columns)) for _ in range(2))
             lanes_agree(fall, V, X, 20, -1)
             lanes_agree(fall, V.astype(np.float32), X.astype(np.float32), 20, 0)
