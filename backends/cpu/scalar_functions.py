@@ -6,8 +6,13 @@ they make `x * x`, which is another number than libm's for one x in a thousand.
 
 from __future__ import annotations
 
-LIBM = ("exp", "log", "sin", "cos", "tan", "tanh", "atan")
-EXACT = ("sqrt", "fabs", "floor", "ceil")  # where there is one way to round
+LIBM = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
+LIBM_OF_TWO = ("atan2", "hypot")
+EXACT = ("sqrt", "fabs", "floor", "ceil", "rint", "trunc", "copysign")  # where there is one way to round
+WITHOUT_REPORT = ("fabs", "floor", "ceil", "rint", "trunc", "copysign")  # also of what is not finite
 
 # Before it rounds, pow of glibc and of musl is wrong by less than 0.012 units in the last place where the result is near 1
 # (sysdeps/ieee754/dbl-64/e_pow.c: 0.009 of its exponential, and 2^-68 of the logarithm times the exponent). So where the exact
@@ -53,9 +58,9 @@ def helpers() -> str:
     for c, s in (("double", ""), ("float", "f")):
         known = KNOWN.format(x="x")
         lines += [f"static inline {c} npc_libm_{n}{s}({c} x) {{ {known} return {n}{s}(x); }}" for n in LIBM]
-    return "\n".join(
-        [*lines, f"static inline double npc_libm_atan2(double y, double x) {{ {KNOWN.format(x='x')} return atan2(y, x); }}"]
-    )
+        for n in LIBM_OF_TWO:
+            lines.append(f"static inline {c} npc_libm_{n}{s}({c} y, {c} x) {{ {KNOWN.format(x='x')} return {n}{s}(y, x); }}")
+    return "\n".join(lines)
 
 
 def name_of(function: str, suffix: str) -> str:

@@ -21,7 +21,7 @@ from npcompile.backends.cpu.integers import RULES, Integer, constant
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.primitives import truncated_text
-from npcompile.backends.cpu.scalar_functions import helpers, name_of
+from npcompile.backends.cpu.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, helpers, name_of
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
@@ -86,7 +86,7 @@ static int npc_are_far(PyObject* one, PyObject* other) {
 }
 """
 
-FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "fabs", "floor", "ceil", "pow", "atan2")
+FUNCTIONS = ("pow", *LIBM, *LIBM_OF_TWO, *EXACT)
 BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 COMPARISONS = {"less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">="}
@@ -534,7 +534,7 @@ class ScalarLoops:
         if kind == "f4" and name == "atan2":
             raise NoForm(f"{name} of float32")
         made = self.new(kind, f"{name_of(name, suffix(kind))}({', '.join(arguments)})")
-        if name not in ("fabs", "floor", "ceil"):
+        if name not in WITHOUT_REPORT:
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
         return made
 

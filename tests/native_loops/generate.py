@@ -36,7 +36,13 @@ FUNCTIONS = (
     "np.float32",
     "np.int64",
     "np.uint8",
+    "round",
+    "math.log",
+    "math.isnan",
+    *("np.sign", "np.abs", "np.rint", "np.square", "np.minimum", "np.fmax", "np.add", "np.less", "np.logical_and", "np.clip"),
 )
+OPERANDS = {name: 2 for name in ("min", "max", "limited", "np.maximum", "np.minimum", "np.fmax", "np.add", "np.less")}
+OPERANDS |= {"np.logical_and": 2, "np.clip": 3}
 BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)",
           "M = np.empty((n, n)); M[:] = 2")  # fmt: skip
 AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)",
@@ -129,8 +135,7 @@ class Writer:
         name = self.pick(FUNCTIONS)
         if name == "len":
             return "len(A)"
-        number = 2 if name in ("min", "max", "np.maximum", "limited") else 1
-        return f"{name}({', '.join(self.expression(depth - 1) for _ in range(number))})"
+        return f"{name}({', '.join(self.expression(depth - 1) for _ in range(OPERANDS.get(name, 1)))})"
 
     def condition(self, depth: int) -> str:
         test = f"{self.expression(depth)} {self.pick(COMPARISONS)} {self.expression(depth)}"

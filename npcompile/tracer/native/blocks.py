@@ -42,7 +42,7 @@ from npcompile.tracer.native.kinds import (
     can_inline,
     kind_of_number,
 )
-from npcompile.tracer.native.meanings import OF_ARRAYS, is_known
+from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, is_known
 from npcompile.tracer.native.ordered import Ordered, is_ordered
 from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of, names_set
 
@@ -495,7 +495,7 @@ class Blocks:
             self.guard(f"{source}.__code__ is {self.name_constant(x.__code__)}")
             return Closure(x, source)
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
-        if is_function or is_known(x, OF_ARRAYS) or x is None or can_inline(x):
+        if is_function or is_known(x, OF_ARRAYS) or is_known(x, FUNCTIONS) or x is None or can_inline(x):
             constant = self.name_constant(x)
             if source != constant:
                 self.guard(f"{source} is {constant}")

@@ -11,9 +11,10 @@ from typing import Any
 
 from npcompile.backends.cpu.scalar_loops import Fail
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import meanings
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.kinds import Elements, Known, Scalar
+from npcompile.tracer.native.meanings import is_known
+from npcompile.tracer.native.numbers import compared, truth
 
 SIGNS: dict[Any, str] = {min: "<", max: ">"}
 ALIKE = {"float": "f8", "f8": "f8", "int": "i8", "i8": "i8"}  # kinds -> that of the arrays in which they are the same
@@ -22,7 +23,7 @@ LOADS = ("LOAD_FAST", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "BUILD_TUPLE", "PRECA
 
 def is_of_several_types(function: Any, arguments: Sequence[Any]) -> bool:
     """Is it a call of min() or max() that has no one type?"""
-    is_extreme = isinstance(function, Known) and meanings.is_known(function.value, SIGNS)
+    is_extreme = isinstance(function, Known) and is_known(function.value, SIGNS)
     return is_extreme and all(isinstance(x, Scalar) for x in arguments) and len({x.kind for x in arguments}) > 1
 
 
@@ -33,7 +34,7 @@ def extreme(b: Blocks, function: Known, arguments: Sequence[Scalar], following: 
     dtype = ALIKE.get(found.kind)
     if dtype is not None and all(ALIKE.get(x.kind) == dtype for x in others) and is_only_stored(b, dtype, following):
         for x in others:
-            is_better = meanings.truth(b.code, meanings.compare(b.code, sign, x, found, fail))
+            is_better = truth(b.code, compared(b.code, sign, x, found, fail))
             found = Scalar(dtype, b.code.choose(dtype, is_better, x.text, found.text))
         return found
     return going_on(b, sign, found, others, following, fail)
@@ -46,7 +47,7 @@ def going_on(b: Blocks, sign: str, found: Scalar, others: Sequence[Scalar], foll
         b.push(going_on(b, sign, x, others, following, fail))
 
     for k, x in enumerate(others):
-        is_better = meanings.truth(b.code, meanings.compare(b.code, sign, x, found, fail))
+        is_better = truth(b.code, compared(b.code, sign, x, found, fail))
         if x.kind == found.kind:
             found = Scalar(x.kind, b.code.choose(x.kind, is_better, x.text, found.text))
         else:
@@ -75,7 +76,7 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
             depth = top + len(loaded) + 1 - i.arg
             is_given = depth <= top and depth >= 2 and not b.keywords
             function = next((x for x in b.state.stack[depth - 2 : depth] if isinstance(x, Known)), None) if is_given else None
-            if function is None or not meanings.is_known(function.value, SIGNS):
+            if function is None or not is_known(function.value, SIGNS):
                 return False
             given = [value_at(place) for place in range(depth, depth + i.arg) if place != top]
             if not all(isinstance(x, Scalar) and ALIKE.get(x.kind) == dtype for x in given):

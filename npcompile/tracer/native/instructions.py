@@ -32,6 +32,8 @@ from npcompile.tracer.native.kinds import (
     Walk,
     can_inline,
 )
+from npcompile.tracer.native.numbers import OPERATORS, number
+from npcompile.tracer.native.numbers import truth as truth_of
 from npcompile.tracer.native.ordered import is_ordered, updated
 from npcompile.tracer.python.attributes import is_library
 
@@ -142,7 +144,7 @@ def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
 def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     sign = i.argrepr.removesuffix("=")
-    if sign not in (*meanings.OPERATORS, "@"):
+    if sign not in (*OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
     if is_ordered([left, right]):
         b.push(updated([left, right], lambda code, operands, fail: meanings.binary(code, sign, operands[0], operands[1], fail)))
@@ -178,12 +180,12 @@ def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("UNARY_NOT")
 def unary_not(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Scalar("bool", b.code.new("bool", f"!{meanings.truth(b.code, b.pop())}")))
+    b.push(Scalar("bool", b.code.new("bool", f"!{truth_of(b.code, b.pop())}")))
 
 
 @means("TO_BOOL")
 def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Scalar("bool", meanings.truth(b.code, b.pop())))
+    b.push(Scalar("bool", truth_of(b.code, b.pop())))
 
 
 @means("BUILD_TUPLE")
@@ -207,7 +209,7 @@ def list_extend(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 def listed(values: Sequence[Any]) -> Listed:
-    return Listed(tuple(map(meanings.number, values)))
+    return Listed(tuple(map(number, values)))
 
 
 @means("UNPACK_SEQUENCE")
@@ -245,7 +247,7 @@ def slice_of(parts: Sequence[Any]) -> Slice:
     def part(value: Any) -> Scalar | None:
         if isinstance(value, Known) and value.value is None:
             return None
-        return meanings.number(value)
+        return number(value)
 
     start, stop, *step = map(part, parts)
     return Slice(start, stop, step[0] if step else None)
@@ -313,17 +315,17 @@ def jump(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.branch(meanings.truth(b.code, b.pop()), i.target)
+    b.branch(truth_of(b.code, b.pop()), i.target)
 
 
 @means("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.branch(f"!{meanings.truth(b.code, b.pop())}", i.target)
+    b.branch(f"!{truth_of(b.code, b.pop())}", i.target)
 
 
 @means("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    truth = meanings.truth(b.code, b.realize(b.state.stack[-1]))
+    truth = truth_of(b.code, b.realize(b.state.stack[-1]))
     b.branch(truth if i.opname == "JUMP_IF_TRUE_OR_POP" else f"!{truth}", i.target)
     b.state.stack.pop()
 

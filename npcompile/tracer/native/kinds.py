@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import types
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,13 +224,3 @@ def promoted(ufunc: np.ufunc, kinds: tuple[str, ...]) -> tuple[tuple[str, ...], 
     if any(k not in C_OF_KIND for k in found):
         raise NoForm(f"{ufunc.__name__} in {found}")
     return found[:-1], found[-1]
-
-
-MATH: dict[Callable[..., Any], str] = {
-    getattr(math, name): name for name in ("sqrt", "exp", "sin", "cos", "tan", "tanh", "atan", "fabs", "pow", "atan2")
-}
-UFUNCS: dict[np.ufunc, str] = {
-    **{getattr(np, name): name for name in ("sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil")},
-    np.arctan: "atan",
-    np.fabs: "fabs",
-}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays, lists, sequences, views
+from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
 from npcompile.tracer.native.kinds import (
-    MATH,
-    UFUNCS,
     Elements,
     Items,
     Known,
@@ -22,79 +20,49 @@ from npcompile.tracer.native.kinds import (
     Slice,
     Span,
     Tied,
-    promoted,
 )
 from npcompile.tracer.native.lengths import inner, norm
 from npcompile.tracer.native.making import MAKERS, bincount, cumulative, roll
+from npcompile.tracer.native.numbers import (
+    COMPARISONS,
+    OPERATORS,
+    as_integer,
+    calculated,
+    compared,
+    constant_integer,
+    inverted,
+    negated,
+    number,
+)
 from npcompile.tracer.native.places import flatnonzero, nonzero
 from npcompile.tracer.native.sorting import median, sort
-
-OPERATORS: dict[str, np.ufunc] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "//": np.floor_divide,
-    "%": np.remainder,
-    "**": np.power,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-}
-COMPARISONS: dict[str, np.ufunc] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
-
 
 MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
 
 
-def number(value: Any) -> Scalar:
-    if not isinstance(value, Scalar):
-        raise NoForm(f"a number is needed, not {type(value).__name__}")
-    return value
-
-
-def as_python_int(x: Scalar) -> Scalar:
-    """Booleans count as integers in arithmetic."""
-    return Scalar("int", x.text) if x.kind == "bool" else x
-
-
 def binary(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
-    if arrays.is_array(left) or arrays.is_array(right):
-        if sign == "@":
-            return arrays.product(code, left, right, fail)
-        if sign == "**":
-            return arrays.power(code, left, right, fail)
-        return arrays.elementwise(code, OPERATORS[sign], [left, right], fail)
+    """An operator with two operands."""
+    if not (arrays.is_array(left) or arrays.is_array(right)):
+        return calculated(code, sign, left, right, fail)
     if sign == "@":
-        raise NoForm("a product of numbers")
-    a, b = number(left), number(right)
-    ufunc = OPERATORS[sign]
-    name = ufunc.__name__
-    if a.is_numpy or b.is_numpy:
-        (one, other), _ = promoted(ufunc, (a.kind, b.kind))
-        if one != other:
-            raise NoForm(f"{sign} of {one} and {other}")
-        x, y = code.converted(a.text, a.kind, one, fail), code.converted(b.text, b.kind, one, fail)
-        if name == "power" and not is_float(one):
-            raise NoForm("powers of NumPy's integers")
-        kind, made = code.binary(name, one, x, y, fail)
-        return Scalar(kind, made)
-    if a.kind == b.kind == "bool" and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-        return Scalar(*code.binary(name, "bool", a.text, b.text, fail))
-    a, b = as_python_int(a), as_python_int(b)
-    kind = "float" if "float" in (a.kind, b.kind) else "int"
-    if kind == "float":
-        a, b = as_float(code, a, fail), as_float(code, b, fail)
-    return Scalar(*code.binary(name, kind, a.text, b.text, fail))
+        return arrays.product(code, left, right, fail)
+    if sign == "**":
+        return arrays.power(code, left, right, fail)
+    return arrays.elementwise(code, OPERATORS[sign], [left, right], fail)
+
+
+def compare(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
+    if arrays.is_array(left) or arrays.is_array(right):
+        return arrays.elementwise(code, COMPARISONS[sign], [left, right], fail)
+    return compared(code, sign, left, right, fail)
+
+
+def negative(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    return arrays.elementwise(code, np.negative, [value], fail) if arrays.is_array(value) else negated(code, value, fail)
+
+
+def invert(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    return arrays.elementwise(code, np.invert, [value], fail) if arrays.is_array(value) else inverted(code, value)
 
 
 def in_place(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
@@ -104,56 +72,6 @@ def in_place(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) ->
     if sign == "@":
         raise NoForm("a product in place")
     return arrays.in_place(code, OPERATORS[sign], left, right, fail)
-
-
-def as_float(code: ScalarLoops, x: Scalar, fail: Fail) -> Scalar:
-    return Scalar("float", code.converted(x.text, x.kind, "float", fail))
-
-
-def compare(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Any:
-    if arrays.is_array(left) or arrays.is_array(right):
-        return arrays.elementwise(code, COMPARISONS[sign], [left, right], fail)
-    a, b = number(left), number(right)
-    name = COMPARISONS[sign].__name__
-    if not (a.is_numpy or b.is_numpy):
-        a, b = as_python_int(a), as_python_int(b)
-        if a.kind != b.kind:  # Python compares an integer and a float exactly
-            (whole_number,) = (v for v in (a, b) if v.kind == "int")
-            code.require_exact([whole_number.text], fail)
-            a, b = as_float(code, a, fail), as_float(code, b, fail)
-        return Scalar("bool", code.compare(name, a.kind, a.text, b.text))
-    whole = [v.kind for v in (a, b) if not is_float(v.kind)]
-    if len(whole) == 2 and "u8" in whole and whole != ["u8", "u8"]:
-        raise NoForm("a comparison of uint64 and another integer")
-    if len(whole) == 2:  # by value, whatever their dtypes
-        return Scalar("b1", code.compare(name, "i8", a.text, b.text) if "u8" in whole else compared_wide(code, name, a, b))
-    (one, other), _ = promoted(COMPARISONS[sign], (a.kind, b.kind))
-    assert one == other, (one, other)
-    left_text, right_text = code.converted(a.text, a.kind, one, fail), code.converted(b.text, b.kind, one, fail)
-    return Scalar("b1", code.compare(name, one, left_text, right_text))
-
-
-def compared_wide(code: ScalarLoops, name: str, a: Scalar, b: Scalar) -> str:
-    return code.compare(name, "i8", f"(int64_t){a.text}", f"(int64_t){b.text}")
-
-
-def negative(code: ScalarLoops, value: Any, fail: Fail) -> Any:
-    if arrays.is_array(value):
-        return arrays.elementwise(code, np.negative, [value], fail)
-    x = as_python_int(number(value))
-    return Scalar(x.kind, code.negative(x.kind, x.text, fail))
-
-
-def invert(code: ScalarLoops, value: Any, fail: Fail) -> Any:
-    if arrays.is_array(value):
-        return arrays.elementwise(code, np.invert, [value], fail)
-    x = number(value)
-    return Scalar(x.kind, code.invert(x.kind, x.text))
-
-
-def truth(code: ScalarLoops, value: Any) -> str:
-    x = number(value)
-    return code.truth(x.text, x.kind)
 
 
 # --- elements
@@ -386,71 +304,6 @@ def tied(function: type) -> Callable[..., Tied]:
     return meaning
 
 
-def as_integer(code: ScalarLoops, value: Any) -> Scalar:
-    """What __index__ gives."""
-    x = number(value)
-    if x.kind in ("int", "bool"):
-        return Scalar("int", x.text)
-    if x.kind not in LIMITS or x.kind == "u8":
-        raise NoForm(f"{x.kind} as an integer")
-    return Scalar("int", code.new("int", x.text))
-
-
-def constant_integer(text: str) -> int:
-    digits = text.removeprefix("INT64_C(").removesuffix(")")
-    if not digits.lstrip("-").isdigit():
-        raise NoForm("an integer that is computed, where the program must know it")
-    return int(digits)
-
-
-def least(sign: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        """The first of the least, or greatest, as comparisons say: they say of NaN that it is neither."""
-        found, *others = map(number, arguments)
-        if not others or any(x.kind != found.kind for x in others):
-            raise NoForm("min() or max() of values of several types")
-        for x in others:
-            is_better = code.compare(COMPARISONS[sign].__name__, x.kind, x.text, found.text)
-            found = Scalar(x.kind, code.choose(x.kind, is_better, x.text, found.text))
-        return found
-
-    return meaning
-
-
-def absolute(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    (x,) = map(as_python_int, map(number, arguments))
-    return Scalar(x.kind, code.absolute(x.kind, x.text, fail))
-
-
-def to_int(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    (x,) = map(number, arguments)
-    if is_float(x.kind):
-        return Scalar("int", code.truncated(x.kind, x.text, fail))
-    return as_integer(code, Scalar("int", x.text) if x.kind == "b1" else x)
-
-
-def rounded(name: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        """math.floor and its kind: an integer of Python's."""
-        (x,) = map(number, arguments)
-        if is_float(x.kind) and name != "trunc":
-            x = as_float(code, x, fail)
-            x = Scalar("float", code.function(name, "float", [x.text], fail))
-        return to_int(code, [x], fail)
-
-    return meaning
-
-
-def to_float(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    (x,) = map(number, arguments)
-    return as_float(code, x, fail)
-
-
-def to_bool(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-    (x,) = arguments
-    return Scalar("bool", truth(code, x))
-
-
 def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     (x,) = arguments
     if not arrays.is_array(x) or not shape(x).items:
@@ -458,68 +311,4 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return shape(x).items[0]  # type: ignore[no-any-return]
 
 
-def of_math(name: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        values = [as_float(code, number(a), fail).text for a in arguments]
-        if len(values) != (2 if name in ("pow", "atan2") else 1):
-            raise NoForm(f"math.{name} of {len(values)} arguments")
-        return Scalar("float", code.function(name, "float", values, fail))
-
-    return meaning
-
-
-def of_type(kind: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        """A scalar of NumPy's, made of a number that it can hold."""
-        (x,) = map(number, arguments)
-        return Scalar(kind, code.stored(x.text, x.kind, kind, fail))
-
-    return meaning
-
-
-def of_numpy(ufunc: np.ufunc, name: str) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        (x,) = map(number, arguments)
-        if x.kind == "bool":
-            raise NoForm(f"{ufunc.__name__} of a boolean")
-        (kind,), result = promoted(ufunc, (x.kind if x.is_numpy or x.kind == "float" else "i8",))
-        if not is_float(kind):
-            raise NoForm(f"{ufunc.__name__} in {kind}")
-        return Scalar(result, code.function(name, kind, [code.converted(x.text, x.kind, kind, fail)], fail))
-
-    return meaning
-
-
-def extreme(ufunc: np.ufunc) -> Callable[..., Scalar]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
-        a, b = map(number, arguments)
-        if not (a.is_numpy or b.is_numpy):
-            raise NoForm(f"np.{ufunc.__name__} of Python's numbers")
-        (one, other), _ = promoted(ufunc, (a.kind, b.kind))
-        if one != other or not is_float(one):
-            raise NoForm(f"np.{ufunc.__name__} in {one}")
-        x, y = code.converted(a.text, a.kind, one, fail), code.converted(b.text, b.kind, one, fail)
-        return Scalar(*code.binary(ufunc.__name__, one, x, y, fail))
-
-    return meaning
-
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    range: range_of,
-    min: least("<"),
-    max: least(">"),
-    abs: absolute,
-    int: to_int,
-    float: to_float,
-    bool: to_bool,
-    len: length,
-    math.floor: rounded("floor"),
-    math.ceil: rounded("ceil"),
-    math.trunc: rounded("trunc"),
-    **{np.dtype(kind).type: of_type(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
-    np.maximum: extreme(np.maximum),
-    np.minimum: extreme(np.minimum),
-    **{function: of_math(name) for function, name in MATH.items()},
-    **{ufunc: of_numpy(ufunc, name) for ufunc, name in UFUNCS.items()},
-}
-assert math.log not in FUNCTIONS  # of integers it is not a float's logarithm, and it takes a base
+FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS}

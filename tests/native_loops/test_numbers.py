@@ -1,0 +1,109 @@
+"""Functions of single numbers in native loops: of Python's builtins, of `math`, and ufuncs of NumPy's."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.test_native_loops import agrees, native_loops
+
+rng = np.random.default_rng(12)
+FLOATS = np.r_[rng.standard_normal(30), 2.5, 0.5, -0.5, 1.0, 3.0, 1e-300, 1e15]
+SPECIAL = np.r_[0.5, 0.0, -0.0, np.nan, 2.0, np.inf, -np.inf, 1e308, 5e-324, -1.0, 0.25]
+
+
+def in_a_loop(text: str) -> Callable[..., Any]:
+    """A function whose loop puts the value of an expression of the numbers a and b into an array, and returns the last ones."""
+    lines = [
+        "def program(x, z, out, n):",
+        "    last = 0.5",
+        "    for i in range(1, x.size):",
+        "        a, b, k = x[i], z[i - 1], i - n",
+    ]
+    source = "\n".join([*lines, f"        last = {text}", "        out[i] = last", "    return last, out, out[0]"])
+    space: dict[str, Any] = {"np": np, "math": math}
+    exec(compile(source, f"<{text}>", "exec"), space)
+    return space["program"]  # type: ignore[no-any-return]
+
+
+UNARY = "negative positive conjugate absolute square sign isnan isinf isfinite logical_not rint trunc floor ceil fabs"
+BINARY = "add subtract multiply less less_equal equal not_equal greater greater_equal logical_and logical_or logical_xor"
+BINARY += " maximum minimum fmax fmin copysign heaviside"
+EXACT = [
+    *(f"np.{n}(a)" for n in UNARY.split()),
+    *(f"np.{n}(a, b)" for n in BINARY.split()),
+    *("np.add(a, 2)", "np.multiply(2.5, a)", "np.less(k, a)", "np.maximum(a, 0)", "np.fmin(0.5, b)", "np.add(k, 0.5)"),
+    *("np.clip(a, -0.5, 0.5)", "np.clip(a, b, 1)", "np.signbit(a)", "np.round(a)", "np.round(a, 2)", "np.clip(a, 0.0, -0.0)"),
+    *("math.isnan(a)", "math.isinf(a)", "math.isfinite(b)", "math.isfinite(k)", "math.copysign(a, b)", "math.copysign(0.5, a)"),
+    *("divmod(k, 3)[0] + divmod(k, 3)[1]", "pow(k, 2)", "round(k)", "np.sign(k)", "np.abs(k)", "np.add(k, k)", "np.isnan(k)"),
+    *(
+        "np.square(k)",
+        "np.negative(k)",
+        "np.clip(k, 2, 9)",
+        "np.radians(k)",
+        "math.degrees(k)",
+        "math.radians(a)",
+        "np.degrees(a)",
+    ),
+]
+OF_POSITIVES = [
+    *(f"math.{n}(a)" for n in "sqrt log log2 log10 log1p expm1 exp2 sinh cosh asinh cbrt erf erfc atan tanh".split()),
+    *(
+        "math.log(a, 2)",
+        "math.log(k + 20)",
+        "math.log2(k + 20)",
+        "round(a)",
+        "divmod(a, b)[0]",
+        "divmod(a, b)[1]",
+        "np.true_divide(a, b)",
+    ),
+    *("np.reciprocal(a)", "np.floor_divide(a, b)", "np.remainder(a, b)", "np.sqrt(a)", "np.divide(k, k + 20)", "math.degrees(a)"),
+]
+OF_NUMPYS = "exp2 expm1 log2 log10 log1p sinh cosh arcsinh cbrt arctan".split()
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_functions_of_numbers(text):
+    agrees(in_a_loop(text), FLOATS, rng.permutation(FLOATS), np.zeros(FLOATS.size), 7)
+
+
+@pytest.mark.parametrize("text", OF_POSITIVES)
+def test_functions_of_positive_numbers(text):
+    x = np.abs(FLOATS[:-2]) + 0.125
+    agrees(in_a_loop(text), x, rng.permutation(x), np.zeros(x.size), 7)
+
+
+@pytest.mark.parametrize("text", EXACT + OF_POSITIVES)
+def test_what_is_not_finite(text):
+    agrees(in_a_loop(text), SPECIAL, rng.permutation(SPECIAL), np.zeros(SPECIAL.size), 3, loops=0)
+
+
+@pytest.mark.parametrize(("text", "integer"), [*zip(EXACT + OF_POSITIVES, itertools.cycle(["i8", "i4", "u1", "?", "i2"]))])
+def test_functions_of_other_types(text, integer):
+    program = in_a_loop(text)
+    for dtype in ("f4", integer):
+        x = (rng.random(30) * 9 + 1).astype(dtype)
+        agrees(program, x, x[::-1].copy(), np.zeros(30), 7, loops=0)
+
+
+@pytest.mark.parametrize("name", OF_NUMPYS)
+def test_functions_of_numpys_that_round_otherwise(name):
+    """NumPy computes them in vector registers, to other last bits: docs/accuracy.md."""
+    program = in_a_loop(f"np.{name}(a)")
+    compiled, x = npc.compile(program), np.abs(FLOATS[:30]) + 0.125
+    for _ in range(2):
+        ours, theirs = compiled(x, x, np.zeros(30), 7), program(x, x, np.zeros(30), 7)
+        assert type(ours[0]) is type(theirs[0])
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-15)
+    assert native_loops(compiled) == 1
+
+
+@pytest.mark.parametrize("text", ["math.hypot(a, b)", "round(a, 2)", "math.log(a, 2, 3)", "pow(k, 2, 5)", "np.add(a, b, 3)"])
+def test_what_has_no_native_form_is_what_python_says(text):
+    agrees(in_a_loop(text), np.abs(FLOATS), FLOATS, np.zeros(FLOATS.size), 7, loops=0)
