@@ -41,7 +41,7 @@ FUNCTIONS = (
     "math.isnan",
     *("np.sign", "np.abs", "np.rint", "np.square", "np.minimum", "np.fmax", "np.add", "np.less", "np.logical_and", "np.clip"),
 )
-OPERANDS = {name: 2 for name in ("min", "max", "limited", "np.maximum", "np.minimum", "np.fmax", "np.add", "np.less")}
+OPERANDS = dict.fromkeys(("min", "max", "limited", "np.maximum", "np.minimum", "np.fmax", "np.add", "np.less"), 2)
 OPERANDS |= {"np.logical_and": 2, "np.clip": 3}
 BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)",
           "M = np.empty((n, n)); M[:] = 2")  # fmt: skip
