@@ -38,7 +38,7 @@ from npcompile.backends.cpu.primitives import (
     c_type,
     primitive_text,
 )
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.scalar_loops import Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
 from npcompile.backends.kernels.kernel import Let, Value
 
@@ -565,10 +565,15 @@ class ArrayLoops:
 
     def object_text(self, part: Part) -> str:
         """A new reference to an array object for this memory."""
+        letter, arguments = self.handed(part)
+        return f"(rt->incref({arguments}), {arguments})" if letter == "o" else f"rt->view({arguments})"
+
+    def handed(self, part: Part) -> Handed:
+        """The same object, as an exit hands it over."""
         if part.is_whole:
-            return f"(rt->incref({part.root}), {part.root})"
+            return "o", part.root
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
-        return f"rt->view(npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root})"
+        return "v", f"npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root}"
 
     def kept_rooms(self) -> list[str]:
         """Where they wait, and what drops them when the unit is unloaded."""

@@ -100,6 +100,7 @@ INPUT = re.compile(r"in\d+")
 PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count|mod)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
+Handed = tuple[str, str]  # an object for Python: the letter and the arguments that the runtime's `leave` makes it of
 
 
 class NoForm(Exception):
@@ -128,7 +129,7 @@ class ScalarLoops:
 
     lines: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # of the user's, and of the stack -> C type
-    exits: list[list[str]] = field(default_factory=list)  # C expressions of new references that each hands over
+    exits: list[tuple[Handed, ...]] = field(default_factory=list)  # what each hands over
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
     objects: int = 0  # inputs that are only handed on
@@ -325,9 +326,17 @@ class ScalarLoops:
             return f"rt->{makers[kind]}({text})"
         return f"rt->box(npc_dtypes[{self.dtype(np.dtype(kind))}], &({C_OF_KIND[kind]}){{{text}}})"
 
-    def exit(self, values: Sequence[str]) -> str:
+    def handed(self, kind: str, text: str) -> Handed:
+        """The same object, of what an exit passes to the runtime."""
+        letters = {"int": "i", "float": "f", "bool": "b"}
+        if kind in letters:
+            return letters[kind], f"({C_OF_KIND[kind]})({text})"
+        dtype = f"npc_dtypes[{self.dtype(np.dtype(kind))}]"
+        return ("d", f"{dtype}, (double)({text})") if kind == "f8" else ("n", f"{dtype}, &({C_OF_KIND[kind]}){{{text}}}")
+
+    def exit(self, values: Sequence[Handed]) -> str:
         """The label at which the program ends, and hands over objects."""
-        self.exits.append([*values])
+        self.exits.append((*values,))
         return f"exit{len(self.exits) - 1}"
 
     # --- numbers
@@ -602,11 +611,9 @@ class ScalarLoops:
         lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
         lines += [f"  {line}" for line in self.declarations]
         lines.append("  PyObject* result = 0;")
-        lines.append("  int64_t fuel = POLL;")
+        lines.append("  int64_t fuel = POLL, where = 0;")
         lines += [f"  {line}" for line in self.lines]
-        for k, values in enumerate(self.exits):
-            items = ", ".join([str(len(values) + 1), f"rt->from_int64({k})", *values])
-            lines += [f"exit{k}:", f"  result = rt->list_of({items});", "  goto done;"]
+        lines += self.ways_out()
         lines += ["failed:", "done:"]
         objects = [name for name, c in self.variables.items() if c == "PyObject*" and name not in rooms]
         lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
@@ -615,8 +622,22 @@ class ScalarLoops:
         lines += ["  return result;", "}"]
         return "\n".join(lines) + "\n"
 
+    def ways_out(self) -> list[str]:
+        """The exits. There are many, so each is one call, and those that hand over the same share it."""
+        lines, known = [], dict[tuple[Handed, ...], int]()
+        for k, values in enumerate(self.exits):
+            lines.append(f"exit{k}: where = {k};")
+            if values in known:
+                lines.append(f"  goto left{known[values]};")
+                continue
+            known[values] = k
+            letters = "".join(letter for letter, _ in values)
+            arguments = ", ".join(["where", f'"{letters}"', *(text for _, text in values)])
+            lines += [f"left{k}:", f"  result = rt->leave({arguments});", "  goto done;"]
+        return lines
+
     def inputs(self) -> list[str]:
-        left = "return rt->list_of(1, rt->from_int64({}));".format
+        left = 'return rt->leave({}, "");'.format
         lines, others = [], left(OTHERS)
         for test, way_out in (("are_names_known", others), ("is_state_known", left(UNUSUAL))):
             lines.append(f"switch (rt->{test}(*args++)) {{ case 1: break; case 0: {way_out} default: return 0; }}")
@@ -645,7 +666,7 @@ class ScalarLoops:
             lines.append(f"const {C_OF_KIND[kind]} {name} = {name}_read;")
         lines += [f"PyObject* const given{k} = args[{k + n + len(self.numbers)}];" for k in range(self.objects)]
         # What follows has read no element yet, and anything may be asked again.
-        lines.append(f"if (!({fits})) return rt->list_of(1, rt->from_int64({UNFIT}));")
+        lines.append(f"if (!({fits})) {left(UNFIT)}")
         return lines
 
     def compile(self) -> tuple[Callable[..., tuple[Any, ...]], str, float]:

@@ -159,35 +159,64 @@ static void decref(PyObject* object) {
     release(object);
 }
 
-static PyObject* filled(PyObject* made, int (*set)(PyObject*, int64_t, PyObject*), int n, __builtin_va_list items) {
+static PyObject* tuple_of(int n, ...) {
+  PyObject* made = PyTuple_New(n);
   int is_whole = made != 0;
+  __builtin_va_list items;
+  __builtin_va_start(items, n);
   for (int i = 0; i < n; i++) {
     PyObject* item = __builtin_va_arg(items, PyObject*);
     is_whole &= item != 0;
     if (made)
-      set(made, i, item);
+      PyTuple_SetItem(made, i, item);
     else
       decref(item);
   }
+  __builtin_va_end(items);
   if (is_whole) return made;
   decref(made);
   return 0;
 }
 
-static PyObject* tuple_of(int n, ...) {
+struct handed {
   __builtin_va_list items;
-  __builtin_va_start(items, n);
-  PyObject* made = filled(PyTuple_New(n), PyTuple_SetItem, n, items);
-  __builtin_va_end(items);
-  return made;
+};
+
+static PyObject* next_object(char letter, struct handed* from) {
+  if (letter == 'i') return PyLong_FromLongLong(__builtin_va_arg(from->items, int64_t));
+  if (letter == 'f') return PyFloat_FromDouble(__builtin_va_arg(from->items, double));
+  if (letter == 'b') return PyBool_FromLong(__builtin_va_arg(from->items, int));
+  PyObject* first = __builtin_va_arg(from->items, PyObject*);
+  if (letter == 'd') {
+    const double number = __builtin_va_arg(from->items, double);
+    return box(first, &number);
+  }
+  if (letter == 'n') return box(first, __builtin_va_arg(from->items, const void*));
+  if (letter == 'v') {
+    const int nd = __builtin_va_arg(from->items, int);
+    const int64_t* dimensions = __builtin_va_arg(from->items, const int64_t*);
+    const int64_t* strides = __builtin_va_arg(from->items, const int64_t*);
+    char* data = __builtin_va_arg(from->items, char*);
+    return view(first, nd, dimensions, strides, data, __builtin_va_arg(from->items, PyObject*));
+  }
+  Py_IncRef(first);
+  return first;
 }
 
-static PyObject* list_of(int n, ...) {
-  __builtin_va_list items;
-  __builtin_va_start(items, n);
-  PyObject* made = filled(PyList_New(n), PyList_SetItem, n, items);
-  __builtin_va_end(items);
-  return made;
+static PyObject* leave(int64_t where, const char* letters, ...) {
+  int n = 0;
+  while (letters[n]) n++;
+  PyObject *made = PyList_New(n + 1), *item = made ? PyLong_FromLongLong(where) : 0;
+  struct handed handed;
+  __builtin_va_start(handed.items, letters);
+  for (int i = 0; item && i <= n; i++) {
+    PyList_SetItem(made, i, item);
+    if (i < n) item = next_object(letters[i], &handed);
+  }
+  __builtin_va_end(handed.items);
+  if (item) return made;
+  decref(made);
+  return 0;
 }
 static int error(void) { return PyErr_Occurred() != 0; }
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
@@ -396,7 +396,7 @@ class Blocks:
                 made.given.append(iterator)
                 made.values.append(Scalar("int", iterator.next))
         self.exits.append(made)
-        return self.code.exit([self.object_text(v) for v in made.values])
+        return self.code.exit([self.handed(v) for v in made.values])
 
     def give(self, value: Any, fail: Fail) -> None:
         """The function returns a value."""
@@ -422,16 +422,31 @@ class Blocks:
             case Part():
                 return arrays.statements(self.code).object_text(value)
             case Scalar(kind, text):
-                given = self.inputs[int(text[2:])] if INPUT.fullmatch(text) else ""
-                return self.object_text(Outside(given, None)) if given.isidentifier() else self.code.boxed(kind, text)
+                given = self.given_object(value)
+                return self.code.boxed(kind, text) if given is None else self.object_text(given)
             case Items(items):
                 return f"rt->tuple_of({', '.join([str(len(items)), *map(self.object_text, items)])})"
             case Elements(array) if array.made:
                 return self.object_text(arrays.part_of(value))
             case Outside(source) | Elements(_, source) | Known(_, source):
-                given = self.objects.get(source) or self.objects.setdefault(source, self.code.object())
-                return f"(rt->incref({given}), {given})"
+                name = self.name_of_object(source)
+                return f"(rt->incref({name}), {name})"
         raise NoForm(f"a {type(value).__name__.lower()} is returned")
+
+    def handed(self, value: Scalar | Part) -> Handed:
+        """The same object, as an exit hands it over."""
+        if isinstance(value, Part):
+            return arrays.statements(self.code).handed(value)
+        given = self.given_object(value)
+        return self.code.handed(value.kind, value.text) if given is None else ("o", self.name_of_object(given.source))
+
+    def given_object(self, value: Scalar) -> Outside | None:
+        """The argument that a number is, if it is one."""
+        given = self.inputs[int(value.text[2:])] if INPUT.fullmatch(value.text) else ""
+        return Outside(given, None) if given.isidentifier() else None
+
+    def name_of_object(self, source: str) -> str:
+        return self.objects.get(source) or self.objects.setdefault(source, self.code.object())
 
     def hand_over(self, value: Any, exit: Exit) -> None:
         values = exit.values

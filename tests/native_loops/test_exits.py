@@ -1,0 +1,91 @@
+"""What native programs hand over to Python where they end or cannot go on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.agreement import native_sources
+
+
+def values_of_every_kind(x, small, counts, flags, given, stop):
+    whole, number, is_large, made = 3, 0.5, False, np.zeros(4)
+    for k in range(x.shape[0]):
+        if k == stop:
+            break
+        number = number * 1.5 + k
+        whole = whole - k
+        is_large = number > 40
+        single, count, flag, double = small[k] * small[k], counts[k] + counts[k], flags[k], x[k] + x[k]
+        made = x[:4] * number
+        row = made[1:]
+    return whole, number, is_large, single, count, flag, double, made, row, given, k, str(whole)
+
+
+ARGUMENTS = (
+    np.linspace(1, 2, 50),
+    np.linspace(1, 2, 50, dtype=np.float32),
+    np.arange(50, dtype=np.uint8),
+    np.arange(50) % 2 == 0,
+    7,
+)
+
+
+def kinds(value: Any) -> list[Any]:
+    return [(type(v), getattr(v, "dtype", None), np.asarray(v).tobytes()) for v in value]
+
+
+@pytest.mark.parametrize("stop", [1, 6, 70])
+def test_values_of_every_kind_leave(stop: int) -> None:
+    compiled = npc.compile(values_of_every_kind)
+    for _ in range(2):
+        assert kinds(compiled(*ARGUMENTS, stop)) == kinds(values_of_every_kind(*ARGUMENTS, stop))
+    assert native_sources(compiled)
+
+
+def test_the_error_of_an_iteration_finds_every_kind() -> None:
+    compiled = npc.compile(values_of_every_kind)
+    x, small, counts, flags, given = ARGUMENTS
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 5 is out of bounds"):
+            compiled(x, small[:5], counts, flags, given, 70)
+    assert native_sources(compiled)
+
+
+def rows(a, b, steps):
+    scaled = np.zeros(a.shape[1])
+    for i in range(1, steps):
+        scaled = b[i, 1:] * a[i - 1, 1:] + b[i - 1, 1:]
+        a[i, 1:] = scaled - a[i, :-1] * b[i, :-1]
+        part = scaled[1:]
+    return scaled, part, a
+
+
+@pytest.mark.parametrize("steps", [20, 41])
+def test_arrays_and_views_leave(steps: int) -> None:
+    compiled = npc.compile(rows)
+    a, b = np.linspace(1, 2, 160).reshape(40, 4), np.linspace(2, 3, 160).reshape(40, 4)
+    results: list[Any] = []
+    for function in (compiled, compiled, rows):
+        given = a.copy()
+        try:
+            made = function(given, b, steps)
+        except IndexError as error:
+            made = (str(error),)
+        results.append((kinds(made), kinds([given])))
+    assert results[0] == results[1] == results[2]
+    assert native_sources(compiled)
+
+
+def test_each_exit_is_one_call_and_those_that_hand_over_the_same_share_it() -> None:
+    compiled = npc.compile(rows)
+    a = np.linspace(1, 2, 160).reshape(40, 4)
+    compiled(a, a + 1, 20)
+    (source,) = native_sources(compiled)
+    exits, calls = re.findall(r"^ *exit\d+:", source, re.M), re.findall(r"result = rt->leave\(.*", source)
+    assert len(exits) > len(calls) > 1
+    assert not any("rt->" in call.removeprefix("result = rt->") for call in calls)
