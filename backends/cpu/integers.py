@@ -100,3 +100,12 @@ RULES: dict[str, Callable[[Integer, Integer], Integer | None]] = {
     "bitwise_xor": joined,
     "right_shift": shifted_right,
 }
+
+
+def divided(op: str, a: str, b: str, x: Integer, y: Integer) -> str:
+    """A quotient or remainder, rounded down; x and y are what is known of a and b, and b is not 0."""
+    if y.least == y.most > 0 and y.least & (y.least - 1) == 0:  # bits round down, whatever the sign
+        return f"{a} >> {y.least.bit_length() - 1}" if op == "floor_divide" else f"{a} & INT64_C({y.least - 1})"
+    if x.least >= 0 and y.least >= 0:
+        return f"{a} {'/' if op == 'floor_divide' else '%'} {b}"
+    return f"{'npc_floordiv' if op == 'floor_divide' else 'npc_mod'}({a}, {b})"

@@ -17,7 +17,7 @@ import numpy as np
 
 from npcompile.backends.cpu.accesses import Accesses
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
-from npcompile.backends.cpu.integers import RULES, Integer, constant
+from npcompile.backends.cpu.integers import RULES, Integer, constant, divided
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.primitives import truncated_text
@@ -194,6 +194,7 @@ class ScalarLoops:
     def new(self, kind: str, text: str) -> str:
         """A variable for an expression: the one that has its value, if there is one."""
         is_pure = kind in ("int", "data") and "*)" not in text and PURE.fullmatch(text) is not None
+        is_pure |= text in self.variables and text[0] in "LS" and kind not in ("data", "object")  # until it is set
         name, at = self.computed.get((kind, text), ("", -1)) if is_pure else ("", -1)
         if name and at < len(self.lines) and self.lines[at] == definition(kind, name, text):
             return name
@@ -248,8 +249,10 @@ class ScalarLoops:
     def set(self, name: str, value: str) -> None:
         if name != value:
             self.line(f"{name} = {value};")
+            for key in [key for key in self.computed if key[1] == name]:
+                del self.computed[key]
             if self.strip is not None:
-                self.strip.assigned[name] = None
+                self.strip.assigned.setdefault(name, set()).add(value)
 
     def leave_if(self, condition: str, fail: Fail) -> None:
         """What follows must be harmless where the condition holds: a strip of iterations is undone later."""
@@ -432,9 +435,7 @@ class ScalarLoops:
                 is_lowest = self.new("bool", f"{b} == -1 && {a} == ({c}){low + 1} - 1")
                 self.leave_if(is_lowest, fail)
                 b = self.harmless(f"!{is_lowest}", b, "1", kind)
-            sign, name = ("/", "npc_floordiv") if op == "floor_divide" else ("%", "npc_mod")
-            is_plain = not low or x.least >= 0 and y.least >= 0
-            made = self.known(kind, f"{a} {sign} {b}" if is_plain else f"{name}({a}, {b})", known)
+            made = self.known(kind, divided(op, a, b, x, y), known)
         elif op == "divide" and kind == "int":
             self.leave_if(f"{b} == 0", fail)
             self.require_exact([a, b], fail)
@@ -458,8 +459,12 @@ class ScalarLoops:
         """A sum, difference or product of integers. The program leaves where it overflows."""
         c, (low, high) = C_OF_KIND[kind], BOUNDS[kind]
         plain = f"({c})({a} {SIGNS[op]} {b})"
+        x, y = self.integer(a, kind), self.integer(b, kind)
         if known.fits(*BOUNDS[kind]):
-            return self.known(kind, plain, known)
+            made = self.known(kind, plain, known)
+            if self.strip is not None:
+                self.strip.note_sum(op, a, b, made, x, y)
+            return made
         if self.strip is None:
             made = self.room(kind)
             self.leave_if(f"__builtin_{INTEGER[op]}_overflow({a}, {b}, &{made})", fail)
@@ -469,8 +474,9 @@ class ScalarLoops:
         made = self.new(kind, plain)
         if len(self.lines) == lines:  # it was computed before, and tested
             return made
-        x, y = self.integer(a, kind), self.integer(b, kind)
         line = self.strip.note_overflow(op, c, a, b, made, x.least >= 0, y.least >= 0)
+        if kind in ("int", "i8"):
+            self.strip.note_sum(op, a, b, made, x, y, line)
         if kind in ("int", "i8") and known.terms is not None:
             least, most = BOUNDS[kind]
             checks = known.checks | {line}
@@ -552,8 +558,20 @@ class ScalarLoops:
     def place(self, array: ArrayInput, axis: int, index: str, fail: Fail) -> str:
         """The position on an axis; an index counts from the end when it is negative."""
         size = f"{array.name}_n{axis}"
-        place = index if self.integer(index).least >= 0 else self.new("int", f"{index} < 0 ? {index} + {size} : {index}")
-        self.leave_if(f"(uint64_t){place} >= (uint64_t){size}", fail)
+        key = ("place", f"{index} of {size}")
+        place, at = self.computed.get(key, ("", -1))
+        if place and at < len(self.lines) and self.lines[at] == f"int64_t {place} = {index};":
+            return place  # it was looked at before
+        if self.integer(index).least >= 0:
+            self.leave_if(f"(uint64_t){index} >= (uint64_t){size}", fail)
+            return index
+        self.made += 1
+        place = f"t{self.made}"
+        self.computed[key] = place, len(self.lines)
+        self.line(f"int64_t {place} = {index};")
+        outside = f"(uint64_t){place} >= (uint64_t){size}"
+        # Seldom: no choice stands between an index and its element.
+        self.line(f"if (SELDOM({outside})) {{ {place} += {size}; if ({outside}) goto {fail()}; }}")
         return place
 
     def load(self, array: ArrayInput, indices: Sequence[str], fail: Fail) -> str:

@@ -30,6 +30,7 @@ LONGEST = 4096  # of one that stores nothing
 FEWEST = 4  # that are worth a call
 FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
 MOST_ROWS = 256  # of the loop around
+LARGEST_ADDED = 1 << 40  # by an iteration to a variable that is tested before the strip
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -96,6 +97,15 @@ class Way:
         return f"{self.first} + {(count - 1) * self.step} {'>=' if self.step > 0 else '<='} {self.stop}"
 
 
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What a variable of the program was when the iteration began, and numbers of no more than `most` beside it."""
+
+    variable: str
+    most: int
+    checks: tuple[int, ...] = ()  # lines that test additions for overflow
+
+
 @dataclass(slots=True)
 class Strip:
     """The C of one strip while it is written."""
@@ -108,7 +118,9 @@ class Strip:
     small: dict[str, None] = field(default_factory=dict)  # variables that index sums are made of
     some: dict[str, None] = field(default_factory=dict)  # sizes that must not be 0
     stores: list[Store] = field(default_factory=list)
-    assigned: dict[str, None] = field(default_factory=dict)
+    assigned: dict[str, set[str]] = field(default_factory=dict)  # variables of the program -> values
+    sums: dict[str, Sum] = field(default_factory=dict)  # integers -> the variable that they are a sum of
+    counters: dict[str, None] = field(default_factory=dict)  # of the variables, those that become as large as can be told before
     unsettled: dict[str, str] = field(default_factory=dict)  # results that may not be finite -> kind
     is_straight: bool = True  # nothing was written yet that some iterations do not come to
     gives_up: bool = False  # at an instruction
@@ -122,6 +134,7 @@ class Strip:
     has_bits: set[str] = field(default_factory=set)
     comes_round: set[str] = field(default_factory=set)  # variables of the program that an iteration sets for the next
     jumps: dict[int, str] = field(default_factory=dict)  # lines as they are where tests jump
+    stores_anywhere: bool = False  # at places that are data
     reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
     end: int = -1  # the line at the end of an iteration, before variables are set
     outer: Outer | None = None  # the loop whose iterations run in one call, where they may
@@ -150,6 +163,30 @@ class Strip:
         if op == "subtract" and c[0] != "u" and b_is_positive:
             return self.either(f"signs |= {a} & ~{made};", jumping)
         return self.either(f"bad |= __builtin_{INTEGER[op]}_overflow_p({a}, {b}, ({c})0);", jumping)
+
+    def note_sum(self, op: str, a: str, b: str, made: str, x: Integer, y: Integer, *checks: int) -> None:
+        """A sum or difference whose overflow these lines test; x and y are what is known of a and b."""
+        if op == "add" and self.sum_of(a) is None:
+            a, b, x, y = b, a, y, x
+        found, most = self.sum_of(a), max(-y.least, y.most)
+        if op in ("add", "subtract") and found is not None and found.most + most <= LARGEST_ADDED:
+            self.sums[made] = Sum(found.variable, found.most + most, (*found.checks, *checks))
+
+    def sum_of(self, value: str) -> Sum | None:
+        variable = self.copies.get(value)
+        return self.sums.get(value) if variable is None else Sum(variable, 0)
+
+    def finish_counters(self) -> None:
+        """Variables to which iterations only add small numbers: they are tested once, before the strip."""
+        for variable, values in self.assigned.items():
+            found = [self.sum_of(value) for value in values]
+            if all(each is not None and each.variable == variable for each in found):
+                self.counters[variable] = None
+                self.small[variable] = None
+        for each in self.sums.values():
+            if each.variable in self.counters:
+                for line in each.checks:
+                    self.forget(line)
 
     def forget(self, line: int) -> None:
         """An overflow that `note_overflow` tests in that line cannot happen."""
@@ -231,7 +268,8 @@ class Strip:
         if self.ways_out and self.is_regular and not all(s.stays for s in self.stores):
             return False  # what all iterations store is kept beforehand, and they may be few
         is_summed = any(s.stays and any(x.places == s.places for x in self.loads_of(s)) for s in self.stores)
-        return is_summed or not self.comes_round.isdisjoint(self.copies.values()) or any(map(self.stored_before, self.stores))
+        carried = self.comes_round - self.counters.keys()
+        return is_summed or not carried.isdisjoint(self.copies.values()) or any(map(self.stored_before, self.stores))
 
     def settle(self) -> None:
         """Before the program branches."""
@@ -307,6 +345,7 @@ class Strip:
             self.scattered.add(array.name)
 
     def store(self, array: ArrayInput, element: str, places: list[Place | None], value: str) -> None:
+        self.stores_anywhere |= None in places
         known = None if None in places or not self.is_straight else [p for p in places if p is not None]
         self.code.line("")  # written when it is known whether all stores are like this
         self.stores.append(Store(len(self.code.lines) - 1, element, array.kind, value, array, known))
@@ -440,6 +479,15 @@ class Strip:
     @property
     def longest(self) -> int:
         return max(LENGTH // len(self.kept), 1) if self.kept else LONGEST
+
+    @property
+    def is_gain(self) -> bool:
+        """Is it better than the loop as it is? Where there are no floating-point results to look at, only vectors are."""
+        if self.carried:
+            return True
+        are_plain = bool(self.ways) and not self.ways_out and not self.stores_anywhere
+        carried = self.assigned.keys() - self.counters.keys()
+        return are_plain and (self.is_straight or carried.isdisjoint(self.copies.values()))
 
     @property
     def is_regular(self) -> bool:

@@ -18,11 +18,13 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
+from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays
+from npcompile.tracer.native.counters import counters_of
 from npcompile.tracer.native.kinds import (
     CellOf,
     Closure,
@@ -128,6 +130,7 @@ class Blocks:
     apart: Any = None  # the loop whose chunks are being written: an Apart
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     why_serial: list[str] = field(default_factory=list)
+    counters_of_codes: dict[types.CodeType, dict[str, Integer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.home = self.program, self.facts
@@ -473,6 +476,14 @@ class Blocks:
                     self.hand_over(part, exit)
 
     # --- what comes from outside
+
+    @property
+    def counters(self) -> dict[str, Integer]:
+        """What is known of variables of the function that is being written."""
+        code = self.program.code
+        if code not in self.counters_of_codes:
+            self.counters_of_codes[code] = counters_of(self.program, self.facts)
+        return self.counters_of_codes[code]
 
     def realize(self, value: Any) -> Any:
         if not isinstance(value, Outside):

@@ -49,6 +49,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     finally:
         b.state = state
+    if not strip.is_gain:
+        return
     outer = outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
     strip.repeat(outer)
@@ -87,6 +89,7 @@ def written(b: Blocks, inside: Inside) -> list[str]:
         if not inside.comes_back:
             raise NoForm("no iteration is followed by another")
         inside.strip.ways_out = len(inside.left)
+        inside.strip.finish_counters()
         return b.code.lines
     finally:
         b.code.lines, b.labels, b.pending, b.refused = outer

@@ -78,7 +78,8 @@ def local(b: Blocks, name: str) -> Any:
         raise NoForm(f"local variable {name!r} may have no value")
     value = b.realize(b.state.locals[name])
     if isinstance(value, Scalar) and value.text in b.code.variables:
-        return Scalar(value.kind, b.code.new(value.kind, value.text))  # the variable may be set before this is read
+        known = b.counters.get(name) if value.kind == "int" else None
+        return Scalar(value.kind, b.code.known(value.kind, value.text, known))  # the variable may be set before this is read
     return value
 
 

@@ -1,0 +1,182 @@
+"""Loops over integers: which tests they do without, and that none is lost that they need."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.agreement import native_sources
+from tests.native_loops.test_native_loops import agrees
+
+rng = np.random.default_rng(8)
+
+
+def insertion_sort(a):
+    for i in range(1, a.size):
+        x = a[i]
+        j = i - 1
+        while j >= 0 and a[j] > x:
+            a[j + 1] = a[j]
+            j -= 1
+        a[j + 1] = x
+    return a
+
+
+def collatz(k):
+    steps = 0
+    while k != 1:
+        if k % 2 == 0:
+            k //= 2
+        else:
+            k = 3 * k + 1
+        steps += 1
+    return steps, k
+
+
+def inversions(a):
+    count = 0
+    for i in range(a.size):
+        for j in range(i + 1, a.size):
+            if a[i] > a[j]:
+                count += 1
+    return count
+
+
+def multiples(n, x):
+    hits = 0
+    while n:
+        x = (1103515245 * x + 12345) % 2147483648
+        if x % 3 == 0:
+            hits += 1
+        n -= 1
+    return hits, x
+
+
+def summed(a, total):
+    for i in range(a.size):
+        if a[i] > 3:
+            total += int(a[i])
+    return total
+
+
+def lowered(a, total):
+    for i in range(a.size):
+        total -= int(a[i])
+    return total
+
+
+def test_only_loops_that_gain_by_strips_have_them():
+    a = rng.integers(0, 100, 60)
+    assert not any("int strip" in source for source in native_sources(agrees(insertion_sort, a)))
+    assert not any("int strip" in source for source in native_sources(agrees(collatz, 27)))
+    (source,) = native_sources(agrees(inversions, a))
+    body = source.partition("STRIP int ")[2].partition("\n}")[0]
+    assert body and "signs |=" not in body and "overflow" not in body
+
+
+def test_counters_do_not_overflow():
+    (source,) = native_sources(agrees(multiples, 50, 7))
+    assert "__builtin_add_overflow(" in source  # of x
+    assert not re.search(r"__builtin_add_overflow\(t\d+, INT64_C\(1\),", source)
+    assert agrees(multiples, 50, 2**62) is not None  # an argument may be anything
+
+
+def test_what_is_added_to_is_looked_at_before_the_strip():
+    for dtype in (np.int8, np.uint8, np.int32, np.int64, bool):
+        a = rng.integers(0, 100, 70).astype(dtype)
+        for total in (0, 2**48 + 5, 2**63 - 300, 2**63 - 1, 5 - 2**63):
+            agrees(summed, a, total)
+            agrees(lowered, a, total)
+            agrees(lowered, a, -total)
+
+
+@pytest.mark.parametrize("start", [27, 2**62 - 1, 2**62 + 1, (2**63 - 2) // 3 + 1, 2**61 + 3])
+def test_numbers_that_become_large(start):
+    agrees(collatz, start)
+
+
+def test_an_argument_that_counts_on_may_be_large():
+    def count(k, n):
+        for _ in range(n):
+            k += 1
+        return k
+
+    def begins_small(n):
+        k = -3
+        while n > 0:
+            n -= 16
+            k += 2
+        return k, n
+
+    for k in (0, 2**63 - 5, 1 - 2**63):
+        agrees(count, k, 90)
+    agrees(begins_small, 100_000)
+
+
+def test_a_variable_that_is_not_only_counted():
+    def doubled(n):
+        k = 1
+        for _ in range(n):
+            k += 1
+            if k == 30:
+                k = k * k * 2**50
+        return k
+
+    def chosen(n, big):
+        k = 0
+        for i in range(n):
+            k = 5 if i < n - 1 else big
+            k += 1
+        return k
+
+    agrees(doubled, 40)
+    agrees(chosen, 40, 2**63 - 1)
+
+
+def test_divisors_that_are_powers_of_two():
+    def halves(a, k):
+        out = np.zeros((4, a.size), np.int64)
+        for i in range(a.size):
+            x = int(a[i])
+            out[0, i], out[1, i] = x // 8, x % 8
+            out[2, i], out[3, i] = x // 1, x % 1
+            k = (k // 4) * 5 % 2**62
+            while x % 2 == 0 and x != 0:
+                x //= 2
+            k += x
+        return out, k
+
+    a = np.concatenate([np.arange(-20, 20), [2**63 - 1, -(2**63), -(2**63) + 1]])
+    agrees(halves, a, -7)
+
+    def of_dtype(a):
+        out = np.zeros((2, a.size), a.dtype)
+        for i in range(a.size):
+            out[0, i], out[1, i] = a[i] // 4, a[i] % 4
+        return out
+
+    for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64):
+        agrees(of_dtype, np.arange(-130, 130).astype(dtype))
+
+
+def walk(a, k, n):
+    seen = 0
+    while n > 0:
+        k = a[k]
+        a[k] = a[k] + 0
+        seen += a[k] * a[k - 1]
+        n -= 1
+    return seen, k
+
+
+def test_indices_that_count_from_the_end():
+    a = np.array([3, -4, -1, 1, -6, 2, -2])
+    agrees(walk, a, 0, 30)
+    for first in (-8, 7, -(2**63), 2**63 - 1):
+        with pytest.raises(IndexError):
+            npc.compile(walk)(np.array([first, 0, 0, 0, 0, 0, 0]), 0, 5)
+        agrees(walk, np.array([0, first, 0, 0, 0, 0, 0]), 1, 2, loops=0)  # the same exception
+    agrees(walk, a.astype(np.int8), 0, 30)
