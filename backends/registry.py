@@ -47,6 +47,7 @@ class ErrorStates:
 
 
 ONLY_WARNS = ErrorStates(lambda state: {*state.values()} <= {"warn", "ignore"})
+IGNORES_ALL = ErrorStates(lambda state: {*state.values()} == {"ignore"})
 IGNORES_UNDERFLOW = ErrorStates(lambda state: state["under"] == "ignore")
 _harmless: list[Any] = []  # warnings.filters when they last made no error of a RuntimeWarning
 

@@ -12,7 +12,15 @@ import numpy as np
 
 from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
-from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, A_PIECE, Calls, CompiledGraph, FloatingPointSignal
+from npcompile.backends.registry import (
+    _DEFAULT_STATE,
+    _ERROR_STATE,
+    A_PIECE,
+    IGNORES_ALL,
+    Calls,
+    CompiledGraph,
+    FloatingPointSignal,
+)
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
@@ -172,16 +180,18 @@ class Host:
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")
-            meaning = small_matrices.form_of(node) or searches.form_of(node) or OPS[node.op].eager
-            lines.append(f"{target} = {self.keep(node.op, meaning)}({', '.join(arguments)})")
+            own = small_matrices.form_of(node) or searches.form_of(node)
+            if own:
+                self.fresh.add(node)  # what NumPy's functions give in doubt is as new
+            lines.append(f"{target} = {self.keep(node.op, own or OPS[node.op].eager)}({', '.join(arguments)})")
         maker = node.inputs[0] if node.op == "item" else node
         is_made_by_graph = maker is not node and is_branch(node) and maker.params["true_graph"].metas[node.params["index"]].boxed
         if (
             is_made_by_graph
             or (OPS[maker.op].kind == "extern" and OPS[maker.op].stacks)
-            or (maker is not node and is_quiet(maker))
+            or (maker is not node and is_checked(maker))
         ):
-            self.fresh.add(node)  # NumPy's functions of stacks give new arrays too
+            self.fresh.add(node)  # NumPy's functions of stacks give new arrays too, others what `output` looks at
         if is_made_by_graph:
             self.contiguous.add(node)
         if is_made_by_graph:
@@ -278,7 +288,9 @@ class Host:
         kept = self.keep("meta", meta)
         if is_fresh:
             strides = self.bound("strides", meta.strides)
-            return f"{name} if {name}.strides == {strides} and {name}.base is None else give_out({name}, {kept}, symbols)"
+            given = node.inputs[0].inputs if node.op == "item" and is_checked(node.inputs[0]) else ()
+            is_new = "".join(f" and {name} is not {self.names[i]}" for i in given)
+            return f"{name} if {name}.strides == {strides} and {name}.base is None{is_new} else give_out({name}, {kept}, symbols)"
         if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):
             return f"array({name}, order='C')"
         return f"give_out({name}, {kept}, symbols)"
@@ -324,4 +336,7 @@ def error_state(checks: frozenset[str]) -> Any:
         return raising(checks)
     if _ERROR_STATE.get() is _DEFAULT_STATE:
         return raising(checks - {"under"})
-    return raising(frozenset(c for c in checks if np.geterr()[c] != "ignore"))
+    if IGNORES_ALL.holds():
+        return raising(frozenset())
+    state = np.geterr()
+    return raising(frozenset(c for c in checks if state[c] != "ignore"))

@@ -112,20 +112,18 @@ def text_of(dtype: np.dtype, side: str, *, interpolates: bool = False) -> str:
 
 
 # As arr_interp in numpy/_core/src/multiarray/compiled_base.c: `key` is at or behind `place` - 1, and before `place`.
+# All cases are computed and chosen from, so keys stay in vectors.
 INTERPOLATE = """{
       const double key = c->keys[first + lane];
       const int64_t place = found[lane], j = npc_min(npc_max(place - 1, 0), c->n - 2);
       const double x0 = c->a[j], y0 = c->values[j], x1 = c->a[j + 1], y1 = c->values[j + 1];
       const double slope = (y1 - y0) / (x1 - x0);
-      double y = slope * (key - x0) + y0;
-      if (y != y) { /* from the other side, then */
-        y = slope * (key - x1) + y1;
-        if (y != y && y0 == y1) y = y0;
-      }
-      if (place == 0 || key == x0) y = y0;
-      if (place == c->n) y = y1;
-      if (key != key) y = key;
-      ((double*)c->made)[first + lane] = y;
+      const double from_left = slope * (key - x0) + y0, from_right = slope * (key - x1) + y1;
+      const double either = from_left == from_left ? from_left : from_right;
+      const double y = (either != either) & (y0 == y1) ? y0 : either;
+      const double inside = (place == 0) | (key == x0) ? y0 : y;
+      const double known = place == c->n ? y1 : inside;
+      ((double*)c->made)[first + lane] = key != key ? key : known;
     }"""
 
 TEXT = """
@@ -163,6 +161,7 @@ static void npc_find(void* context, int64_t begin, int64_t end, int thread) {
     if (c->n <= COUNTED) npc_count(c, first, lanes, found);
     else if (lanes == LANES) npc_halve(c, first, LANES, found);
     else npc_halve(c, first, lanes, found);
+    #pragma GCC ivdep
     for (int lane = 0; lane < lanes; lane++) FINISH
   }
 }
