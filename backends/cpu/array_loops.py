@@ -465,7 +465,7 @@ class ArrayLoops:
 
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
-        self.code.line(f"fuel -= {known_product(work)};")
+        self.code.line(f"NPC_COMPUTED({known_product(work)});")
         self.instructions.add((self.code.loop, self.code.instruction))
         if self.code.loop < 0 and not is_plain:
             if not self.code.are_small:

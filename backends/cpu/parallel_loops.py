@@ -302,7 +302,7 @@ class Spread:
             *(f"int64_t {self.moving(k)} = 0;" for k in range(len(self.ways))),
             *(f"PyObject* {name} = 0;" for name in own),
             "const int apart = 1;",
-            "int64_t fuel = POLL;",
+            "int64_t fuel = POLL, elements = 0;",
             *declarations,
             *body,
             "failed:;",

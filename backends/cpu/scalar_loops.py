@@ -25,6 +25,9 @@ from npcompile.backends.cpu.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WI
 from npcompile.backends.cpu.strips import STRIP_HELPERS, Strip
 
 POLL = 1 << 22  # iterations between two looks for signals
+# Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
+COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
+#define NPC_ITERATIONS (POLL - fuel - elements + elements / 256)"""
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
@@ -306,7 +309,7 @@ class ScalarLoops:
 
     def poll(self) -> None:
         """Seldom, see whether the user wants to interrupt."""
-        self.line("if (SELDOM(--fuel <= 0)) { fuel = POLL; if (rt->poll()) goto failed; }")
+        self.line("if (SELDOM(--fuel <= 0)) { fuel = POLL, elements = -POLL; if (rt->poll()) goto failed; }")
 
     def dtype(self, dtype: np.dtype) -> int:
         """Its index in npc_dtypes."""
@@ -607,12 +610,13 @@ class ScalarLoops:
     # --- the unit
 
     def source(self) -> str:
-        """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over.
+        """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over,
+        and about how many iterations it has done, statements over arrays included.
 
         OTHERS is the exit where names, types, or what else guards ask of what is given, are not as expected; UNFIT where memory
         is; UNUSUAL where NumPy's state of errors is not among those given. Facts about names and these states come first.
         """
-        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", HELPERS, helpers(), STRIP_HELPERS]
+        lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", COUNTED, HELPERS, helpers(), STRIP_HELPERS]
         lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in self.functions)
         if self.statements is not None:
             lines.append(self.statements.text())
@@ -629,7 +633,7 @@ class ScalarLoops:
         lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
         lines += [f"  {line}" for line in self.declarations]
         lines.append("  PyObject* result = 0;")
-        lines.append("  int64_t fuel = POLL, where = 0;")
+        lines.append("  int64_t fuel = POLL, elements = 0, where = 0;")
         lines += [f"  {line}" for line in self.lines]
         lines += self.ways_out()
         lines += ["failed:", "done:"]
@@ -649,8 +653,9 @@ class ScalarLoops:
                 lines.append(f"  goto left{known[values]};")
                 continue
             known[values] = k
-            letters = "".join(letter for letter, _ in values)
-            arguments = ", ".join(["where", f'"{letters}"', *(text for _, text in values)])
+            given = (*values, self.handed("int", "NPC_ITERATIONS"))
+            letters = "".join(letter for letter, _ in given)
+            arguments = ", ".join(["where", f'"{letters}"', *(text for _, text in given)])
             lines += [f"left{k}:", f"  result = rt->leave({arguments});", "  goto done;"]
         return lines
 

@@ -7,7 +7,7 @@ are not small are compiled for, whatever an earlier call had.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,19 @@ import numpy as np
 
 from npcompile.devices import runs_on_cpu
 from npcompile.tensor_core.dim import hint_of
-from npcompile.tensor_core.graph import Graph, Node
-from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.graph import Graph, Node, symbols_of
+from npcompile.tensor_core.meta import TupleMeta, product
 from npcompile.tracer.native.states import loop_region
 
-PATIENCE = 64  # hops from Point to Point before a loop is looked at
+PATIENCE = 64  # hops from Point to Point, in one call or several, before a loop is looked at
 NEVER = 1 << 62
 SMALL = 512  # elements of an array: as little work for NumPy as none
 HOP = 2.0  # microseconds from Point to Point
 ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
+ITERATION = 0.2  # that Python takes for an iteration of a loop inside, at least
 FREE = ("input", "constant", "size", "reshape", "broadcast_to", "permute")  # or they belong to another operation
 UPDATES = ("slice_update", "scatter")  # whose size is that of what they write into
-MOST_ITEMS = 16  # of a list, of which each is looked at
+MOST_ITEMS = 16  # of a list that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class PlainLoop:
 
     region: frozenset[int]  # its instructions
     is_of_numbers: bool  # does it use elements of arrays only, however large they are?
+    largest: int  # elements of an array that it was looked at with
 
 
 def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | None:
@@ -45,11 +47,13 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
             if region is None:
                 point.patience = NEVER
                 return None
-            loop = PlainLoop(region, is_of_numbers(point.function, region))
+            largest = max((v.size for v in state if isinstance(v, np.ndarray)), default=0)
+            loop = PlainLoop(region, is_of_numbers(point.function, region), max(SMALL, largest))
             for other in point.function.points.values():
                 if other.layout.index in region and other.place is None:
                     other.patience, other.plain = 0, loop
-    if not all(is_simple(value) and (point.plain.is_of_numbers or is_small(value)) for value in state):
+    loop = point.plain
+    if not all(is_simple(value) and (loop.is_of_numbers or is_small(value, loop.largest)) for value in state):
         return None
     if point.beyond is None:
         point.beyond = point.function.segment(point.layout, None, inside=point.plain.region)
@@ -73,10 +77,10 @@ def is_cheap(function: Any, region: frozenset[int]) -> bool:
     hops, work = 0, 0.0
     for point in function.points.values():
         if point.layout.index in region and point.variants:
-            if any(v.compiled is not None and v.graph is None for v in point.variants):
-                return False  # a native program
             hops += 1
             work += max(cost(v.graph) for v in point.variants)
+            if any(v.compiled is not None and v.graph is None for v in point.variants):  # a native program
+                work += ITERATION * point.iterations / max(1, point.entered)
     return work < HOP * hops
 
 
@@ -94,11 +98,14 @@ def cost(graph: Graph | None) -> float:
     """Microseconds that NumPy takes, if nothing is large."""
     if graph is None:
         return 0.0
-    return sum(cost_of(node) for node in graph.nodes if node.op not in FREE)
+    found = {name for name, _ in graph.measured}
+    return sum(cost_of(node, found) for node in graph.nodes if node.op not in FREE)
 
 
-def cost_of(node: Node) -> float:
-    size = hint_of(product(made_by(node).shape))
+def cost_of(node: Node, found: Set[str]) -> float:
+    """`found`: sizes that data decides, which are those of something in an array whose size is known."""
+    sizes = [product(n.shape) for n in (made_by(node), *node.inputs) if not isinstance(n.meta, TupleMeta)]
+    size = next((hint_of(n) for n in sizes if found.isdisjoint(symbols_of(n))), SMALL)
     return float("inf") if size > SMALL else ARRAY if size > 1 else NUMBER
 
 
@@ -107,7 +114,7 @@ def is_simple(value: Any) -> bool:
     return type(value).__module__ in ("builtins", "numpy")
 
 
-def is_small(value: Any) -> bool:
+def is_small(value: Any, largest: int) -> bool:
     if isinstance(value, list | tuple):
-        return len(value) <= MOST_ITEMS and all(map(is_small, value))
-    return not isinstance(value, np.ndarray) or value.size <= SMALL
+        return all(is_small(item, SMALL) for item in value[:MOST_ITEMS])
+    return not isinstance(value, np.ndarray) or value.size <= largest

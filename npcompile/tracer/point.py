@@ -65,6 +65,8 @@ class Point:
     rest: Callable[..., Any] | None = None  # what `native` runs
     generation: int = 0
     is_native: bool = False
+    entered: int = 0  # how often a native program has left for Python
+    iterations: int = 0  # that it has done before
     patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
@@ -216,12 +218,15 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
     """Go from Point to Point until the function returns. The Python stack stays flat."""
     point, state = hop
     del hop  # nobody but the user's code holds what it made
-    hops = 0
+    function = point.function if point is not None else None
+    hops = function.hops if function is not None else 0
     try:
         while point is not None:
             hops += 1
             plain = rest_of_loop(point, state) if hops > point.patience else None
             point, state = point.enter(*state) if plain is None else plain(*state)
+        if function is not None:
+            function.hops = min(hops, PATIENCE)
         return state
     except BaseException as error:
         if point is None or not point.is_protected or is_raised_in(point.function.code, error):

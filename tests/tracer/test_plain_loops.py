@@ -213,3 +213,61 @@ def test_objects_of_classes_are_not_kept_until_the_loop_ends() -> None:
         events: list[str] = []
         compiled(X.copy(), events)
         assert events == ["gone", "in the loop"]
+
+
+def by_queue(starts, neighbours, first):
+    distance = np.full(starts.size - 1, -1)
+    distance[first] = 0
+    queue = [first]
+    while queue:
+        at = queue.pop(0)
+        for k in range(starts[at], starts[at + 1]):
+            other = neighbours[k]
+            if distance[other] < 0:
+                distance[other] = distance[at] + 1
+                queue.append(other)
+    return distance
+
+
+def by_rows(edges, first):
+    seen, order, queue = np.zeros(edges.shape[0], bool), [], [first]
+    seen[first] = True
+    while queue:
+        at = queue.pop()
+        order.append(at)
+        for other in np.nonzero(edges[at])[0]:
+            if not seen[other]:
+                seen[other] = True
+                queue.append(other)
+    return order
+
+
+@pytest.mark.parametrize("size", [12, 300])
+def test_searches_in_graphs_run_as_they_are(size: int) -> None:
+    """Native programs of a few iterations, rows of a large matrix, lists that grow: no reason to go from Point to Point."""
+    random = np.random.default_rng(size)
+    degrees = random.integers(1, 6, size)
+    starts = np.concatenate([[0], np.cumsum(degrees)])
+    neighbours, edges = random.integers(0, size, starts[-1]), random.random((size, size)) < 3 / size
+    edges[0, 1:5] = True
+    for program, arguments in ((by_queue, (starts, neighbours, 0)), (by_rows, (edges, 0))):
+        compiled = npc.compile(program)
+        for _ in range(12):
+            same(compiled(*arguments), program(*arguments))
+        assert plain_points(compiled)
+
+
+def seldom_texts(x, n):
+    total, seen = 0.0, []
+    for k in range(n):
+        total += x[k % 100] * 0.5
+        if k % 500 == 499:
+            seen.append(str(int(total)))
+    return total, seen
+
+
+def test_native_programs_of_many_iterations_stay() -> None:
+    compiled = npc.compile(seldom_texts)
+    for _ in range(3):
+        same(compiled(X, 60_000), seldom_texts(X, 60_000))
+    assert not plain_points(compiled)

@@ -306,7 +306,8 @@ class NativeLoop:
             lines += [f"if {name(may_not_return)}():", f"    return {native}"]
         lines += [*lines_of_call(known), f"if found[0] == {UNUSUAL}:", f"    if not {asked}():", f"        return {native}"]
         lines += [f"    {line}" for line in lines_of_call(f"[{name(_present_state)}()]")]
-        lines.append("where = found[0]")
+        point = name(self.point, "point_")
+        lines += ["where = found[0]", f"{point}.entered += 1", f"{point}.iterations += found[-1]"]
         for k, exit in sorted(enumerate(blocks.exits), key=lambda each: not each[1].is_end):
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.

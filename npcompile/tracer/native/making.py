@@ -101,7 +101,7 @@ def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     code.leave_if(f"{count} > INT64_C({MOST_COUNTED})", fail)
     size = code.new("int", f"npc_max({count}, 0)")
     made = statements(code).fresh(np.dtype(np.int64), [size])
-    code.line(f"fuel -= {size};")
+    code.line(f"NPC_COMPUTED({size});")
     code.line(f"for (int64_t k = 0; k < {size}; k++) ((int64_t*){made.data})[k] = {start} + k;")
     return made
 
@@ -127,7 +127,7 @@ def cumulative(sign: str) -> Callable[..., Part]:
         made = statements(code).fresh(part.dtype, [size])
         if code.accesses is not None:
             code.accesses.memory(part.data)
-        code.line(f"fuel -= {size};")
+        code.line(f"NPC_COMPUTED({size});")
         step = f"total = k ? total {sign} x : x; (({c}*){made.data})[k] = total;"
         code.line(f"{c} {made.data}_last = 0;")
         loop = f"for (int64_t k = 0; k < {size}; k++) {{ const {c} x = *({c}*)({part.data} + k * {part.strides[0]}); {step} }}"

@@ -21,7 +21,7 @@ def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:
     statements(code).folds.setdefault(f"sorts of {kind}", text_of(part.dtype))
     if code.accesses is not None:
         code.accesses.memory(part.data)
-    code.line(f"fuel -= {part.sizes[0]};")
+    code.line(f"NPC_COMPUTED({part.sizes[0]});")
     given = f"{part.data}, {part.strides[0]}, ({C_OF_KIND[kind]}*){made.data}, {part.sizes[0]}"
     code.leave_if(f"npc_sorted_{kind}({given})", fail)
     return made
