@@ -14,6 +14,7 @@ CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, Ari
 FOUND = re.compile(r"(\w+)\['(\w+)'\] is (\w+)")  # what a dictionary has under a name
 ABSENT = re.compile(r"'(\w+)' not in (\w+)")
 BOUND = re.compile(r"\(\((s\d+) := (.+)\) is not None\)")
+SET = re.compile(r"[\[(](\w+) := ")
 IS_FIXED = re.compile(r"(s\d+) == -?\d+")
 
 
@@ -34,8 +35,8 @@ def conditions(
 ) -> list[str]:
     """The guards in order, as `constants` has what they name.
 
-    Those on names of modules need nothing else: they come first, and at once. Those on arrays wait until a guard is about one of
-    them, and are then asked together.
+    Those on names of modules need nothing else: they come first, and at once, with those on the arrays that are parameters. Those
+    on other arrays wait until a guard is about one of them, and are then asked together.
     """
     guards = with_numbers(guards)
     if LIKENESS.are_like is None:
@@ -55,18 +56,19 @@ def conditions(
         found.append(f"{ask_native}({', '.join([facts, *(each.source for each in arrays)])})")
         names.clear()
 
-    others = [text for text in guards if text not in covered]
-    if names and (others or not all(each.source.isidentifier() for each in first.values())):
-        ask([])
+    set_by_guards = {name for text in guards for name in SET.findall(text)}
+    given = [each for each in first.values() if each.source.isidentifier() and each.source not in set_by_guards]
+    if names or given:
+        ask(given)
     for guard in guards:
         if guard in first:
-            waiting.append(first[guard])
+            waiting += [first[guard]] * (first[guard] not in given)
         elif guard not in covered:
             if any(each.source in guard for each in waiting):
                 ask(waiting)
                 waiting.clear()
             found.append(guard)
-    if waiting or names:
+    if waiting:
         ask(waiting)
     return found
 

@@ -276,3 +276,40 @@ def test_numbers_made_text_are_not_fixed():
         got, want = compiled(np.ones(3), k, k / 3), f(np.ones(3), k, k / 3)
         assert got[1] == want[1] and (got[0] == want[0]).all()
     assert graphs_of(compiled) <= 2
+
+
+def decayed(w, m, v, t):
+    m *= 0.5
+    w -= m / (1 - 0.9**t) + v / (1 - 0.999**t) + 1.01**t
+
+
+def conditions_of(compiled) -> list[str]:
+    point = next(iter(compiled_function(compiled).points.values()))
+    return [condition for variant in point.variants for condition in variant.conditions]
+
+
+def test_names_and_arrays_are_asked_about_at_once_and_powers_bound_their_exponent():
+    compiled = npc.compile(decayed)
+    for _ in range(2):
+        compiled(np.ones(5), np.ones(5), np.ones(5), 3)
+    found = conditions_of(compiled)
+    assert sum("are_like" in condition for condition in found) == 1
+    bounds = [c for c in found if "s0" in c and ":=" not in c and "2147483647" not in c]
+    assert sorted(bounds) == ["-6644 < s0", "s0 < 70350"]  # the one of 0.999 is implied
+
+
+@pytest.mark.parametrize("exponent", [0, 3, -6643, -6644, -7000, 70349, 70350, 10**6, -(10**6), 2**40])
+def test_powers_at_the_bounds_of_their_exponents(exponent):
+    compiled = npc.compile(decayed)
+    compiled(np.ones(5), np.ones(5), np.ones(5), 3)
+    with np.errstate(all="ignore"):
+        outcomes = []
+        for function in (compiled, decayed):
+            w, m = np.ones(5), np.ones(5)
+            try:
+                function(w, m, np.ones(5), exponent)
+            except (OverflowError, ZeroDivisionError) as error:
+                outcomes.append((type(error), str(error), w.tobytes(), m.tobytes()))
+            else:
+                outcomes.append((w.tobytes(), m.tobytes()))
+    assert outcomes[0] == outcomes[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, maximum, minimum
+from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, ask, maximum, minimum
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
@@ -168,10 +168,21 @@ def require_power_of_positive(capture: Capture, base: Any, exponent: Any) -> Non
     else:
         log = repr(math.log(base))
     is_small = hint(exponent) * math.log(hint(base)) < LARGEST_LOG
+    if is_small and isinstance(exponent, Dim) and not isinstance(base, (Dim, Number)):
+        ask_exponent(exponent, math.log(base))
+        return
     require(capture, exponent, f"{number_text(exponent)} * {log} < {LARGEST_LOG}", is_small, "a power out of range")
 
 
 LARGEST_FLOAT, LARGEST_LOG = 1e308, 700.0
+
+
+def ask_exponent(exponent: Dim, log: float) -> None:
+    """The same of an integer and a known base: a bound, which often follows from another."""
+    if log > 0 and not ask(exponent, "<", math.ceil(LARGEST_LOG / log)):
+        raise Decline("a power out of range")
+    if log < 0 and not ask(math.floor(LARGEST_LOG / log), "<", exponent):
+        raise Decline("a power out of range")
 
 
 def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
