@@ -309,7 +309,7 @@ class Capture:
     def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:
         kind = type(x)
         self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
-        return OutsideSequence(kind, source, lambda: self._items(source, x))
+        return OutsideSequence(kind, source, lambda: self._items(source, x), x)
 
     def _wrap_dict(self, source: str, x: Any) -> Mapping:
         keys = [*x]

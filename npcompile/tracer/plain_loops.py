@@ -111,7 +111,7 @@ def cost_of(node: Node, found: Set[str]) -> float:
 
 def is_simple(value: Any) -> bool:
     """No object of a class of somebody's, which would be kept until the loop ends, and may hold anything."""
-    return type(value).__module__ in ("builtins", "numpy")
+    return type(value).__module__.partition(".")[0] in ("builtins", "numpy")
 
 
 def is_small(value: Any, largest: int) -> bool:

@@ -69,10 +69,10 @@ def is_named_tuple(kind: type) -> bool:
 class OutsideSequence(Sequence):
     """A tuple or list from outside. Its length is guarded when its items are first looked at."""
 
-    __slots__ = ("_added", "_load")
+    __slots__ = ("_added", "_load", "example")
 
-    def __init__(self, kind: type, source: str, load: Callable[[], list[Any]]):
-        self.kind, self.source, self._load = kind, source, load
+    def __init__(self, kind: type, source: str, load: Callable[[], list[Any]], example: Any = ()):
+        self.kind, self.source, self._load, self.example = kind, source, load, example
         self._added: list[Any] = []  # by the program, before the items were looked at
 
     @property

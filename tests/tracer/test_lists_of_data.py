@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.tracer.harness import check
 
 KEPT: list[Any] = []
@@ -195,3 +196,20 @@ def test_of_other_sizes() -> None:
     compiled = npc.compile(lambda x: (x * 2).tolist(), backend="eager")
     for n in (3, 4, 5, 1, 0, 9):
         assert compiled(np.arange(n)) == (np.arange(n) * 2).tolist()
+
+
+def test_long_lists_of_numbers_are_one_program() -> None:
+    """Each number would be an input of the graph, which would be another one for each length."""
+
+    def centred(values, x):
+        y = np.array(values)
+        return y - y.mean(), x.sum() * len(values)
+
+    compiled, x = npc.compile(centred), np.arange(6.0)
+    for kind in (float, np.float32):
+        for count in (40, 41, 100, 1000):
+            values = [kind(k % 7) for k in range(count)]
+            ours, theirs = compiled(values, x), centred(values, x)
+            assert ours[0].dtype == theirs[0].dtype and np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+        assert len(compiled_function(compiled).graphs) <= (3 if kind is float else 6)
+    assert np.array_equal(compiled([1.0, 2.0, 6.0], x)[0], [-2.0, -1.0, 3.0])
