@@ -203,7 +203,7 @@ def test_long_lists_of_numbers_are_one_program() -> None:
 
     def centred(values, x):
         y = np.array(values)
-        return y - y.mean(), x.sum() * len(values)
+        return y - y.mean(), x.sum() * y.size
 
     compiled, x = npc.compile(centred), np.arange(6.0)
     for kind in (float, np.float32):
