@@ -8,7 +8,7 @@ the others are not done: what masks select becomes less and less.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.array_trees import Part, may_note, parts_of
@@ -75,35 +75,46 @@ def lines(loop: Loop, group: Group) -> tuple[list[str], int]:
             left[row.element(s.target)] = value
         elif s.name in storage:
             left[row.element(storage[s.name])] = value
+    step = [*row.body, *(f"{e} = {v};" for e, v in left.items())]
     changed = [element.removesuffix("[i0]") for element in left]
-    width = lanes_of(row)
-    step = [*loop.first, *each(width, [*row.body, *(f"{e} = {v};" for e, v in left.items())]), *loop.last]
-    numbers = [*loop.first, *loop.last]
-    turns = in_looks(row, changed, step, numbers, width) if is_same(loop, row.body) else in_turns("c->turns", step)
-    inits = {key_of(c.result): c.init for c in loop.carried if c.init is not None}
+    fewest, width = widths(row)
     made = [
         *(f"{c} {w} = c->{w};" for w, (c, _) in loop.variables.items()),
         f"for (int64_t at = begin; at < end; at += {width}) {{",
         "if (__atomic_load_n(&c->bad, __ATOMIC_RELAXED)) goto done;",
         f"const int64_t lanes = npc_min({width}, end - at);",
-        *(line for name, p in row.parts.items() for line in taken(name, inits.get(key_of(p), p), width)),
         *(f"{w} = c->{w};" for w in loop.variables),
-        *turns,
+    ]
+    if fewest < width:
+        made += [f"if (lanes <= {fewest}) {{", *in_vectors(loop, row, step, changed, fewest), "} else"]
+    return [*made, "{", *in_vectors(loop, row, step, changed, width), "}", "}"], width
+
+
+def in_vectors(loop: Loop, row: Lanes, step: Sequence[str], changed: Sequence[str], width: int) -> list[str]:
+    """All iterations for so many lanes."""
+    numbers = [*loop.first, *loop.last]
+    turn = [*loop.first, *each(width, step), *loop.last]
+    inits = {key_of(c.result): c.init for c in loop.carried if c.init is not None}
+    return [
+        *(line for name, p in row.parts.items() for line in taken(name, inits.get(key_of(p), p), width)),
+        *(in_looks(row, changed, turn, numbers, width) if is_same(loop, row.body) else in_turns("c->turns", turn)),
         # The compiler may not do operations behind the look at their flags.
         f'__asm__ volatile("" : : {", ".join(f""""r"({name})""" for name in changed)} : "memory");',
         "if (SELDOM(npc_noted()) && !c->ignores) goto undo;",
         *(line for n in changed for line in given_back(n, row.parts[n], width)),
-        "}",
     ]
-    return made, width
 
 
-def lanes_of(row: Lanes) -> int:
-    """So many that vectors are full of the narrowest elements, as compilers take vectors of one length; more, where they fit."""
+def widths(row: Lanes) -> tuple[int, int]:
+    """(lanes for few elements, for all others): vectors of the narrowest ones are full, as compilers take vectors of one length.
+
+    More lanes where they fit, as each iteration waits for the one before it.
+    """
     sizes = [p.dtype.itemsize for p in row.parts.values()]
     fewest = max(FEWEST, FULL // min(sizes))
     most = fewest if any(map(CALL.search, row.body)) else min(MOST, WIDEST // max(sizes))
-    return max(n for n in (16, 32, 64, 128, 256) if n == fewest or fewest < n <= most and n * sum(sizes) <= MOST_BYTES)
+    fits = (n for n in (16, 32, 64, 128, 256) if n == fewest or fewest < n <= most and n * sum(sizes) <= MOST_BYTES)
+    return fewest, max(fits)
 
 
 def place(part: Part) -> str:

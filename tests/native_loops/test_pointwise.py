@@ -85,6 +85,10 @@ def test_elements_stay_in_registers():
     made = agrees(scramble, np.arange(100, dtype=np.int8), 29)
     assert "lanes0[256]" in native_sources(made)[0]  # several vectors: an iteration waits for the one before it
     assert "lanes0[64]" in native_sources(agrees(grow, X[:20].copy(), 0.9, 29))[0]  # as many bytes as a vector has
+    assert "if (lanes <= 64) {" in native_sources(made)[0]  # few elements are one vector
+    for size in (1, 63, 64, 65, 256, 257, 300):
+        lanes_agree(scramble, np.arange(size) % 64, 29)
+        lanes_agree(scramble, (np.arange(size) % 64).astype(np.int8), 29)
     for size in (1, 15, 16, 33, 70, N):
         lanes_agree(grow, X[:size].copy(), 0.9, 29)
         lanes_agree(relax, X[:size].copy(), Y[:size].copy(), np.zeros(size, np.int8), 29)
