@@ -107,3 +107,42 @@ def test_functions_of_numpys_that_round_otherwise(name):
 @pytest.mark.parametrize("text", ["math.hypot(a, b)", "round(a, 2)", "math.log(a, 2, 3)", "pow(k, 2, 5)", "np.add(a, b, 3)"])
 def test_what_has_no_native_form_is_what_python_says(text):
     agrees(in_a_loop(text), np.abs(FLOATS), FLOATS, np.zeros(FLOATS.size), 7, loops=0)
+
+
+def over_rows(A, out):
+    for k in range(A.shape[0]):
+        row = A[k]
+        out[k] = sum(row) - max(row) + min(A[:, k]) * any(row > 2) + all(A[:k, k] < 3)
+        if any(A[k, :k]) and not all(row):
+            out[k] += sum(row > 1) + sum(row * row)
+    return max(A[0]), min(A[:, 1]), sum(A[2]), sum(A[2] > 1), any(A[3]), all(A[3]), out
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "u1"])
+def test_builtins_that_go_over_vectors(dtype):
+    square = (6 * rng.random((12, 12)) - 1 * (dtype != "u1")).astype(dtype)
+    agrees(over_rows, square, np.zeros(12))
+    square[4:7, 5] = 0
+    agrees(over_rows, square.T, np.zeros(12))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
+def test_builtins_that_go_over_what_is_not_finite(value):
+    square = rng.random((12, 12))
+    square[3, 2:4] = square[5, 7] = square[:, 9] = value
+    agrees(over_rows, square, np.zeros(12))
+
+
+@pytest.mark.parametrize("function", [sum, min, max, any, all])
+def test_builtins_that_go_over_nothing(function):
+    def program(x, y):
+        for k in range(x.size - 1, -1, -1):
+            y[k] = function(x[:k])
+        return y
+
+    agrees(program, rng.random(20), np.zeros(20))
+
+
+def test_builtins_that_overflow():
+    agrees(over_rows, np.full((12, 12), 100, np.uint8), np.zeros(12))
+    agrees(over_rows, np.full((12, 12), 2**62), np.zeros(12))

@@ -10,6 +10,7 @@ import numpy as np
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays, lists, sequences, views
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
+from npcompile.tracer.native.going_over import GOING_OVER
 from npcompile.tracer.native.kinds import (
     Elements,
     Items,
@@ -239,6 +240,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 MADE: dict[Any, Callable[..., Any]] = {**MAKERS, np.array: sequences.array, np.asarray: sequences.array}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MADE,
+    **GOING_OVER,
     **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
