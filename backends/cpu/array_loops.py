@@ -465,12 +465,7 @@ class ArrayLoops:
 
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
-        self.code.line(f"NPC_COMPUTED({known_product(work)});")
-        self.instructions.add((self.code.loop, self.code.instruction))
-        if self.code.loop < 0 and not is_plain:
-            if not self.code.are_small:
-                raise NoForm("whole arrays that are large, outside of loops")
-            self.code.asks_small = True
+        self.work(work, is_plain)
         if self.code.accesses is not None:
             for text, (c, _) in function.parameters.items():
                 if c == "char*" and text != "rt":
@@ -478,6 +473,15 @@ class ArrayLoops:
         arguments = ", ".join(filter(None, [function.texts, extra]))
         leave = f"goto {fail()};" if can_leave else ""
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
+
+    def work(self, sizes: Sequence[str], is_plain: bool = False) -> None:
+        """What follows goes over so many elements."""
+        self.code.line(f"NPC_COMPUTED({known_product(sizes)});")
+        self.instructions.add((self.code.loop, self.code.instruction))
+        if self.code.loop < 0 and not is_plain:
+            if not self.code.are_small:
+                raise NoForm("whole arrays that are large, outside of loops")
+            self.code.asks_small = True
 
     # --- memory
 

@@ -15,7 +15,7 @@ from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.integers import Integer
 from npcompile.backends.cpu.packed_columns import name_of
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice, promoted
+from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)
 AXES = 6  # at most
@@ -76,6 +76,8 @@ def settled(code: ScalarLoops, value: Any, fail: Fail) -> Any:
     """The value, computed if it was not."""
     if not isinstance(value, Formula):
         return value
+    if isinstance(value, ReadOnly):
+        raise NoForm("a view that must not be written through")
     if code.pointwise is not None:
         return code.pointwise.hold(value)
     require_order(value.tree, len(value.sizes))

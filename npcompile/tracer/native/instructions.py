@@ -197,7 +197,7 @@ def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("BUILD_LIST")
 def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    items = [b.pop() for _ in range(i.arg)]
+    items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]
     b.push(listed(items[::-1]))
 
 
@@ -210,7 +210,10 @@ def list_extend(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 def listed(values: Sequence[Any]) -> Listed:
-    return Listed(tuple(map(number, values)))
+    """A list of numbers, of arrays, or of lists and tuples of these."""
+    if not all(isinstance(x, Scalar | Items | Listed | Elements | Part) for x in values):
+        raise NoForm("a list of something else than numbers and arrays")
+    return Listed(tuple(values))
 
 
 @means("UNPACK_SEQUENCE")

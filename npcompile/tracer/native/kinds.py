@@ -84,6 +84,11 @@ class Formula:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOnly(Formula):
+    """Memory that may be read by what stands around it. It is a view of its own kind, which only Python makes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """A slice made on the stack. None is a part that is left out."""
 
@@ -109,9 +114,9 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of numbers made on the stack: an index, or what an array is made of."""
+    """A list made on the stack, of numbers, arrays, or lists: an index, or what an array is made of."""
 
-    items: tuple[Scalar, ...]
+    items: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import Elements, Listed
+from npcompile.tracer.native.kinds import Elements, Listed, Scalar
 
 
 def rows_at(code: ScalarLoops, part: Part, key: Listed, fail: Fail) -> list[Part]:
     """The program leaves where one is out of bounds, before any is read or written."""
-    if not part.ndim or not key.items or any(x.kind in ("bool", "b1") for x in key.items):
+    if not part.ndim or not key.items or any(not isinstance(x, Scalar) or x.kind in ("bool", "b1") for x in key.items):
         raise NoForm("no rows, or a list of something else than integers")
     return [arrays.view(code, part, item, fail) for item in key.items]
 

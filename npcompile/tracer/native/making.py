@@ -1,4 +1,4 @@
-"""Arrays that NumPy makes in native programs: of constants, of ranges, rolled ones, and counts."""
+"""Arrays that NumPy makes in native programs: of constants, of ranges, of another type, rolled ones, and counts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarL
 from npcompile.tracer.native.arrays import (
     as_index,
     axis_of,
+    cast,
     converted,
     filled,
     index_items,
     is_array,
     is_dense,
+    kind_of,
     known,
     memory,
     number,
     part_of,
+    require_order,
     require_same,
     statements,
     tree_of,
@@ -33,7 +36,7 @@ MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that 
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
 
 
-def kind_of(dtype: Any) -> str:
+def dtype_asked_for(dtype: Any) -> str:
     """The kind of elements that an argument asks for."""
     if not isinstance(dtype, Known):
         raise NoForm("a dtype that is computed")
@@ -54,7 +57,7 @@ def dtype_of(name: str, count: int, arguments: Sequence[Any], keywords: dict[str
         raise NoForm(f"np.{name} with these arguments")
     dtype = others[0] if others else keywords.get("dtype")
     is_given = dtype is not None and not (isinstance(dtype, Known) and dtype.value is None)
-    return kind_of(dtype) if is_given else otherwise
+    return dtype_asked_for(dtype) if is_given else otherwise
 
 
 def sizes_of(code: ScalarLoops, shape: Any, fail: Fail) -> list[str]:
@@ -104,6 +107,47 @@ def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     code.line(f"NPC_COMPUTED({size});")
     code.line(f"for (int64_t k = 0; k < {size}; k++) ((int64_t*){made.data})[k] = {start} + k;")
     return made
+
+
+def full_like(code: ScalarLoops, x: Any, value: Any, fail: Fail) -> Part:
+    if not isinstance(value, Scalar) or not is_array(x) or isinstance(x, Formula) or not is_dense(part_of(x)):
+        raise NoForm("np.full_like of an array in another order than C's, or with other than a number")
+    kind = kind_of(x)
+    return filled(code, kind, tree_of(x)[1], code.stored(value.text, value.kind, kind, fail), fail)
+
+
+def astype(code: ScalarLoops, x: Any, dtype: Any, fail: Fail) -> Any:
+    """A copy of another type, or of the same."""
+    tree, sizes = tree_of(x)
+    kind = dtype_asked_for(dtype)
+    if tree.dtype.str[1:] != kind:
+        return Formula(cast(tree, kind), sizes)
+    if code.pointwise is not None:
+        return code.pointwise.fresh(Formula(tree, sizes))
+    require_order(tree, len(sizes))
+    return statements(code).make(tree, sizes, fail)
+
+
+def linspace(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
+    """np.linspace from one number to another, at least two: as NumPy's a view of an np.arange."""
+    names = ("start", "stop", "num")
+    given = dict(zip(names, arguments)) | keywords
+    if len(given) != len(arguments) + len(keywords) or set(given) - set(names) or {"start", "stop"} - set(given):
+        raise NoForm("np.linspace with these arguments")
+    start, stop, num = (given.get(name, Scalar("int", code.constant("int", 50))) for name in names)
+    if not all(isinstance(x, Scalar) and x.kind in ("int", "float", "f8", "i8") for x in (start, stop, num)):
+        raise NoForm("np.linspace of other than Python's numbers or float64")
+    count = code.new("int", as_index(num))
+    code.leave_if(f"{count} < 2 || {count} > {MOST_COUNTED}", fail)
+    first, last = (code.new("f8", code.converted(x.text, x.kind, "f8", fail)) for x in (start, stop))
+    width = code.new("f8", f"{last} - {first}")
+    step = code.new("f8", f"{width} / (double)({count} - 1)")
+    code.leave_if(f"!__builtin_isfinite({first}) || !(__builtin_fabs({width}) < 1e307) || {step} == 0", fail)
+    statements(code).work([count])
+    made = statements(code).fresh(np.dtype(np.float64), [count])
+    code.line(f"for (int64_t k = 0; k < {count}; k++) ((double*){made.data})[k] = (double)k * {step} + {first};")
+    code.line(f"((double*){made.data})[{count} - 1] = {last};")
+    return replace(made, is_whole=False)
 
 
 def eye(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
@@ -213,4 +257,5 @@ MAKERS: dict[Any, Callable[..., Any]] = {
     np.eye: eye,
     np.identity: eye,
     np.arange: arange,
+    np.linspace: linspace,
 }

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native import arrays, lists, sequences, views
+from npcompile.tracer.native import arrays, lists, selecting, sequences, views
+from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
 from npcompile.tracer.native.going_over import GOING_OVER
+from npcompile.tracer.native.joining import JOINING
 from npcompile.tracer.native.kinds import (
     Elements,
     Items,
@@ -23,7 +25,7 @@ from npcompile.tracer.native.kinds import (
     Tied,
 )
 from npcompile.tracer.native.lengths import inner, norm
-from npcompile.tracer.native.making import MAKERS, bincount, cumulative, roll
+from npcompile.tracer.native.making import MAKERS, astype, bincount, cumulative, full_like, roll
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
     OPERATORS,
@@ -35,8 +37,10 @@ from npcompile.tracer.native.numbers import (
     negated,
     number,
 )
-from npcompile.tracer.native.places import flatnonzero, nonzero
+from npcompile.tracer.native.places import argwhere, flatnonzero, nonzero
 from npcompile.tracer.native.sorting import median, sort
+from npcompile.tracer.native.spread import average, deviation, nanmean, variance, width, without_nan
+from npcompile.tracer.native.tables import positional
 
 MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
 
@@ -101,6 +105,8 @@ def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
         note_index(code, Items(index.items))
         return lists.getitem(code, owner, index, fail)
     note_index(code, index)
+    if selects(code, owner, index):
+        return selecting.getitem(code, owner, index, fail)
     if isinstance(owner, Items):
         (text,) = index_texts(index)
         place = constant_integer(text)
@@ -115,6 +121,12 @@ def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
     return Scalar(owner.input.kind, code.load(owner.input, places, fail))
 
 
+def selects(code: ScalarLoops, owner: Any, index: Any) -> bool:
+    """Is the index a mask?"""
+    is_mask = arrays.is_array(owner) and arrays.is_array(index) and arrays.kind_of(index) == "b1"
+    return is_mask and code.pointwise is None
+
+
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
     if isinstance(index, Listed) and arrays.is_array(owner):
         note_index(code, Items(index.items))
@@ -123,7 +135,10 @@ def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fai
     note_index(code, index)
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
-    if isinstance(value, Items) and isinstance(owner, Elements):
+    if selects(code, owner, index):
+        selecting.setitem(code, owner, index, value, fail)
+        return
+    if isinstance(value, Items | Listed) and isinstance(owner, Elements):
         sequences.store_row(code, owner, index_texts(index), value.items, fail)
         return
     if not isinstance(owner, Elements) or arrays.is_partial(owner, index):
@@ -192,27 +207,8 @@ def is_known(function: Any, table: dict[Any, Any]) -> bool:
         return False
 
 
-def positional(meaning: Callable[..., Any], count: int) -> Callable[..., Any]:
-    def called(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
-        if keywords or len(arguments) != count:
-            raise NoForm("a function with other arguments")
-        return meaning(code, *arguments, fail)
-
-    return called
-
-
 def reducing(name: str) -> Callable[..., Any]:
-    def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
-        others = {k: v for k, v in keywords.items() if k != "keepdims"}
-        made = arrays.reduce(code, name, arguments, others, fail)
-        kept = keywords.get("keepdims", Scalar("bool", "0"))
-        if kept not in (Scalar("bool", "0"), Scalar("bool", "1")):
-            raise NoForm("keepdims that is computed")
-        if kept.text == "0":
-            return made
-        return views.with_axes(code, made, arrays.tree_of(arguments[0])[1], others.get("axis", *arguments[1:]), fail)
-
-    return meaning
+    return lambda code, arguments, keywords, fail: views.reduced(code, name, arguments, keywords, fail)
 
 
 def like(value: str | None) -> Callable[..., Any]:
@@ -222,6 +218,24 @@ def like(value: str | None) -> Callable[..., Any]:
         return arrays.filled(code, arrays.kind_of(x), arrays.tree_of(x)[1], value, fail)
 
     return made
+
+
+def take(code: ScalarLoops, x: Any, places: Any, fail: Fail) -> Any:
+    """np.take of elements of a vector."""
+    if len(arrays.tree_of(x)[1]) != 1 or isinstance(places, Items) or arrays.is_array(places) and arrays.kind_of(places) == "b1":
+        raise NoForm("np.take of other than a vector, or with these places")
+    return element(code, x, places, fail)
+
+
+def type_of_array(kind: str) -> Callable[..., Any]:
+    """np.float32(x) and its kind. Of an array of that type it is a view."""
+
+    def meaning(code: ScalarLoops, x: Any, fail: Fail) -> Any:
+        if arrays.kind_of(x) == kind:
+            raise NoForm("an array made of one of the same type")
+        return arrays.converted(x, np.dtype(kind))
+
+    return positional(meaning, 1)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -236,8 +250,15 @@ METHODS: dict[str, Callable[..., Any]] = {
     "flatten": positional(views.flatten, 1),
     "reshape": views.reshape,
     "clip": positional(views.clip, 3),
+    "astype": positional(astype, 2),
+    "std": deviation,
+    "var": variance,
+    "trace": positional(trace, 1),
+    "diagonal": positional(diagonal, 1),
+    "repeat": JOINING[np.repeat],
+    "take": positional(lambda code, x, places, fail: take(code, x, places, fail), 2),
 }
-MADE: dict[Any, Callable[..., Any]] = {**MAKERS, np.array: sequences.array, np.asarray: sequences.array}
+MADE: dict[Any, Callable[..., Any]] = {**MAKERS, **JOINING, np.asarray: sequences.array}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MADE,
     **GOING_OVER,
@@ -267,7 +288,23 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.zeros_like: positional(like("0"), 1),
     np.ones_like: positional(like("1"), 1),
     np.empty_like: positional(like(None), 1),
+    np.full_like: positional(full_like, 2),
     np.copy: positional(arrays.copied, 1),
+    np.count_nonzero: positional(selecting.count_nonzero, 1),
+    np.argwhere: positional(argwhere, 1),
+    np.take: positional(lambda code, x, places, fail: take(code, x, places, fail), 2),
+    np.std: deviation,
+    np.var: variance,
+    np.ptp: width,
+    np.average: average,
+    np.trace: positional(trace, 1),
+    np.diag: positional(diag, 1),
+    np.diagonal: positional(diagonal, 1),
+    np.tril: triangle(is_lower=True),
+    np.triu: triangle(is_lower=False),
+    np.nanmean: nanmean,
+    **{getattr(np, f"nan{name}"): without_nan(name) for name in ("sum", "max", "min")},
+    **{np.dtype(kind).type: type_of_array(kind) for kind in ("b1", "f4", "f8", *LIMITS)},
     len: lambda code, arguments, keywords, fail: length(code, arguments, fail),
 }
 

@@ -1,13 +1,14 @@
-"""Places of elements that are not 0, in native programs: np.nonzero and np.flatnonzero of vectors."""
+"""Places of elements that are not 0, in native programs: np.nonzero, np.flatnonzero and np.argwhere of vectors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from npcompile.backends.cpu.accesses import OWN
-from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.array_trees import Part, Read
 from npcompile.backends.cpu.places import HELPERS, text_of
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import is_array, memory, statements
@@ -38,3 +39,13 @@ def flatnonzero(code: ScalarLoops, x: Any, fail: Fail) -> Part:
     if code.accesses is not None:
         code.accesses.origins[data] = OWN
     return Part(np.dtype(np.intp), data, (size,), ("8",), slot, True, False, True, True)
+
+
+def argwhere(code: ScalarLoops, x: Any, fail: Fail) -> Part:
+    """np.argwhere of a vector: as NumPy's a row of places, transposed."""
+    found = flatnonzero(code, x, fail)
+    (size,) = found.sizes
+    made = statements(code).fresh(found.dtype, ["1", size])
+    column = replace(made, sizes=(size, "1"), strides=made.strides[::-1], is_whole=False, is_dense=False, is_ordered=False)
+    statements(code).store(column, Read(replace(found, sizes=(size, "1"), strides=("8", "8"))), fail, is_new=True)
+    return column

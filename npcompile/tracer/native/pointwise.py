@@ -183,6 +183,8 @@ class Pointwise:
             kind = tree.dtype.str[1:]
             new: Tree = arrays.number(code.stored(value.text, value.kind, kind, fail), kind)
         else:
+            if not arrays.is_array(value):
+                raise NoForm("what is stored where a mask selects is no number")
             new, count = arrays.tree_of(value)
             if count != (f"count_{held.name}",):
                 raise NoForm("what another mask selects")
@@ -307,6 +309,8 @@ class PointwiseLoop:
         if again.keys() - changed.keys() or found.writes != first.writes:
             raise NoForm("what an iteration changes depends on the iteration")
         sizes = found.checked()
+        if any(isinstance(v, Formula) and v.sizes[0] in found.selected for v in again.values()):
+            raise NoForm("a variable for what a mask selects")  # its elements are chosen, not side by side
         for n, value in again.items():
             if kind_of(found, value) != kind_of(found, self.entered[n]):
                 raise NoForm(f"{n} becomes something else")

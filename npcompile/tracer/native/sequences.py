@@ -28,13 +28,18 @@ def common_kind(numbers: Sequence[Any]) -> str:
 
 
 def array(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
-    """np.array and np.asarray of a list or a tuple of numbers: a vector."""
+    """np.array and np.asarray of a list or a tuple of numbers, or of such: a vector or a matrix."""
     if not arguments or not isinstance(arguments[0], Items | Listed):
         raise NoForm("np.array of other than a list or a tuple")
-    numbers = arguments[0].items
+    rows = arguments[0].items
+    is_nested = bool(rows) and all(isinstance(row, Items | Listed) for row in rows)
+    if is_nested and len({len(row.items) for row in rows}) != 1:
+        raise NoForm("lists of different lengths")
+    numbers = [x for row in rows for x in row.items] if is_nested else rows
     kind = dtype_of("array", 1, arguments, keywords, common_kind(numbers))
     values = [code.stored(x.text, x.kind, kind, fail) for x in numbers]
-    made = filled(code, kind, (str(len(values)),), None, fail)
+    sizes = (str(len(rows)), str(len(values) // len(rows))) if is_nested else (str(len(values)),)
+    made = filled(code, kind, sizes, None, fail)
     for k, value in enumerate(values):
         code.line(f"(({C_OF_KIND[kind]}*){made.data})[{k}] = {value};")
     return made

@@ -22,6 +22,7 @@ from npcompile.tracer.native.arrays import (
     known,
     memory,
     number,
+    reduce,
     statements,
     transposed,
     tree_of,
@@ -144,6 +145,18 @@ def with_axes(code: ScalarLoops, made: Any, sizes: Sequence[str], axis: Any, fai
         raise NoForm("a reduction to one number that keeps its axes")
     one = Known(None, "None")
     return view(code, memory(code, made, fail), Items(tuple(one if k in axes else EVERYTHING for k in range(len(sizes)))), fail)
+
+
+def reduced(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+    """A reduction, which may keep its axes."""
+    others = {k: v for k, v in keywords.items() if k != "keepdims"}
+    made = reduce(code, name, arguments, others, fail)
+    kept = keywords.get("keepdims", Scalar("bool", "0"))
+    if kept not in (Scalar("bool", "0"), Scalar("bool", "1")):
+        raise NoForm("keepdims that is computed")
+    if kept.text == "0":
+        return made
+    return with_axes(code, made, tree_of(arguments[0])[1], others.get("axis", *arguments[1:]), fail)
 
 
 def diff(code: ScalarLoops, x: Any, fail: Fail) -> Formula:
