@@ -114,7 +114,7 @@ def body_of(loop: Loop, constants: Iterable[str]) -> tuple[list[str], list[str],
     """(what is done to a block of rows, lines that get memory for it, how many rows are written only where all went well)"""
     groups = grouped(loop.statements)
     if len(groups) == 1 and lane_loops.has_lanes(loop, groups[0], constants):
-        lines, lanes = lane_loops.lines(loop, groups[0])
+        lines, lanes = lane_loops.lines(loop, groups[0], constants)
         return ["if (c->kept) {", *keeping(loop), "}", *lines], [], lanes
     return *Body(loop).lines(), 0
 

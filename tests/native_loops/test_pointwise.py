@@ -89,6 +89,9 @@ def test_elements_stay_in_registers():
     for size in (1, 63, 64, 65, 256, 257, 300):
         lanes_agree(scramble, np.arange(size) % 64, 29)
         lanes_agree(scramble, (np.arange(size) % 64).astype(np.int8), 29)
+    faded = npc.compile(fade)
+    faded(X[:20].copy(), 29)
+    assert "lanes0[16]" in native_sources(faded)[0]  # truth values are as wide as the numbers, where a function takes the time
     for size in (1, 15, 16, 33, 70, N):
         lanes_agree(grow, X[:size].copy(), 0.9, 29)
         lanes_agree(relax, X[:size].copy(), Y[:size].copy(), np.zeros(size, np.int8), 29)
@@ -96,6 +99,40 @@ def test_elements_stay_in_registers():
     re, im = np.meshgrid(np.linspace(-2, 1, 9), np.linspace(-1.3, 1.3, 7))
     lanes_agree(mandelbrot, re, im, 50)
     lanes_agree(julia, re, im, 50)
+
+
+def test_rows_that_lie_elsewhere_in_each_iteration():
+    def paths(draws, spot, barrier):
+        price, alive = np.full(draws.shape[1], spot), np.ones(draws.shape[1], np.bool_)
+        for t in range(draws.shape[0]):
+            price = price * (1 + draws[t])
+            alive &= price < barrier
+        return price, alive
+
+    def count(masks, A):
+        c = np.zeros(A.shape[0], np.int16)
+        for mask in masks:
+            A = A * 0.5 + 1
+            c += mask & (A > 1.5)
+        return A, c
+
+    def shifted(M, n):  # a row is read that other iterations write to
+        total = np.zeros(M.shape[1])
+        for t in range(1, n):
+            M[t] = M[t - 1] + 1
+            total += M[t]
+        return M, total
+
+    draws = np.random.default_rng(3).standard_normal((25, 700)) * 0.1
+    for size in (1, 8, 10, 16, 17, 511, 513, 700):
+        lanes_agree(paths, draws[:, :size].copy(), 2.0, 3.0)
+        lanes_agree(paths, draws[:, :size].astype(np.float32), np.float32(2), np.float32(3))
+        lanes_agree(count, draws[:, :size] > 0, draws[0, :size].copy())
+        lanes_agree(count, draws[:, :size] > 0, draws[0, :size].astype(np.float32))
+        lanes_agree(shifted, draws[:, :size].copy(), 25, expected=False)
+    huge = np.full((30, 11), 1e30)  # the last iterations overflow: NumPy warns
+    huge[:, :10] = 0
+    lanes_agree(paths, huge, 2.0, 3.0)
 
 
 def test_elements_that_come_back_to_what_they_were():
