@@ -136,3 +136,23 @@ def test_errors_and_what_is_left_to_numpy(expression):
 def test_a_diagonal_is_a_view_that_must_not_be_written_through():
     for expression in ("np.diag(A)", "A.diagonal()", "(np.diagonal(A), x)"):
         agree_on(expression, numbers("f8", 4, 4), numbers("f8", 4), "A[0, 0] = k", is_native=False)
+
+
+PRODUCTS = ["np.cross(A[0], A[1])", "np.cross(A[k % 3], x)", "np.cross(A[:3, 0], x[::-1])", "(np.cross(x, A[1] + 1), k)"]
+POLYNOMIALS = ["np.polyval(x, x[0])", "np.polyval(A[:, 0], 0.5)", "np.polyval(x[:k % 4], A[0, 0])", "np.polyval(x - x, x[1])"]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4"])
+def test_products_of_three_numbers(dtype):
+    for expression in PRODUCTS:
+        agree_on(expression, numbers(dtype, 4, 3), numbers(dtype, 3), is_native=dtype != "i4")
+    agree_on("np.cross(A[:, :3], x)", numbers(dtype, 4, 3), numbers(dtype, 3), is_native=False)
+
+
+@pytest.mark.parametrize("value", [1.0, -0.0, 1e308, np.inf, np.nan])
+def test_polynomials_and_products_of_any_numbers(value):
+    A, x = numbers("f8", 4, 3), numbers("f8", 3)
+    A[:, 0] = x[1] = value
+    for expression in (*PRODUCTS, *POLYNOMIALS):
+        agree_on(expression, A, x, is_native=value == 1.0)
+    agree_on("np.polyval(x, x[0])", A.astype("f4"), x.astype("f4"), is_native=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
-from npcompile.tracer.native.arrays import converted, elementwise, is_array, kind_of, product, reduce, tree_of
+from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
+from npcompile.tracer.native.arrays import converted, elementwise, is_array, kind_of, memory, product, reduce, statements, tree_of
 from npcompile.tracer.native.kinds import Known, Scalar
 from npcompile.tracer.native.views import ravel
 
@@ -48,3 +50,28 @@ def root(code: ScalarLoops, squares: Any, fail: Fail) -> Any:
     if is_array(squares):
         return elementwise(code, np.sqrt, [squares], fail)
     return Scalar(squares.kind, code.function("sqrt", squares.kind, [squares.text], fail))
+
+
+def cross(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Part:
+    """np.cross of vectors of three numbers: as NumPy's a view of a vector."""
+    if not all(is_array(x) and len(tree_of(x)[1]) == 1 for x in (a, b)):
+        raise NoForm("np.cross of other than vectors")
+    kind = np.promote_types(kind_of(a), kind_of(b)).str[1:]
+    if kind not in ("f8", "f4", "i8"):
+        raise NoForm(f"np.cross of {kind}")
+    parts = [memory(code, converted(x, np.dtype(kind)), fail) for x in (a, b)]
+    made = statements(code).fresh(np.dtype(kind), ["3"])
+    c, numbers = C_OF_KIND[kind], []
+    for part in parts:
+        code.leave_if(f"{part.sizes[0]} != 3", fail)
+        if code.accesses is not None:
+            code.accesses.memory(part.data)
+        numbers.append([code.new(kind, f"*({c}*)({part.data} + {k} * {part.strides[0]})") for k in range(3)])
+    x, y = numbers
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        found = code.new(kind, f"{x[i]} * {y[j]} - {x[j]} * {y[i]}")
+        if is_float(kind):  # there may be an error to report
+            code.leave_if(f"!__builtin_isfinite({found})", fail)
+        code.line(f"(({c}*){made.data})[{k}] = {found};")
+    return replace(made, is_whole=False)

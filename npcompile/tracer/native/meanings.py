@@ -24,7 +24,7 @@ from npcompile.tracer.native.kinds import (
     Span,
     Tied,
 )
-from npcompile.tracer.native.lengths import inner, norm
+from npcompile.tracer.native.lengths import cross, inner, norm
 from npcompile.tracer.native.making import MAKERS, astype, bincount, cumulative, full_like, roll
 from npcompile.tracer.native.numbers import (
     COMPARISONS,
@@ -38,6 +38,7 @@ from npcompile.tracer.native.numbers import (
     number,
 )
 from npcompile.tracer.native.places import argwhere, flatnonzero, nonzero
+from npcompile.tracer.native.polynomials import polyval
 from npcompile.tracer.native.sorting import median, sort
 from npcompile.tracer.native.spread import average, deviation, nanmean, variance, width, without_nan
 from npcompile.tracer.native.tables import positional
@@ -271,6 +272,8 @@ OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.inner: positional(inner, 2),
     np.vdot: positional(inner, 2),
     np.linalg.norm: norm,
+    np.cross: positional(cross, 2),
+    np.polyval: positional(polyval, 2),
     np.cumsum: positional(cumulative("+"), 1),
     np.cumprod: positional(cumulative("*"), 1),
     np.nonzero: positional(nonzero, 1),
