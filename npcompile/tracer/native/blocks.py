@@ -81,6 +81,8 @@ class Inside:
     key: tuple[Any, ...]  # of the block at its header
     comes_back: bool = False
     left: list[tuple[int, State]] = field(default_factory=list)  # where it is left, and for which instruction
+    branches: frozenset[int] = frozenset()  # that are no choices between numbers
+    chooses: int = -1  # the branch whose arms are being written
 
 
 @dataclass(slots=True)
@@ -210,6 +212,8 @@ class Blocks:
             except Left:
                 return
             index = index + 1 if following is None else following
+            if following is not None:
+                first = following  # whatever else comes there has a block of its own
 
     def go(self, index: int) -> None:
         """To the block at `index`, with what is on the stack and in the variables where that block has it."""
@@ -619,7 +623,7 @@ class Blocks:
 
     def branch(self, condition: str, index: int, before: Callable[[], None] | None = None) -> None:
         """To `index` if the condition holds, when `before` has written what is done for that, else on."""
-        if self.pointwise is not None:
+        if self.pointwise is not None or self.inside is not None and self.inside.chooses >= 0:
             raise NoForm("a branch")
         after = self.state.copy()
         self.code.settle()
@@ -637,3 +641,10 @@ class Blocks:
 
 class NoProgram(NoForm):
     """The loop as a whole is no native program."""
+
+
+class NotChosen(Exception):
+    """A branch of a strip is no choice between numbers: the strip is written anew."""
+
+    def __init__(self, index: int):
+        self.index = index

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.strip_elements import Outer
 from npcompile.backends.cpu.strips import Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, pointwise, time_loops
-from npcompile.tracer.native.blocks import Blocks, Inside
+from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import key_of, loop_region, names_set
 
@@ -32,23 +32,17 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     is_own = b.apart is None and index not in b.parallel
     if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
         return
-    strip = Strip(
-        f"{'' if b.apart is None else b.apart.spread.name + '_'}strip{len(b.labels)}",
-        b.code,
-        frozenset(staying(b, index, region)),
-    )
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
     if iterator is not None and not isinstance(iterator, Steps | Walk | Together):
         return
-    strip.ways = ways(iterator)
     state = b.state
-    inside = Inside(strip, index, region, key_of(index, state))
     try:
-        body = written(b, inside)
+        inside, body = with_choices(b, index, region, iterator)
     except NoForm:
         return
     finally:
         b.state = state
+    strip = inside.strip
     if not strip.is_gain:
         return
     outer = outer_of(b, index, region)
@@ -71,6 +65,20 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         b.go(target)
     b.state = state
     b.code.label(f"{strip.name}_slow")
+
+
+def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any) -> tuple[Inside, list[str]]:
+    """A strip and its body, in which branches are choices between numbers where they can be."""
+    state, branches = b.state, frozenset[int]()
+    prefix = "" if b.apart is None else b.apart.spread.name + "_"
+    while True:
+        strip = Strip(f"{prefix}strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)), ways(iterator))
+        inside = Inside(strip, index, region, key_of(index, state), branches=branches)
+        try:
+            return inside, written(b, inside)
+        except NotChosen as branch:
+            branches |= {branch.index}
+            b.state = state
 
 
 def written(b: Blocks, inside: Inside) -> list[str]:

@@ -13,6 +13,7 @@ from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
 from npcompile.tracer.native import arrays, meanings, views
+from npcompile.tracer.native.arms import choose
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
 from npcompile.tracer.native.inlining import inline
@@ -318,13 +319,21 @@ def jump(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 @means("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
-def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.branch(truth_of(b.code, b.pop()), i.target)
+def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
+    return jump_if(b, i, True)
 
 
 @means("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
-def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.branch(f"!{truth_of(b.code, b.pop())}", i.target)
+def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
+    return jump_if(b, i, False)
+
+
+def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
+    truth = truth_of(b.code, b.pop())
+    end = choose(b, i, truth, taken_if)
+    if end is None:
+        b.branch(truth if taken_if else f"!{truth}", i.target)
+    return end
 
 
 @means("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")

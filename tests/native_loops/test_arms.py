@@ -1,0 +1,139 @@
+"""Branches whose arms only compute numbers are choices in strips; an arm that is not taken does no harm."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from tests.native_loops.test_bands import lanes_of, same_with, written
+from tests.native_loops.test_native_loops import agrees
+
+rng = np.random.default_rng(15)
+LETTERS = rng.integers(0, 3, 60), rng.integers(0, 3, 75)
+
+
+def strips_of(compiled: Any) -> list[str]:
+    """The C functions of strips."""
+    return re.findall(r"^(?:CHAIN|STRIP) int .*?^}", written(compiled), re.MULTILINE | re.DOTALL)
+
+
+def longest_common(a, b):
+    L = np.zeros((a.size + 1, b.size + 1), np.int64)
+    for i in range(1, a.size + 1):
+        for j in range(1, b.size + 1):
+            if a[i - 1] == b[j - 1]:
+                L[i, j] = L[i - 1, j - 1] + 1
+            else:
+                L[i, j] = max(L[i - 1, j], L[i, j - 1])
+    return L
+
+
+def scores(a, b):
+    S = np.zeros((a.size + 1, b.size + 1))
+    for i in range(1, a.size + 1):
+        for j in range(1, b.size + 1):
+            match = 2.0 if a[i - 1] == b[j - 1] else -1.0
+            S[i, j] = max(S[i - 1, j - 1] + match, S[i - 1, j] - 0.5, S[i, j - 1] - 0.5)
+    return S
+
+
+def paths(P, free):
+    for i in range(1, P.shape[0]):
+        for j in range(1, P.shape[1]):
+            if free[i, j] > 0:
+                P[i, j] = P[i - 1, j] + P[i, j - 1]
+    return P, i
+
+
+def best_of(x, low, at):
+    best, place = x[0], 0
+    for k in range(len(x)):
+        if x[k] > best:
+            best = x[k]
+            place = k
+        if x[k] < low:
+            low = x[k] * 2
+        else:
+            at += 1
+    return best, place, low, at
+
+
+def neighbours(x, y, n):
+    for k in range(n):
+        if k > 0:
+            y[k] = y[k] + x[k - 1]
+        if k < n - 1:
+            y[k] = y[k] - x[k + 1]
+    return y
+
+
+def gathered(x, places, total):
+    for k in range(len(places)):
+        if places[k] < len(x):
+            total = total + x[places[k]]
+    return total
+
+
+def negated(x, total):
+    for k in range(len(x)):
+        if not x[k] > 0.5:
+            total = total - x[k]
+        else:
+            total = total * 0.5
+    return total
+
+
+def guarded_sum(x, y):
+    s = x[0]
+    for k in range(len(x)):
+        if y[k] != 0:
+            s = s + x[k] * y[k]
+    return s
+
+
+def test_tables_whose_cells_branch_are_bands():
+    assert lanes_of(agrees(longest_common, *LETTERS))
+    assert lanes_of(agrees(scores, *LETTERS))
+    agrees(paths, np.ones((30, 40)), rng.integers(0, 4, (30, 40)))
+    for program in (longest_common, scores):
+        compiled = npc.compile(program)
+        for n, m in ((2, 2), (9, 3), (8, 40), (33, 29), (1, 60)):
+            same_with(compiled, program, LETTERS[0][:n], LETTERS[1][:m])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32])
+def test_numbers_that_are_chosen(dtype):
+    x = (rng.standard_normal(500) * 20).astype(dtype)
+    strips = strips_of(agrees(best_of, x, x[3], 0))
+    assert any(" ? " in text and "block" not in text for text in strips)
+    agrees(best_of, x[::-3], x[3], np.int64(4))
+    agrees(negated, x, x[0])
+    agrees(guarded_sum, x, np.arange(500).astype(dtype) % 3)
+
+
+def test_arms_that_are_not_taken():
+    x, y = rng.random(300), rng.random(300)
+    compiled = npc.compile(neighbours)
+    for n in (300, 2, 1, 17, 300):
+        same_with(compiled, neighbours, x, y, n)
+    agrees(gathered, x, rng.integers(0, 600, 900), 0.0)
+    big = np.full(300, np.iinfo(np.int64).max)
+    agrees(guarded_sum, big, np.zeros(300, np.int64))
+    agrees(guarded_sum, big, np.arange(300) // 299)
+    huge = np.full(300, 1e308)
+    agrees(guarded_sum, huge, np.where(np.arange(300) % 7, 0.0, 1e-5))
+    agrees(guarded_sum, huge, np.where(np.arange(300) % 70, 0.0, 1e5))
+    agrees(guarded_sum, np.full(300, np.nan), y)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, -np.inf, 1.7e308])
+def test_cells_that_fail(value):
+    compiled = npc.compile(paths)
+    for place in ((0, 3), (1, 1), (8, 20), (29, 39), (0, 0)):
+        P, free = rng.random((30, 40)), rng.integers(0, 3, (30, 40))
+        P[place] = value
+        same_with(compiled, paths, P, free)
