@@ -288,7 +288,9 @@ class Host:
         kept = self.keep("meta", meta)
         if is_fresh:
             strides = self.bound("strides", meta.strides)
-            given = node.inputs[0].inputs if node.op == "item" and is_checked(node.inputs[0]) else ()
+            given = (
+                [i for i in node.inputs[0].inputs if i in self.names] if node.op == "item" and is_checked(node.inputs[0]) else []
+            )
             is_new = "".join(f" and {name} is not {self.names[i]}" for i in given)
             return f"{name} if {name}.strides == {strides} and {name}.base is None{is_new} else give_out({name}, {kept}, symbols)"
         if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):

@@ -451,7 +451,7 @@ class CompiledFunction:
         is_whole = point.is_start and isinstance(outcome, Return) and not self.options.fullgraph
         if not is_whole or capture.tensors or capture.draws.lines or capture.place or hasattr(self.user, "records"):
             return False
-        return is_best_plain(graph, compiled.calls, capture.instructions, capture.builder.env)
+        return is_best_plain(graph, compiled.calls, capture.instructions)
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""

@@ -2,7 +2,7 @@
 
 A program enters each of its kernels' pieces, and NumPy's functions from outside; Python and NumPy do the same work for small
 arrays before that. How long they take is told by what was captured: instructions, and operations on arrays. Where sizes are not
-fixed, the answer holds up to a size that becomes a guard, and above of it programs are as before.
+fixed, one program is for all of them, so only what calls nothing but NumPy's functions runs as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.registry import Calls
-from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, hint_of
+from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import product
 from npcompile.tensor_core.op import OPS
@@ -19,12 +19,11 @@ from npcompile.tensor_core.op import OPS
 MOST_CALLS = 4  # of NumPy's functions: among more may be such as are the same, and made once
 INSTRUCTION, OPERATION = 0.03, 0.25  # microseconds that Python and NumPy take at least, whatever the size
 ELEMENT, COSTLY_ELEMENT = 0.0004, 0.005
-LIMITS = (2048, 512, 128, 32, 8)  # of a size that is not fixed
 FREE = ("slice", "reshape", "broadcast_to", "permute")  # views
 
 
-def is_best_plain(graph: Graph, calls: Calls | None, instructions: int, env: ShapeEnv) -> bool:
-    """May NumPy do the whole of a graph as fast as its program does? Guards say up to which sizes, if it depends on them."""
+def is_best_plain(graph: Graph, calls: Calls | None, instructions: int) -> bool:
+    """Does NumPy do the whole of a graph as fast as its program does?"""
     if calls is None or calls.numpy > MOST_CALLS or not (calls.numpy or graph.measured):
         return False
     if not calls.pieces:
@@ -33,16 +32,7 @@ def is_best_plain(graph: Graph, calls: Calls | None, instructions: int, env: Sha
     def is_less(largest: int) -> bool:
         return INSTRUCTION * instructions + sum(time_of(n, largest) for n in graph.nodes) < calls.around
 
-    if not graph.symbols:
-        return is_less(max((hint_of(product(n.shape)) for n in graph.inputs), default=1))
-    limit = next(filter(is_less, LIMITS), 0)
-    if not limit:
-        return False
-    is_small = all(env.hints[name] <= limit for name in graph.symbols)
-    if is_small or len(graph.symbols) == 1:  # else some of them may be small in one of the next calls
-        for name in graph.symbols:
-            env.assume(f"{name} <= {limit}" if is_small else f"{name} > {limit}")
-    return is_small
+    return not graph.symbols and is_less(max((hint_of(product(n.shape)) for n in graph.inputs), default=1))
 
 
 def time_of(node: Node, limit: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.backends.registry import FloatingPointSignal, find_backend
 from npcompile.tensor_core import Builder, ShapeEnv, TensorMeta
 from npcompile.tensor_core.graph import Graph
@@ -109,3 +110,15 @@ def test_floating_point_errors(state: str, signals: bool) -> None:
         else:
             assert np.isnan(compiled(np.full((2, 2), np.inf))[0])
     assert np.geterr() == before
+
+
+def test_functions_of_numpy_with_numbers_that_are_known() -> None:
+    """What they are given may be made in the program alone."""
+
+    def sums(x):
+        return np.add.reduceat(x * 2, [0, 3, 5]), np.polymul([1.0, 2.0], x[:3])
+
+    compiled, x = npc.compile(sums, fullgraph=True), np.arange(9.0)
+    for _ in range(2):
+        for ours, theirs in zip(compiled(x), sums(x), strict=True):
+            np.testing.assert_array_equal(ours, theirs, strict=True)

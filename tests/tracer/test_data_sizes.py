@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.settings import config
 from tests.tracer.harness import check
+
+
+@pytest.fixture(autouse=True)
+def graphs_alone():
+    """Functions of small arrays that are one native program are in tests/native_loops/test_whole_functions.py."""
+    with config.patch(native_loops=False):
+        yield
 
 
 def vector(round):
