@@ -14,7 +14,8 @@ from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import meanings
 from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, NotChosen
-from npcompile.tracer.native.kinds import Items, Known, Scalar
+from npcompile.tracer.native.choices import ALIKE
+from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
 from npcompile.tracer.native.states import State
 
 MOST = 40  # instructions of an arm
@@ -59,6 +60,8 @@ def choose(b: Blocks, i: Instruction, truth: str, taken_if: bool) -> int | None:
         for arm, state, other in ((arms[0], first, second), (arms[1], second, first)):
             if stored is not None and not arm.stores:
                 keep_element(b, state, other)
+        if stored is not None:
+            first, second = of_one_type(first), of_one_type(second)
         # The second is where the program jumps to.
         texts = (second, first) if taken_if else (first, second)
         b.state = merged(b, truth, *texts, arms[0].end)
@@ -140,6 +143,14 @@ def keep_element(b: Blocks, state: State, other: State) -> None:
     if not isinstance(value, Scalar):
         raise NoForm("an arm that stores a part of an array")
     state.stack += [value, container, key]
+
+
+def of_one_type(state: State) -> State:
+    """The number that an arm is about to store has the type of the array's elements, where that is the same number."""
+    value, container = state.stack[-3:-1]
+    if isinstance(value, Scalar) and isinstance(container, Elements) and ALIKE.get(value.kind) == container.input.kind:
+        state.stack[-3] = Scalar(container.input.kind, value.text)
+    return state
 
 
 def merged(b: Blocks, truth: str, taken: State, other: State, end: int) -> State:
