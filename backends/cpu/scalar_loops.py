@@ -538,7 +538,11 @@ class ScalarLoops:
         return self.new("bool", f"{a} {COMPARISONS[op]} {b}")
 
     def choose(self, kind: str, condition: str, a: str, b: str) -> str:
-        return self.new(kind, f"{condition} ? {a} : {b}")
+        if self.strip is None:
+            return self.new(kind, f"{condition} ? {a} : {b}")
+        made = self.new(kind, self.strip.choice(condition, a, b))
+        self.strip.note_choice(a, b, made)
+        return made
 
     def truncated(self, kind: str, a: str, fail: Fail) -> str:
         """int() of a floating-point number."""

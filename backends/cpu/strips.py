@@ -120,6 +120,7 @@ class Strip:
     stores: list[Store] = field(default_factory=list)
     assigned: dict[str, set[str]] = field(default_factory=dict)  # variables of the program -> values
     sums: dict[str, Sum] = field(default_factory=dict)  # integers -> the variable that they are a sum of
+    terms: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # -> what they were, sign, what was added
     counters: dict[str, None] = field(default_factory=dict)  # of the variables, those that become as large as can be told before
     unsettled: dict[str, str] = field(default_factory=dict)  # results that may not be finite -> kind
     is_straight: bool = True  # nothing was written yet that some iterations do not come to
@@ -171,6 +172,21 @@ class Strip:
         found, most = self.sum_of(a), max(-y.least, y.most)
         if op in ("add", "subtract") and found is not None and found.most + most <= LARGEST_ADDED:
             self.sums[made] = Sum(found.variable, found.most + most, (*found.checks, *checks))
+            self.terms[made] = a, "+" if op == "add" else "-", b
+
+    def choice(self, condition: str, a: str, b: str) -> str:
+        """a where the condition holds, else b. What is only added to b is chosen instead: vectors of such sums are quicker."""
+        for made, other, term in ((a, b, "{} : 0"), (b, a, "0 : {}")):
+            if made in self.terms and self.terms[made][0] == other:
+                _, sign, added = self.terms[made]
+                return f"{other} {sign} ({condition} ? {term.format(added)})"
+        return f"{condition} ? {a} : {b}"
+
+    def note_choice(self, a: str, b: str, made: str) -> None:
+        """One of two sums of a variable and small numbers is such a sum."""
+        one, other = self.sum_of(a), self.sum_of(b)
+        if one is not None and other is not None and one.variable == other.variable:
+            self.sums[made] = Sum(one.variable, max(one.most, other.most), (*one.checks, *other.checks))
 
     def sum_of(self, value: str) -> Sum | None:
         variable = self.copies.get(value)

@@ -11,11 +11,9 @@ import ctypes
 import math
 import multiprocessing
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -91,7 +89,7 @@ int64_t judge_{name}(const float* xs, const float* ours, const float* numpys, in
 """
 
 
-def judges(names: Sequence[str], folder: Path) -> dict[str, Callable[..., int]]:
+def judges(names: Sequence[str]) -> dict[str, Callable[..., int]]:
     compiler = loader().compiler
     simd = '__attribute__((simd("notinbranch")))' if compiler.has_vector_math else ""
     source = UNITS
@@ -100,8 +98,8 @@ def judges(names: Sequence[str], folder: Path) -> dict[str, Callable[..., int]]:
         wanted = WANTED.get(name, call)
         singly = WANTED.get(name, f"single_{call}")
         source += JUDGE.format(name=name, libm=NUMPY_LIBM.get(name, "sqrt"), simd=simd, wanted=wanted, singly=singly)
-    compiler.compile(source, folder / "judges.so")
-    library = ctypes.CDLL(str(folder / "judges.so"))
+    with compiler.begin(source, loader().cache) as making:
+        library = ctypes.CDLL(str(making.finish()))
     return {name: FUNCTION((f"judge_{name}", library)) for name in names}
 
 
@@ -156,25 +154,24 @@ def sweep(names: Sequence[str] = ()) -> str:
         raise SystemExit(f"{', '.join(unknown)}: no function of one float32. Those are {', '.join(known)}.")
     names = list(names or known)
     rounding = [name for name in names if known[name]]
-    with tempfile.TemporaryDirectory() as folder:
-        JUDGES.update(judges(rounding, Path(folder)))
-        for name in names:
-            KERNELS[name] = Kernels([(name, (F,))])
-            KERNELS[name]([(np.ones(CHUNK, F),)])
-        half = {name: worst_of_float16(name) for name in rounding}
-        found = {name: Found() for name in names}
-        tasks = [(name, start) for name in names for start in range(0, NUMBERS, TASK)]
-        processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        print(f"{len(names)} functions of {NUMBERS} numbers, {processes} processes", flush=True)
-        began = last = time.monotonic()
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            for done, (name, part) in enumerate(pool.imap_unordered(task, tasks), 1):
-                found[name].add(part)
-                now = time.monotonic()
-                if now - last > 10 or done == len(tasks):
-                    last = now
-                    left = (now - began) * (len(tasks) - done) / done
-                    print(f"{done} of {len(tasks)} tasks, {name}; {now - began:.0f} s, about {left:.0f} s left", flush=True)
+    JUDGES.update(judges(rounding))
+    for name in names:
+        KERNELS[name] = Kernels([(name, (F,))])
+        KERNELS[name]([(np.ones(CHUNK, F),)])
+    half = {name: worst_of_float16(name) for name in rounding}
+    found = {name: Found() for name in names}
+    tasks = [(name, start) for name in names for start in range(0, NUMBERS, TASK)]
+    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    print(f"{len(names)} functions of {NUMBERS} numbers, {processes} processes", flush=True)
+    began = last = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        for done, (name, part) in enumerate(pool.imap_unordered(task, tasks), 1):
+            found[name].add(part)
+            now = time.monotonic()
+            if now - last > 10 or done == len(tasks):
+                last = now
+                left = (now - began) * (len(tasks) - done) / done
+                print(f"{done} of {len(tasks)} tasks, {name}; {now - began:.0f} s, about {left:.0f} s left", flush=True)
     return table(found, rounding, half)
 
 

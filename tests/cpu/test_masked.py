@@ -9,6 +9,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends import measured
+from npcompile.settings import config
 
 
 def of_one_axis(x, y):
@@ -116,12 +117,21 @@ def test_means_of_any_number(function) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.fixture
+def as_graphs():
+    """Functions of small arrays may be native programs, which have no graphs to look at."""
+    with config.patch(native_loops=False):
+        yield
+
+
+@pytest.mark.usefixtures("as_graphs")
 def test_counts_of_means_are_made_by_the_kernels() -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 20, 30))
     inside, between = ("".join(npc.explain(f)(x, y).sources) for f in (several_masks, sized_too))
     assert "are found between" in between and "are found between" not in inside
 
 
+@pytest.mark.usefixtures("as_graphs")
 @pytest.mark.parametrize("function", [of_one_axis, of_two_axes, several_masks, one_after_another, counted])
 def test_nothing_is_looked_up(function, monkeypatch) -> None:
     graphs, rewrite = [], measured.without_compaction
@@ -231,6 +241,7 @@ def test_written_as_numpy_writes(function, values) -> None:
             np.testing.assert_allclose(g, e, rtol=1e-14) if e is not None else None
 
 
+@pytest.mark.usefixtures("as_graphs")
 @pytest.mark.parametrize("function", [reflected, of_both, only_where_it_may_be, from_a_row])
 def test_nothing_is_collected(function) -> None:
     compiled = npc.compile(function)
