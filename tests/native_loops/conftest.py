@@ -2,7 +2,7 @@
 
 import pytest
 
-from npcompile.backends.cpu import parallel_loops, scalar_loops
+from npcompile.backends.cpu import loop_unit, parallel_loops
 from tests.native_loops.independent_iterations import ALWAYS
 
 
@@ -12,4 +12,4 @@ def at_once(monkeypatch):
     for name, value in ALWAYS.items():
         monkeypatch.setattr(parallel_loops, name, value)
     counted = parallel_loops.SPREAD_HELPERS.replace("= rt->parallel(", "= (npc_runs++, 0) || rt->parallel(")
-    monkeypatch.setattr(scalar_loops, "SPREAD_HELPERS", "int64_t npc_runs = 0;\n" + counted)
+    monkeypatch.setattr(loop_unit, "SPREAD_HELPERS", "int64_t npc_runs = 0;\n" + counted)

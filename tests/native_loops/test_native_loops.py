@@ -11,8 +11,8 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.errors import CompilerRefused
-from npcompile.backends.cpu.scalar_loops import ScalarLoops
 from npcompile.compiler import compiled_function
+from npcompile.tracer.native import loops
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
 
 TABLE = np.arange(256, dtype=np.uint32) * np.uint32(2654435761)
@@ -421,7 +421,7 @@ def test_a_program_that_the_compiler_refuses_is_told_of_once(monkeypatch):
     def refuse(code):
         raise CompilerRefused("cc loop.c\nsaid no")
 
-    monkeypatch.setattr(ScalarLoops, "compile", refuse)
+    monkeypatch.setattr(loops, "compile_unit", refuse)
     x = rng.random(N)
     with pytest.warns(RuntimeWarning, match="said no A loop runs as a compiled body instead") as told:
         compiled = npc.compile(smoothing)

@@ -11,7 +11,8 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.scalar_loops import SMALL, UNFIT, UNUSUAL, NoForm
+from npcompile.backends.cpu.loop_unit import SMALL, UNFIT, UNUSUAL, compile_unit
+from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.tensor_core.graph import Builder
@@ -283,7 +284,7 @@ class NativeLoop:
         try:
             blocks.write(self.state())
             self.require_small_arrays(short_loops)
-            call, source, seconds = blocks.code.compile()
+            call, source, seconds = compile_unit(blocks.code)
         except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
             warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
             raise NotNative(str(error)) from None

@@ -1,0 +1,173 @@
+"""The C unit of a program with native loops: what it asks of its inputs, what it calls, and the ways out to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.cpu.elements import C_OF_KIND
+from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
+from npcompile.backends.cpu.scalar_functions import helpers
+from npcompile.backends.cpu.scalar_loops import Handed, ScalarLoops
+from npcompile.backends.cpu.strips import STRIP_HELPERS
+
+POLL = 1 << 22  # iterations between two looks for signals
+# Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
+COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
+#define NPC_ITERATIONS (POLL - fuel - elements + elements / 256)"""
+MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
+FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
+UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
+SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
+
+HELPERS = r"""
+double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
+double fabs(double), floor(double), ceil(double), fmod(double, double), pow(double, double), atan2(double, double);
+double copysign(double, double), trunc(double);
+float sqrtf(float), expf(float), logf(float), sinf(float), cosf(float), tanf(float), tanhf(float), atanf(float);
+float fabsf(float), floorf(float), ceilf(float), fmodf(float, float), powf(float, float), copysignf(float, float);
+#define SELDOM(c) __builtin_expect(!!(c), 0)
+/* A floating-point error that NumPy reports gave r: it is not finite, and the operands are not why. */
+#define IS_BAD1(r, a) (!__builtin_isfinite(r) && __builtin_isfinite(a))
+#define IS_BAD2(r, a, b) (!__builtin_isfinite(r) && !__builtin_isnan(a) && !__builtin_isnan(b) && \
+  (__builtin_isnan(r) || (__builtin_isfinite(a) && __builtin_isfinite(b))))
+static inline int npc_power(int64_t a, int64_t b, int64_t* out) {
+  int64_t r = 1;
+  if (b < 0) return 1;
+  for (;;) {
+    if ((b & 1) && __builtin_mul_overflow(r, a, &r)) return 1;
+    if (!(b >>= 1)) break;
+    if (__builtin_mul_overflow(a, a, &a)) return 1;
+  }
+  *out = r;
+  return 0;
+}
+#define FLOOR_DIVISION(T, s)                                                       \
+  static inline T npc_mod_##T(T a, T b) {                                          \
+    T m = fmod##s(a, b);                                                           \
+    if (m) return (b < 0) != (m < 0) ? m + b : m;                                  \
+    return copysign##s(0, b);                                                      \
+  }                                                                                \
+  static inline T npc_floordiv_##T(T a, T b) {                                     \
+    T m = fmod##s(a, b), d = (a - m) / b;                                          \
+    if (m && (b < 0) != (m < 0)) d -= 1;                                           \
+    if (!d) return copysign##s(0, a / b);                                          \
+    T f = floor##s(d);                                                             \
+    return d - f > (T)0.5 ? f + 1 : f;                                             \
+  }
+FLOOR_DIVISION(double, )
+FLOOR_DIVISION(float, f)
+#define NPC_LOW(n, s) ((s) < 0 ? ((n) - 1) * (s) : 0)
+#define NPC_HIGH(n, s) ((s) > 0 ? ((n) - 1) * (s) : 0)
+static int npc_are_far(PyObject* one, PyObject* other) {
+  char *low[2], *high[2];
+  npc_array* arrays[] = {(npc_array*)one, (npc_array*)other};
+  for (int i = 0; i < 2; i++) {
+    npc_array* a = arrays[i];
+    low[i] = a->data;
+    high[i] = a->data + ((npc_descr*)a->descr)->elsize;
+    for (int k = 0; k < a->nd; k++) {
+      if (!a->dimensions[k]) return 1;
+      low[i] += NPC_LOW(a->dimensions[k], a->strides[k]);
+      high[i] += NPC_HIGH(a->dimensions[k], a->strides[k]);
+    }
+  }
+  return high[0] <= low[1] || high[1] <= low[0];
+}
+"""
+
+
+def source(code: ScalarLoops) -> str:
+    """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over,
+    and about how many iterations it has done, statements over arrays included.
+
+    OTHERS is the exit where names, types, or what else guards ask of what is given, are not as expected; UNFIT where memory
+    is; UNUSUAL where NumPy's state of errors is not among those given. Facts about names and these states come first.
+    """
+    lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", COUNTED, HELPERS, helpers(), STRIP_HELPERS]
+    lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in code.functions)
+    if code.statements is not None:
+        lines.append(code.statements.text())
+    lines += code.functions
+    rooms = code.statements.rooms if code.statements is not None else {}
+    lines += code.statements.kept_rooms() if rooms else []
+    is_brief = (code.functions or code.by_blocks) and len(code.exits) > MANY_EXITS
+    lines.append(("BRIEF " if is_brief else "") + "PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {")
+    lines += [f"  {line}" for line in inputs(code)]
+    lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
+    lines += [f"  {line}" for line in code.statements.take_rooms()] if rooms else []
+    lines += [f"  {line}" for a in code.arrays if a.made for line in a.declarations()]
+    far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(code.apart)]
+    lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
+    lines += [f"  {line}" for line in code.declarations]
+    lines.append("  PyObject* result = 0;")
+    lines.append("  int64_t fuel = POLL, elements = 0, where = 0;")
+    lines += [f"  {line}" for line in code.lines]
+    lines += ways_out(code)
+    lines += ["failed:", "done:"]
+    objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in rooms]
+    lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
+    lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
+    lines += [f"  {line}" for line in code.statements.leave_rooms()] if rooms else []
+    lines += ["  return result;", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def ways_out(code: ScalarLoops) -> list[str]:
+    """The exits. There are many, so each is one call, and those that hand over the same share it."""
+    lines, known = [], dict[tuple[Handed, ...], int]()
+    for k, values in enumerate(code.exits):
+        lines.append(f"exit{k}: where = {k};")
+        if values in known:
+            lines.append(f"  goto left{known[values]};")
+            continue
+        known[values] = k
+        given = (*values, code.handed("int", "NPC_ITERATIONS"))
+        letters = "".join(letter for letter, _ in given)
+        arguments = ", ".join(["where", f'"{letters}"', *(text for _, text in given)])
+        lines += [f"left{k}:", f"  result = rt->leave({arguments});", "  goto done;"]
+    return lines
+
+
+def inputs(code: ScalarLoops) -> list[str]:
+    left = 'return rt->leave({}, "");'.format
+    lines, others = [], left(OTHERS)
+    for test, way_out in (("are_names_known", others), ("is_state_known", left(UNUSUAL))):
+        lines.append(f"switch (rt->{test}(*args++)) {{ case 1: break; case 0: {way_out} default: return 0; }}")
+    for k, a in enumerate(code.given_arrays):
+        asked = FLAGS["contiguous"] if a.is_contiguous else 0
+        number = code.dtype(np.dtype(a.kind))
+        lines.append(f"if (rt->take_array(args[{k}], npc_dtypes[{number}], {a.ndim}, {asked})) {others}")
+        wanted = FLAGS["aligned"] | (FLAGS["writeable"] if a.is_written else 0)
+        lines.append(f"npc_array* const {a.name}_array = (npc_array*)args[{k}];")
+        lines.append(f"char* const {a.name} = {a.name}_array->data;")
+        for axis in range(a.ndim):
+            lines.append(f"const int64_t {a.name}_n{axis} = {a.name}_array->dimensions[{axis}];")
+            lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
+        lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted};")
+        if a.name in code.most:
+            size = " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
+            lines.append(f"if ({size} > {SMALL}) {others}")
+    n = len(code.given_arrays)
+    far = code.statements.far_texts() if code.statements is not None else []
+    fits = " && ".join([*(f"{a.name}_fits" for a in code.given_arrays), *far]) or "1"
+    for k, (kind, name) in enumerate(code.numbers, n):
+        is_python = kind in ("int", "float", "bool")
+        dtype = "" if is_python else f"npc_dtypes[{code.dtype(np.dtype(kind))}], "
+        lines.append(f"{C_OF_KIND[kind]} {name}_read;")
+        lines.append(f"if (rt->take_{kind if is_python else 'scalar'}(args[{k}], {dtype}&{name}_read)) {others}")
+        lines.append(f"const {C_OF_KIND[kind]} {name} = {name}_read;")
+    lines += [f"PyObject* const given{k} = args[{k + n + len(code.numbers)}];" for k in range(code.objects)]
+    # What follows has read no element yet, and anything may be asked again.
+    lines.append(f"if (!({fits})) {left(UNFIT)}")
+    return lines
+
+
+def compile_unit(code: ScalarLoops) -> tuple[Callable[..., tuple[Any, ...]], str, float]:
+    """(the function, its source, seconds to compile). Raises CompilerError."""
+    text = source(code)
+    loaded = load(text, code.dtypes)
+    return loaded.call, text, loaded.seconds
