@@ -13,10 +13,10 @@ from typing import Any
 from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import meanings
-from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, NotChosen
+from npcompile.tracer.native.blocks import Blocks, Left, NotChosen
 from npcompile.tracer.native.choices import ALIKE
 from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
-from npcompile.tracer.native.states import State
+from npcompile.tracer.native.states import NoProgram, State
 
 MOST = 40  # instructions of an arm
 MOVES = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "STORE_FAST", "STORE_FAST_STORE_FAST"})

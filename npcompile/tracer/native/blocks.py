@@ -31,22 +31,16 @@ from npcompile.tracer.native.kinds import (
     Elements,
     Items,
     Known,
-    Listed,
-    Method,
     Outside,
     Scalar,
-    Slice,
-    Span,
     Steps,
-    Tied,
-    Together,
     Walk,
     can_inline,
     kind_of_number,
 )
 from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, is_known
-from npcompile.tracer.native.ordered import Ordered, is_ordered
-from npcompile.tracer.native.states import Exit, State, is_object, key_of, loop_region, names_of, names_set
+from npcompile.tracer.native.ordered import is_ordered
+from npcompile.tracer.native.states import Exit, NoProgram, State, is_object, key_of, loop_region, names_of, names_set, placed
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -238,10 +232,10 @@ class Blocks:
         self.settle(self.fail())
         live = self.facts.live[index]
         copies: list[tuple[str, str, str]] = []
-        stack = [self.placed(v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
+        stack = [placed(self.code, v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
-        variables = {n: self.placed(v, f"L{slots[n]}", copies) for n, v in kept.items()}
+        variables = {n: placed(self.code, v, f"L{slots[n]}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
         state = State(stack, variables)
         key = key_of(index, state)
@@ -337,53 +331,6 @@ class Blocks:
             self.pending.append((key[0], state, label))
         return label
 
-    def placed(self, value: Any, name: str, copies: list[Any]) -> Any:
-        """The value as the next block has it: numbers in variables of their own."""
-        if isinstance(value, Scalar):
-            variable = self.code.variable(f"{name}_{value.kind}", value.kind)
-            copies.append((variable, value.text, value.kind))
-            return Scalar(value.kind, variable)
-        if isinstance(value, Items):
-            return Items(tuple(self.placed(item, f"{name}_{k}", copies) for k, item in enumerate(value.items)))
-        if isinstance(value, Part):
-            return self.placed_part(value, name, copies)
-        if isinstance(value, Walk):
-            return Walk(value.name, self.placed(value.elements, f"{value.name}_of", copies), value.given)
-        if isinstance(value, Together):
-            return Together(value.function, tuple(self.placed(part, name, copies) for part in value.parts))
-        if isinstance(value, Listed | Method | Slice):
-            raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
-        if isinstance(value, Ordered) and value.steps:
-            raise NoProgram("a sum that is made in one block and stored in another")
-        if isinstance(value, Span | Tied):
-            raise NoProgram("a range that is made in one block and used in another")
-        return value
-
-    def placed_part(self, part: Part, name: str, copies: list[Any]) -> Part:
-        """Memory whose place, sizes and strides are in variables of their own. Those of arrays that are given stay."""
-
-        def put(text: str, tag: str, kind: str = "int") -> str:
-            if text.isdigit() or text in self.code.constants:
-                return text
-            variable = self.code.variable(f"{name}_{tag}", kind)
-            copies.append((variable, text, kind))
-            return variable
-
-        sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
-        strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
-        root = put(part.root, "o", "object") if part.is_own else part.root
-        return Part(
-            part.dtype,
-            put(part.data, "d", "data"),
-            sizes,
-            strides,
-            root,
-            part.is_own,
-            part.is_whole,
-            part.is_dense,
-            part.is_ordered,
-        )
-
     def leave(self, index: int, state: State, is_end: bool = False) -> str:
         """The label of an exit to Python at an instruction."""
         if self.apart is not None:
@@ -397,7 +344,7 @@ class Blocks:
         state = State(state.stack.copy(), {n: v for n, v in state.locals.items() if n in live or isinstance(v, Outside)})
         made = Exit(entry, state, is_end)
         for value in [*state.stack, *state.locals.values()]:
-            self.hand_over(value, made)
+            made.hand_over(value)
         for iterator in self.given:
             if not any(iterator.name in names_of(v) for v in state.stack):
                 made.given.append(iterator)
@@ -454,30 +401,6 @@ class Blocks:
 
     def name_of_object(self, source: str) -> str:
         return self.objects.get(source) or self.objects.setdefault(source, self.code.object())
-
-    def hand_over(self, value: Any, exit: Exit) -> None:
-        values = exit.values
-        match value:
-            case Elements(array) if array.made:
-                self.hand_over(arrays.part_of(value), exit)
-            case Scalar() | Part():
-                if value not in values:
-                    values.append(value)
-            case Items(items):
-                for item in items:
-                    self.hand_over(item, exit)
-            case Span(start, stop):
-                self.hand_over(start, exit)
-                self.hand_over(stop, exit)
-            case Steps():
-                self.hand_over(Scalar("int", value.next), exit)
-                self.hand_over(Scalar("int", value.stop), exit)
-            case Walk():
-                self.hand_over(Scalar("int", value.next), exit)
-                self.hand_over(value.elements, exit)
-            case Together(_, parts) | Tied(_, parts):
-                for part in parts:
-                    self.hand_over(part, exit)
 
     # --- what comes from outside
 
@@ -637,10 +560,6 @@ class Blocks:
         self.go(index)
         self.code.line("}")
         self.state = after
-
-
-class NoProgram(NoForm):
-    """The loop as a whole is no native program."""
 
 
 class NotChosen(Exception):

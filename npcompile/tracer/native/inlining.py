@@ -12,9 +12,9 @@ from typing import Any
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.native.blocks import Blocks, Left, NoProgram, means
+from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
-from npcompile.tracer.native.states import State
+from npcompile.tracer.native.states import NoProgram, State
 
 MOST_RETURNS = 16
 MOST_DEPTH = 8

@@ -18,11 +18,11 @@ from npcompile.backends.cpu.packed_columns import helper, name_of
 from npcompile.backends.cpu.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
-from npcompile.tracer.native.blocks import Blocks, NoProgram
+from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import staying, ways
 from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.ordered import Ordered, are_ordered, site
-from npcompile.tracer.native.states import State, key_of, loop_region
+from npcompile.tracer.native.states import NoProgram, State, key_of, loop_region
 
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.

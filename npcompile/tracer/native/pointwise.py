@@ -22,10 +22,10 @@ from npcompile.backends.cpu.pointwise_loops import FEWEST, written
 from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import ErrorStates
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left, NoProgram
+from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
-from npcompile.tracer.native.states import State
+from npcompile.tracer.native.states import NoProgram, State
 
 MOST_STATEMENTS = 100
 CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Closure,
     Elements,
@@ -18,11 +20,17 @@ from npcompile.tracer.native.kinds import (
     Outside,
     Scalar,
     Slice,
+    Span,
     Steps,
+    Tied,
     Together,
     Walk,
 )
 from npcompile.tracer.native.ordered import Ordered
+
+
+class NoProgram(NoForm):
+    """The loop as a whole is no native program."""
 
 
 @dataclass(slots=True)
@@ -45,6 +53,30 @@ class Exit:
     is_end: bool  # compiled code may go on; else the instruction has no native form in a loop, or not for these numbers
     values: list[Scalar | Part] = field(default_factory=list)  # numbers, arrays that the program made, and views
     given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
+
+    def hand_over(self, value: Any) -> None:
+        """Note the numbers and arrays of which Python makes a value."""
+        match value:
+            case Elements(array) if array.made:
+                self.hand_over(arrays.part_of(value))
+            case Scalar() | Part():
+                if value not in self.values:
+                    self.values.append(value)
+            case Items(items):
+                for item in items:
+                    self.hand_over(item)
+            case Span(start, stop):
+                self.hand_over(start)
+                self.hand_over(stop)
+            case Steps():
+                self.hand_over(Scalar("int", value.next))
+                self.hand_over(Scalar("int", value.stop))
+            case Walk():
+                self.hand_over(Scalar("int", value.next))
+                self.hand_over(value.elements)
+            case Together(_, parts) | Tied(_, parts):
+                for part in parts:
+                    self.hand_over(part)
 
 
 def key_of(index: int, state: State) -> tuple[Any, ...]:
@@ -85,6 +117,55 @@ def signature(value: Any) -> Any:
         case Ordered(name):
             return "sum", name
     return (type(value).__name__,)
+
+
+def placed(code: ScalarLoops, value: Any, name: str, copies: list[Any]) -> Any:
+    """The value as the next block has it: numbers in variables of their own."""
+    if isinstance(value, Scalar):
+        variable = code.variable(f"{name}_{value.kind}", value.kind)
+        copies.append((variable, value.text, value.kind))
+        return Scalar(value.kind, variable)
+    if isinstance(value, Items):
+        return Items(tuple(placed(code, item, f"{name}_{k}", copies) for k, item in enumerate(value.items)))
+    if isinstance(value, Part):
+        return placed_part(code, value, name, copies)
+    if isinstance(value, Walk):
+        return Walk(value.name, placed(code, value.elements, f"{value.name}_of", copies), value.given)
+    if isinstance(value, Together):
+        return Together(value.function, tuple(placed(code, part, name, copies) for part in value.parts))
+    if isinstance(value, Listed | Method | Slice):
+        raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
+    if isinstance(value, Ordered) and value.steps:
+        raise NoProgram("a sum that is made in one block and stored in another")
+    if isinstance(value, Span | Tied):
+        raise NoProgram("a range that is made in one block and used in another")
+    return value
+
+
+def placed_part(code: ScalarLoops, part: Part, name: str, copies: list[Any]) -> Part:
+    """Memory whose place, sizes and strides are in variables of their own. Those of arrays that are given stay."""
+
+    def put(text: str, tag: str, kind: str = "int") -> str:
+        if text.isdigit() or text in code.constants:
+            return text
+        variable = code.variable(f"{name}_{tag}", kind)
+        copies.append((variable, text, kind))
+        return variable
+
+    sizes = tuple(put(n, f"n{k}") for k, n in enumerate(part.sizes))
+    strides = tuple(put(s, f"s{k}") for k, s in enumerate(part.strides))
+    root = put(part.root, "o", "object") if part.is_own else part.root
+    return Part(
+        part.dtype,
+        put(part.data, "d", "data"),
+        sizes,
+        strides,
+        root,
+        part.is_own,
+        part.is_whole,
+        part.is_dense,
+        part.is_ordered,
+    )
 
 
 def names_of(iterator: Any) -> list[str]:
