@@ -16,8 +16,10 @@ from npcompile.tensor_core.control import Trace, join_traces, truth
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.simplify import may_report
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
 from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import BodyDeclined, Branch, Frame, Jump, Outcome, Return
 from npcompile.tracer.joining import Arm, Before, Pairs, require_unwritten
@@ -222,7 +224,7 @@ class Junction:
         outputs = [[*arm.contents, *(self.node_after(arm, pair[k]) for pair in pairs.leaves)] for k, arm in enumerate(arms)]
         metas = [*(s.node.meta for s in self.storages), *pairs.metas]
         for arm, results in zip(arms, outputs):
-            require_seen_failures(arm.builder, results)
+            require_seen_failures(frame.capture, arm.builder, results)
         traces = [Trace(arm.builder, arm.inputs, results, metas) for arm, results in zip(arms, outputs)]
         if self.branch.condition.negated:
             traces.reverse()
@@ -241,9 +243,17 @@ class Junction:
         return frame.jump_back(meeting) if is_next_iteration else meeting
 
 
-def require_seen_failures(builder: Builder, results: Sequence[Node]) -> None:
-    """What may raise for some data must be among what the program computes, and be what `cond` raises."""
+def require_seen_failures(capture: Capture, builder: Builder, results: Sequence[Node]) -> None:
+    """What may raise for some data must be among what the program computes, and be what `cond` raises.
+
+    What reports a floating-point error must be among it too, where these are reported.
+    """
     used = set(topological(results))
     for node in builder.made:
         if OPS[node.op].raises and (node not in used or not set(OPS[node.op].raises) <= set(FAILURES)):
             raise Decline(f"{node.op} may raise in an arm")
+    if capture.place is not None or capture.goes_through_gradients:
+        return
+    for node in builder.made:
+        if node not in used and node in builder.loud and may_report(node):
+            raise Decline(f"{node.op} may report an error in an arm, and nothing uses its result")

@@ -767,6 +767,44 @@ def test_only_the_arm_taken_warns() -> None:
     assert conditions_in(compiled_function(compiled).graphs[0][0]) == 1
 
 
+def warns_of_an_unused_number(x, p):
+    if x[0] > 0:
+        u = x[1]
+    else:
+        u = x[1] / p  # noqa: F841
+    return x[2]
+
+
+def warns_of_an_unused_array(x, p):
+    if x[0] > 0:
+        u = x
+    else:
+        u = x / p  # noqa: F841
+    return x[2]
+
+
+def warns_of_an_unused_integer(x, p):
+    if x[0] > 0:
+        u = x[1]
+    else:
+        u = x[1] - np.uint8(200)  # noqa: F841
+    return x[2]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "u1"])
+@pytest.mark.parametrize("function", [warns_of_an_unused_number, warns_of_an_unused_array, warns_of_an_unused_integer])
+def test_arms_warn_of_what_nothing_uses(function: Any, dtype: str) -> None:
+    compiled = npc.compile(function)
+    for given in (np.zeros(9, dtype), np.ones(9, dtype), np.zeros(5, dtype)):
+        found = []
+        for f in (function, compiled):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                f(given, np.float64(0))
+            found.append([(str(w.message), w.lineno) for w in caught])
+        assert found[0] == found[1]
+
+
 def test_sizes_are_symbols_in_arms_too() -> None:
     compiled = npc.compile(assigns)
     for n in (4, 5, 9, 100, 1000):
