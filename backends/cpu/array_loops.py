@@ -9,7 +9,7 @@ floating-point error was noted: before that the program can leave, and Python do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from npcompile.backends.cpu.accesses import OWN
 from npcompile.backends.cpu.array_trees import (
     Apply,
-    Gather,
     Number,
     Part,
     Read,
@@ -34,13 +33,9 @@ from npcompile.backends.cpu.array_trees import (
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.grains import elements_of_a_grain
 from npcompile.backends.cpu.loader import loader
-from npcompile.backends.cpu.primitives import (
-    c_type,
-    primitive_text,
-)
+from npcompile.backends.cpu.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
+from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail, Handed, NoForm, ScalarLoops
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
-from npcompile.backends.kernels.kernel import Let, Value
 
 HELPERS = r"""
 #if defined(__x86_64__)
@@ -132,167 +127,6 @@ PARALLEL_FROM = 1 << 15  # elements
 SCATTERED_FROM = 1 << 21  # bytes of the lines of a cache in which single elements are set to a number
 GRAIN = 1 << 13
 STACK_BYTES = 4096
-NARROW = (2, 3)  # elements of rows for which loops are compiled apart
-
-
-# --- functions
-
-
-@dataclass(slots=True)
-class Function:
-    """A C function as it is written: what it needs of its caller becomes parameters."""
-
-    name: str
-    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # the caller's text -> (C type, name)
-
-    def take(self, text: str, c: str = "int64_t") -> str:
-        """A name for the caller's value; numbers that are known stay as they are."""
-        if text.lstrip("-").isdigit():
-            return text
-        if text not in self.parameters:
-            self.parameters[text] = c, f"p{len(self.parameters)}"
-        return self.parameters[text][1]
-
-    @property
-    def signature(self) -> str:
-        return ", ".join(f"{c} {name}" for c, name in self.parameters.values())
-
-    @property
-    def names(self) -> str:
-        return ", ".join(name for _, name in self.parameters.values())
-
-    def loop(self, axis: int, size: str) -> str:
-        return f"for (int64_t i{axis} = 0; i{axis} < {self.take(size)}; i{axis}++) {{"
-
-    @property
-    def texts(self) -> str:
-        return ", ".join(f"(char*)({t})" if c == "char*" else t for t, (c, _) in self.parameters.items())
-
-
-@dataclass(slots=True)
-class Nest:
-    """Loops over all elements of a shape. Rows are pointers that the loops around the innermost one set."""
-
-    function: Function
-    sizes: tuple[str, ...]
-    rows: list[str] = field(default_factory=list)  # statements before the innermost loop
-    begins: list[str] = field(default_factory=list)  # and before all loops
-    body: list[str] = field(default_factory=list)  # statements of the innermost loop, before the value is used
-    known: KnownNumbers = field(default_factory=KnownNumbers)
-    made: int = 0
-
-    def element(self, part: Part) -> str:
-        """The C expression of the element where the loops are, as an lvalue."""
-        f, c = self.function, c_type(part.dtype)
-        first = f.take(part.data, "char*")
-        lead = len(self.sizes) - part.ndim
-        terms = []
-        for k, stride in enumerate(part.strides):
-            if part.sizes[k] == "1" and self.sizes[lead + k] != "1":
-                continue
-            terms.append((lead + k, f.take(stride)))
-        inner = [s for k, s in terms if k == len(self.sizes) - 1]
-        outer = "".join(f" + i{k} * {s}" for k, s in terms if k != len(self.sizes) - 1)
-        self.made += 1
-        row = f"r{self.made}"
-        self.rows.append(f"char* const {row} = {first}{outer};")
-        place = f"i{len(self.sizes) - 1}"
-        return f"*({c}*)({row} + {place} * {inner[0]})" if inner else f"*({c}*){row}"
-
-    def value(self, tree: Tree) -> str:
-        match tree:
-            case Number(text, dtype):
-                name = self.function.take(text, c_type(dtype))
-                if (number := literal(text)) is not None:
-                    self.known.hidden(Let(Value(name, dtype), "constant", (), (("value", number),)))
-                return name
-            case Read(part):
-                text = self.element(part)
-                if text.endswith(f"*)r{self.made}") and len(self.sizes) > 1:  # one for the row
-                    self.rows.append(f"const {c_type(part.dtype)} row{self.made} = {text};")
-                    text = f"row{self.made}"
-                return f"({text} != 0)" if part.dtype.kind == "b" else text
-            case Gather(part, places):
-                return self.gathered(part, places)
-            case Apply(op, args, dtype):
-                values = [self.named(self.value(a), a) for a in args]
-                self.made += 1
-                name = f"v{self.made}"
-                params = (("dtype", dtype),) if op == "cast" else ()
-                let = Let(Value(name, dtype), op, tuple(Value(v, a.dtype) for v, a in zip(values, args)), params)
-                if (hidden := self.known.hidden(let)) is not None:
-                    values[hidden] = hidden_text(values[hidden], c_type(args[hidden].dtype))
-                text = primitive_text(op, values, [a.dtype for a in args], dtype)
-                for arm in self.known.kept(let):
-                    text = kept_text(text, arm.name, c_type(arm.dtype), self.function.take("rt", "char*"))
-                self.body.append(f"const {c_type(dtype)} {name} = {text};")
-                return name
-        raise AssertionError(tree)
-
-    def named(self, text: str, tree: Tree) -> str:
-        """Primitives may name an operand more than once."""
-        if isinstance(tree, Number) or text.isidentifier():
-            return text
-        self.made += 1
-        self.body.append(f"const {c_type(tree.dtype)} v{self.made} = {text};")
-        return f"v{self.made}"
-
-    def gathered(self, part: Part, places: Tree) -> str:
-        f, c = self.function, c_type(part.dtype)
-        first, size, stride = f.take(part.data, "char*"), f.take(part.sizes[0]), f.take(part.strides[0])
-        where = self.value(places)
-        self.made += 1
-        k = f"k{self.made}"
-        self.body += [
-            f"int64_t {k} = {where};",
-            f"{k} += {k} < 0 ? {size} : 0;",
-            *self.checked(k, size),
-        ]
-        if f"if (!{size}) return 1;" not in self.begins:
-            self.begins.append(f"if (!{size}) return 1;")
-        text = f"*({c}*)({first} + {k} * {stride})"
-        return f"({text} != 0)" if part.dtype.kind == "b" else text
-
-    def checked(self, place: str, size: str) -> list[str]:
-        """Statements after which a place is inside; `bad` tells if it was not."""
-        return [
-            f"bad |= (uint64_t){place} >= (uint64_t){size};",
-            f"{place} = (uint64_t){place} >= (uint64_t){size} ? 0 : {place};",
-        ]
-
-    def loops(self, inner: Sequence[str], first: str = "0", end: str | None = None, pragma: str = "") -> list[str]:
-        """The loops; the outermost from `first` to `end`."""
-        sizes = [self.function.take(n) for n in self.sizes]
-        lines, closing = [], []
-        for k, n in enumerate(sizes[:-1]):
-            start, stop = (first, end or n) if k == 0 else ("0", n)
-            lines.append(f"for (int64_t i{k} = {start}; i{k} < {stop}; i{k}++) {{")
-            closing.append("}")
-        last = len(sizes) - 1
-        lines += self.rows
-        if sizes:
-            start, stop = (first, end or sizes[0]) if last == 0 else ("0", sizes[last])
-            lines += [pragma] * bool(pragma)
-            lines.append(f"for (int64_t i{last} = {start}; i{last} < {stop}; i{last}++) {{")
-            closing.append("}")
-        return [*lines, *self.body, *inner, *closing]
-
-
-def literal(text: str) -> float | None:
-    """The number that a C literal is."""
-    try:
-        return float.fromhex(text) if "x" in text else float(text)
-    except ValueError:
-        return None
-
-
-def known_product(factors: Sequence[str]) -> str:
-    return " * ".join(f for f in factors if f != "1") or "1"
-
-
-def dense_strides(sizes: Sequence[str], itemsize: int) -> tuple[str, ...]:
-    """Of C order, as C expressions."""
-    return tuple(known_product([*sizes[k + 1 :], str(itemsize)]) if sizes[k + 1 :] else str(itemsize) for k in range(len(sizes)))
 
 
 @dataclass(slots=True)
@@ -405,40 +239,6 @@ def briefly(line: str) -> str:
         if line.startswith(head) and line.endswith(") {"):
             return f"static BRIEF {line.removeprefix(head)}"
     return line
-
-
-def with_narrow_rows(
-    name: str, parameters: str, body: Sequence[str], f: Function, parts: Sequence[Part], others: Mapping[str, str]
-) -> list[str]:
-    """The function, which for rows of a few elements side by side is compiled apart.
-
-    `others`: parameters, and the number or the parameter whose value each has in most calls.
-    """
-    head = f"static inline __attribute__((always_inline)) int {name}"
-    names = [p.split()[-1].lstrip("*") for p in parameters.split(", ")]
-    tests = []
-    for n in NARROW:
-        fixed = narrow_rows(f, parts, n)
-        if fixed:
-            fixed |= {k: int(fixed.get(v, v)) for k, v in others.items() if v in fixed or v.isdigit()}
-            passed = ", ".join(str(fixed.get(p, p)) for p in names)
-            tests.append(f"if ({' && '.join(f'{k} == {v}' for k, v in fixed.items())}) return {name}_rows({passed});")
-    if not tests:
-        return [f"{head}({parameters}) {{", *body, "}"]
-    called = f"return {name}_rows({', '.join(names)});"
-    return [f"{head}_rows({parameters}) {{", *body, "}", f"static int {name}({parameters}) {{", *tests, called, "}"]
-
-
-def narrow_rows(f: Function, parts: Sequence[Part], n: int) -> dict[str, int] | None:
-    """What parameters must be where the matrices have n columns and are dense. None where that is known, or cannot be."""
-    rows = [p for p in parts if p.ndim == 2 and "1" not in p.sizes]
-    if not rows or any(p.ndim > 2 for p in parts) or rows[0].sizes[1].isdigit():
-        return None
-    wanted = [(p.sizes[1], n) for p in rows]
-    wanted += [pair for p in rows for pair in zip(p.strides, (n * p.dtype.itemsize, p.dtype.itemsize))]
-    if any(text.isdigit() and int(text) != value for text, value in wanted):
-        return None
-    return {f.parameters[text][1]: value for text, value in wanted if text in f.parameters}
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import ArrayLoops, Function
+from npcompile.backends.cpu.array_loops import ArrayLoops
 from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.nests import Function
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail
 from npcompile.backends.cpu.texts import filled

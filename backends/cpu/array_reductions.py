@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, Function, Nest, known_product, with_narrow_rows
+from npcompile.backends.cpu.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops
 from npcompile.backends.cpu.array_trees import Part, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
+from npcompile.backends.cpu.nests import Function, Nest, known_product, with_narrow_rows
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.scalar_loops import Fail
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from npcompile.backends.cpu import lane_loops
-from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import (
     Apply,
     Part,
@@ -37,6 +36,7 @@ from npcompile.backends.cpu.nest_statements import (
     held_in,
     key_of,
 )
+from npcompile.backends.cpu.nests import dense_strides, known_product
 from npcompile.backends.cpu.scalar_loops import NoForm
 
 BLOCK = 512  # elements of an array that a block has, about

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import (
     Apply,
     Held,
@@ -43,6 +42,7 @@ from npcompile.backends.cpu.nest_statements import (
     held_in,
     key_of,
 )
+from npcompile.backends.cpu.nests import dense_strides, known_product
 from npcompile.backends.cpu.pointwise_loops import FEWEST, LONGEST_PAUSE, MOST, PARALLEL_FROM, bytes_of_rows, operations
 from npcompile.backends.cpu.primitives import c_type
 

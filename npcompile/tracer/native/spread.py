@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import known_product
+from npcompile.backends.cpu.nests import known_product
 from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     Formula,

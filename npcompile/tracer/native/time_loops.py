@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npcompile.backends.cpu.array_loops import dense_strides, known_product
 from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.nest_statements import WORD, Carried, Set, Sizes, Write, key_of
+from npcompile.backends.cpu.nests import dense_strides, known_product
 from npcompile.backends.cpu.scalar_loops import PURE, NoForm
 from npcompile.backends.cpu.time_loops import HELPERS, Places, Plan, TimeLoop
 from npcompile.tracer.native import arrays
