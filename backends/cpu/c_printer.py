@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_checks import can_note, check_lines
+from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import product_of, size_text
-from npcompile.backends.cpu.doubts import doubt_lines
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -20,26 +20,18 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import (
-    RELATION,
     SHORT_COLUMN,
     SUM_BLOCK,
-    SUM_LANES,
     add_exactly,
-    better_text,
-    combine_text,
     compensated,
     fits_simd,
     from_zero,
     identity_text,
     is_along_memory,
-    is_blocked,
     is_harmless,
     is_position,
     notes_nan,
-    total_of_lanes,
-    total_text,
     tree_text,
-    zero_text,
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
 from npcompile.backends.kernels.kernel import (
@@ -47,7 +39,6 @@ from npcompile.backends.kernels.kernel import (
     Accumulator,
     CheckIndex,
     Columns,
-    Kernel,
     Let,
     Load,
     Loop,
@@ -65,7 +56,6 @@ from npcompile.backends.kernels.kernel import (
 from npcompile.backends.kernels.operations import EXPENSIVE, short
 from npcompile.tensor_core.dim import Size
 
-ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
 MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 FEW_LANES = 64  # so few columns are a loop of known length
@@ -76,45 +66,17 @@ COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading a
 
 
 @dataclass(slots=True)
-class Printer:
+class Printer(RunningResults):
     """The body of one range function."""
 
-    kernel: Kernel
-    lines: list[str] = field(default_factory=list)
-    indent: int = 1
-    lanes: int = 1
-    is_laned: bool = False  # inside a Reduce
-    is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
-    is_blocked: bool = False  # inside a Reduce with sums, which are made in blocks
-    is_one_loop: bool = False  # over one axis
-    is_one_block: bool = False  # whose rows are no longer than a block of these
-    is_held: bool = False  # are running results of a column in registers?
-    held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
-    is_running: bool = False  # are they asked for after each step?
-    accumulators: dict[str, Accumulator] = field(default_factory=dict)
-    lane: str = "0"
     constants: dict[str, object] = field(default_factory=dict)  # values that are numbers
     known: KnownNumbers = field(default_factory=KnownNumbers)
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
-    reducing: Reduce | None = None
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
     replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
-    within: str = ""  # where this does not hold a lane has nothing to add
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
-    is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " * self.indent + text)
-
-    def open(self, text: str) -> None:
-        self.line(text)
-        self.indent += 1
-
-    def close(self, text: str = "}") -> None:
-        self.indent -= 1
-        self.line(text)
 
     def statements(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -313,165 +275,7 @@ class Printer:
             self.close()
         self.close()
 
-    def flush_sometimes(self) -> None:
-        flushed = [a for a in self.accumulators.values() if compensated(a)]
-        if not flushed:
-            return
-        rounds = f"{next(iter(self.accumulators))}_rounds"
-        self.open(f"if (++{rounds} == {ROUNDS}) {{")
-        self.line(f"{rounds} = 0;")
-        for a in flushed:
-            self.flush(a)
-            self.fill(a)
-        self.close()
-
     # --- reductions
-
-    def fill(self, a: Accumulator) -> None:
-        self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {identity_text(a)};")
-
-    def lanes_total(self, a: Accumulator) -> str:
-        return total_of_lanes(a, self.lanes)
-
-    def fold_lanes(self, a: Accumulator) -> None:
-        if self.lanes > 1:
-            self.line(f"npc_fold_{a.reducer}_{short(a.dtype)}_{self.lanes}({a.name});")
-
-    def flush(self, a: Accumulator) -> None:
-        self.fold_lanes(a)
-        self.line(add_exactly(a, f"{a.name}[0]"))
-
-    def accumulate(self, s: Accumulate) -> None:
-        a = self.accumulators[s.accumulator]
-        value = s.value.name
-        if self.is_postponed:
-            self.line(f"{a.name}_terms[lane] = {value};")
-        elif is_position(a):
-            best, at = self.place(a), f"{a.name}_at_held" if self.is_held else f"{a.name}_at[{self.lane}]"
-            self.line(f"const int {a.name}_better = {better_text(a, value, best)};")
-            self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
-            self.line(f"{best} = {a.name}_better ? {value} : {best};")
-        elif a.name in self.scanned():
-            text = combine_text(a.reducer, a.name, value, a.dtype)
-            self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
-            self.line(f"{a.name}_started = 1;")
-            self.line(f"const {c_type(a.dtype)} {a.result.name} = {a.name};")
-        elif self.is_laned and notes_nan(a):
-            place, relation = self.place(a), RELATION[a.reducer]
-            number = f"{a.name}_number"
-            self.line(f"const {c_type(a.dtype)} {number} = {value} == {value} ? {value} : {identity_text(a)};")
-            self.line(f"{place} = {number} {relation} {place} ? {number} : {place};")
-            self.line(f"{a.name}_nan |= {value} != {value};")
-        else:
-            place = self.place(a)
-            if self.within:
-                self.line(f"const {c_type(a.dtype)} {a.name}_added = {self.within} ? {value} : {identity_text(a)};")
-                value = f"{a.name}_added"
-            self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
-            if self.is_running:
-                self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
-
-    def place(self, a: Accumulator) -> str:
-        if self.is_held:
-            return a.name + self.held.get(a.name, "_held")
-        return a.name if self.is_simd else f"{a.name}[{self.lane}]"
-
-    def scanned(self) -> set[str]:
-        return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
-
-    def lanes_for(self, s: Reduce) -> int:
-        widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 1 if any(a.is_ordered for a in s.accumulators) else SUM_LANES if self.is_blocked else 512 // widest
-        few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
-        while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
-            lanes //= 2
-        return lanes
-
-    def accumulate_in_lanes(self, s: Reduce, *, is_simd: bool = False) -> None:
-        self.is_laned, self.is_simd = True, is_simd
-        self.lanes = self.lanes_for(s)
-        self.accumulators = {a.name: a for a in s.accumulators}
-
-    def accumulate_nowhere(self) -> None:
-        self.is_laned = self.is_simd = self.is_blocked = self.is_one_block = False
-        self.lane = "0"
-
-    def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
-        self.accumulate_in_lanes(s, is_simd=is_simd)
-        if self.is_simd:
-            for a in s.accumulators:
-                self.line(f"{c_type(a.dtype)} {a.name} = {identity_text(a)};")
-                if notes_nan(a):
-                    self.line(f"int {a.name}_nan = 0;")
-            return
-        for a in s.accumulators:
-            c = c_type(a.dtype)
-            self.line(f"{c} {a.name}[{self.lanes}] __attribute__((aligned(64)));")
-            self.fill(a)
-            if is_position(a):
-                self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
-                self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
-            if compensated(a) and not self.is_one_block:
-                self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};")
-            if notes_nan(a):
-                self.line(f"int {a.name}_nan = 0;")
-        if any(map(compensated, s.accumulators)) and not self.is_blocked:
-            self.line(f"int {s.accumulators[0].name}_rounds = 0;")
-
-    def choose_blocks(self, s: Reduce) -> None:
-        """Are sums made in blocks? The same for all kernels and sizes, so that a sum does not depend on what is known of them."""
-        self.is_blocked = is_blocked(s) and any(map(compensated, s.accumulators))
-        self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
-
-    def combine_lanes(self, a: Accumulator) -> None:
-        if self.is_simd or (self.is_blocked and compensated(a)):
-            pass
-        elif is_position(a):
-            self.first_lane(a)
-        elif compensated(a):
-            self.flush(a)
-        else:
-            self.fold_lanes(a)
-        if notes_nan(a):
-            self.line(f"if ({a.name}_nan) {self.place(a)} = {constant_text(np.nan, a.dtype)};")
-
-    def first_lane(self, a: Accumulator) -> None:
-        """The best of all lanes to lane 0, in pairs; of equal ones the first. A lane that saw nothing but the worst has -1."""
-        best, value = f"{a.name}[lane]", f"{a.name}[lane + width]"
-        nan = f" | (({value} != {value}) & ({best} != {best}))" if a.dtype.kind == "f" else ""
-        at, other = f"{a.name}_at[lane]", f"{a.name}_at[lane + width]"
-        self.open(f"for (int width = {self.lanes // 2}; width; width /= 2) {{")
-        self.open("for (int lane = 0; lane < width; lane++) {")
-        self.line(f"const int is_first = (uint64_t){other} < (uint64_t){at};")
-        self.line(f"const int is_better = {better_text(a, value, best)} | ((({value} == {best}){nan}) & is_first);")
-        self.line(f"{at} = is_better ? {other} : {at};")
-        self.line(f"{best} = is_better ? {value} : {best};")
-        self.close()
-        self.close()
-
-    def result_text(self, a: Accumulator, count: Size) -> str:
-        if is_position(a):
-            return f"npc_max(0, {a.name}_at[0])"
-        if compensated(a) and self.is_one_block:
-            total = from_zero(a, self.lanes_total(a))
-        else:
-            total = total_text(a) if compensated(a) else from_zero(a, self.place(a))
-        if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
-            total = rounded_text(f"({total})", a.result.dtype)
-        if a.reducer == "add" and a.dtype.kind in "fc":
-            zero = constant_text(0, a.dtype)
-            return (
-                zero
-                if isinstance(count, int) and count == 0
-                else total
-                if isinstance(count, int)
-                else f"({size_text(count)} == 0 ? {zero} : {total})"
-            )
-        return total
-
-    def note_doubt(self, a: Accumulator) -> None:
-        for line in doubt_lines(a):
-            self.line(line)
 
     def reduce(self, s: Reduce) -> None:
         for a in s.accumulators:
