@@ -19,8 +19,9 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
+from npcompile.numpy_shim.diagonals import diagonal
 from npcompile.numpy_shim.indexing import getitem
-from npcompile.numpy_shim.manipulation import calls_method, diagonal, part, ravel
+from npcompile.numpy_shim.manipulation import calls_method, part, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshape, reshaped

@@ -6,7 +6,6 @@ import inspect
 import itertools
 from collections.abc import Callable
 from functools import wraps
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,10 @@ import numpy as np
 from npcompile.numpy_shim import data_sizes
 from npcompile.numpy_shim.arguments import (
     array_of,
-    assigned,
     axes_of,
     axis_of,
     boxed,
     copy_of,
-    fit,
     fixed,
     flag,
     integer,
@@ -31,11 +28,11 @@ from npcompile.numpy_shim.arguments import (
     unbox,
 )
 from npcompile.numpy_shim.creation import converted
-from npcompile.numpy_shim.indexing import axis_slice, getitem
+from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.registry import Captured, as_array, implements, result_dtype
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh, permute, size_node
-from npcompile.tensor_core.dim import Size, answer_known, maximum, minimum, same
+from npcompile.tensor_core.array import Array, cast, expand, fresh, permute, size_node
+from npcompile.tensor_core.dim import Size, answer_known, maximum, same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import (
     Decline,
@@ -444,47 +441,6 @@ def tile(builder: Builder, A: Any, reps: Any) -> Array:
     return fresh(builder, views.reshaped(builder, node, shape), TensorMeta(shape, a.dtype))
 
 
-# --- diagonals
-
-
-@implements(np.diagonal)
-def diagonal(builder: Builder, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Array:
-    """A read-only view."""
-    a = array_of(builder, a)
-    if a.ndim < 2:
-        raise Decline("diag requires an array of at least two dimensions")
-    first, second = axes_of((axis1, axis2), a.ndim)
-    return views.diagonal(a, int(integer(offset)), first, second)
-
-
-@implements(np.diag)
-def diag(builder: Builder, v: Any, k: Any = 0) -> Array:
-    """The diagonal of a matrix as a view, or the matrix that has a vector as its diagonal."""
-    v = array_of(builder, v)
-    if v.ndim == 2:
-        return diagonal(builder, v, k)
-    if v.ndim != 1:
-        raise Decline("Input must be 1- or 2-d.")
-    k = int(integer(k))
-    n = v.shape[0] + abs(k)
-    node = v.node
-    if k:
-        node = builder.apply("concatenate", node, expand(builder, builder.constant(0, v.dtype), (abs(k),)), axis=0)
-    # Element (i, i + k) is v[i] for k >= 0, and v[i + k] otherwise: v runs along the shorter side.
-    node = views.reshaped(builder, node, (n, 1) if k >= 0 else (1, n))
-    i, j = (builder.apply("index", shape=(n, n), axis=axis) for axis in (0, 1))
-    if k:
-        i = builder.apply("add", i, expand(builder, size_node(builder, k), (n, n)))
-    zero = expand(builder, builder.constant(0, v.dtype), (n, n))
-    node = builder.apply("where", builder.apply("equal", i, j), expand(builder, node, (n, n)), zero)
-    return fresh(builder, node, TensorMeta((n, n), v.dtype))
-
-
-@implements(np.diagflat)
-def diagflat(builder: Builder, v: Any, k: Any = 0) -> Array:
-    return diag(builder, ravel(builder, array_of(builder, v)), k)
-
-
 # --- places
 
 
@@ -507,89 +463,7 @@ def place_of_extreme(builder: Builder, indices: Any, shape: Any, order: Any = "C
     return tuple(unbox(fresh(builder, place, TensorMeta(place.meta.shape, place.dtype))) for place in [node, *reversed(places)])
 
 
-# --- splits
-
-
-@implements(np.split)
-def split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
-    """Views of equal parts, or of the parts between the given positions."""
-    a = splittable(ary)
-    i = axis_of(axis, a.ndim)
-    if is_positions(indices_or_sections):
-        return between(a, indices_or_sections, i)
-    sections = int(integer(indices_or_sections))
-    if sections <= 0 or a.shape[i] % sections != 0:
-        raise Decline("array split does not result in an equal division")
-    length = a.shape[i] // sections
-    return [section(a, i, AxisSlice(length * number, 1, length)) for number in range(sections)]
-
-
-@implements(np.array_split)
-def array_split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
-    a = splittable(ary)
-    i = axis_of(axis, a.ndim)
-    if is_positions(indices_or_sections):
-        return between(a, indices_or_sections, i)
-    sections = int(integer(indices_or_sections))
-    if sections <= 0:
-        raise Decline("number sections must be larger than 0.")
-    length, longer = a.shape[i] // sections, int(a.shape[i] % sections)
-    starts = [length * number + min(number, longer) for number in range(sections)]
-    return [section(a, i, AxisSlice(start, 1, length + (number < longer))) for number, start in enumerate(starts)]
-
-
-def splittable(value: Any) -> Array:
-    if not isinstance(value, Array):
-        raise Decline("splitting what is not an array")
-    if not value.ndim:
-        raise Decline("splitting a 0-D array")
-    return value
-
-
-def is_positions(value: Any) -> bool:
-    return isinstance(value, Array) and value.ndim == 1 or is_sequence(value) or isinstance(value, np.ndarray) and value.ndim == 1
-
-
-def between(a: Array, positions: Any, axis: int) -> list[Array]:
-    ends = [0, *sizes_of(positions), a.shape[axis]]
-    return [section(a, axis, axis_slice(slice(start, stop), a.shape[axis])) for start, stop in pairwise(ends)]
-
-
-def section(a: Array, axis: int, along: AxisSlice) -> Array:
-    return basic_index(a, BasicIndex(tuple(along if i == axis else AxisSlice(0, 1, n) for i, n in enumerate(a.shape))))
-
-
-def split_along(axis: int, least: int) -> Captured:
-    def along(builder: Builder, ary: Any, indices_or_sections: Any) -> list[Array]:
-        a = splittable(ary)
-        if a.ndim < least:
-            raise Decline(f"splitting an array of {a.ndim} dimensions along axis {axis}")
-        return split(builder, a, indices_or_sections, min(axis, a.ndim - 1))
-
-    return along
-
-
-hsplit = implements(np.hsplit)(split_along(1, 1))
-vsplit = implements(np.vsplit)(split_along(0, 2))
-dsplit = implements(np.dsplit)(split_along(2, 3))
-
-
-# --- in place, membership
-
-
-@implements(np.fill_diagonal)
-def fill_diagonal(builder: Builder, a: Any, val: Any, wrap: Any = False) -> None:
-    """a[i, i] = val, in place."""
-    if not isinstance(a, Array) or a.ndim != 2 or flag(wrap):
-        raise Decline("fill_diagonal of what is not a matrix")
-    rows, columns = a.shape
-    length = minimum(rows, columns)
-    value = assigned(builder, val, a.dtype)
-    if value.ndim > 1 or (value.ndim == 1 and value.shape[0] != 1 and value.shape[0] != length):
-        raise Decline("as many values as the diagonal has elements, or one")
-    flat = views.reshaped(builder, a.node, (rows * columns,))
-    filled = builder.apply("slice_update", flat, fit(builder, value.node, (length,)), start=(0,), step=(columns + 1,))
-    a.write(views.reshaped(builder, filled, a.shape))
+# --- membership
 
 
 @implements(np.isin)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import contraction, data_sizes, indexing, manipulation
+from npcompile.numpy_shim import contraction, data_sizes, diagonals, indexing, manipulation
 from npcompile.numpy_shim.arguments import (
     array_of,
     assigned,
@@ -90,7 +90,7 @@ method("flatten")(manipulation.flatten)
 method("swapaxes")(manipulation.swapaxes)
 method("squeeze")(manipulation.squeeze)
 method("repeat")(manipulation.repeat)
-method("diagonal")(manipulation.diagonal)
+method("diagonal")(diagonals.diagonal)
 
 
 # --- copies, casts, contents
