@@ -16,7 +16,7 @@ from npcompile.tracer import branches, loops, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
-from npcompile.tracer.python import generators, iteration, operators, raising
+from npcompile.tracer.python import generators, identity, iteration, operators, raising
 from npcompile.tracer.values import (
     Comparison,
     Constant,
@@ -97,12 +97,12 @@ def jump_if_false_or_pop(frame: Frame, i: Instruction) -> int | Outcome | None:
 
 @handles("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def pop_jump_if_none(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return take(frame, i) if operators.is_same_object(frame.pop(), Constant(None)) else None
+    return take(frame, i) if identity.is_same_object(frame.pop(), Constant(None)) else None
 
 
 @handles("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def pop_jump_if_not_none(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return None if operators.is_same_object(frame.pop(), Constant(None)) else take(frame, i)
+    return None if identity.is_same_object(frame.pop(), Constant(None)) else take(frame, i)
 
 
 @handles("GET_ITER")

@@ -7,7 +7,7 @@ import dis
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import attributes, calls, operators
+from npcompile.tracer.python import attributes, calls, identity, operators, subscripts
 from npcompile.tracer.values import (
     NULL,
     Comparison,
@@ -45,7 +45,7 @@ def compare_op(frame: Frame, i: Instruction) -> None:
 @handles("IS_OP")
 def is_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop(), frame.pop()
-    frame.push(Constant(operators.is_same_object(left, right, frame.capture) != bool(i.arg)))
+    frame.push(Constant(identity.is_same_object(left, right, frame.capture) != bool(i.arg)))
 
 
 @handles("CONTAINS_OP")
@@ -82,31 +82,31 @@ def to_bool(frame: Frame, i: Instruction) -> None:
 @handles("BINARY_SUBSCR")
 def binary_subscr(frame: Frame, i: Instruction) -> None:
     key, container = frame.pop(), frame.pop()
-    frame.push(operators.getitem(frame.capture, container, key))
+    frame.push(subscripts.getitem(frame.capture, container, key))
 
 
 @handles("STORE_SUBSCR")
 def store_subscr(frame: Frame, i: Instruction) -> None:
     key, container, value = frame.pop(), frame.pop(), frame.pop_raw()
-    operators.setitem(frame.capture, container, key, value)
+    subscripts.setitem(frame.capture, container, key, value)
 
 
 @handles("DELETE_SUBSCR")
 def delete_subscr(frame: Frame, i: Instruction) -> None:
     key, container = frame.pop(), frame.pop()
-    operators.delitem(frame.capture, container, key)
+    subscripts.delitem(frame.capture, container, key)
 
 
 @handles("BINARY_SLICE")
 def binary_slice(frame: Frame, i: Instruction) -> None:
     stop, start, container = frame.pop(), frame.pop(), frame.pop()
-    frame.push(operators.getitem(frame.capture, container, SliceValue(start, stop, Constant(None))))
+    frame.push(subscripts.getitem(frame.capture, container, SliceValue(start, stop, Constant(None))))
 
 
 @handles("STORE_SLICE")
 def store_slice(frame: Frame, i: Instruction) -> None:
     stop, start, container, value = frame.pop(), frame.pop(), frame.pop(), frame.pop_raw()
-    operators.setitem(frame.capture, container, SliceValue(start, stop, Constant(None)), value)
+    subscripts.setitem(frame.capture, container, SliceValue(start, stop, Constant(None)), value)
 
 
 # --- attributes

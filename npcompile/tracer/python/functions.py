@@ -12,7 +12,7 @@ from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import attributes, calls, iteration, operators
+from npcompile.tracer.python import attributes, calls, identity, iteration, operators, subscripts
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
 from npcompile.tracer.python.operators import HOOKS, lift, plain
 from npcompile.tracer.python.python_builtins import type_of
@@ -46,7 +46,7 @@ def call_partial(frame: Frame, held: Partial, positional: Arguments, keywords: K
         method = attributes.load(frame, owner, plain(capture, given[0]))
         return calls.call(frame, capture.realize(method), list(given[1:]), held.keywords)
     if held.kind is operator.itemgetter:
-        found = [operators.getitem(capture, owner, capture.realize(key)) for key in given]
+        found = [subscripts.getitem(capture, owner, capture.realize(key)) for key in given]
     else:
         found = [attribute_of(frame, owner, plain(capture, name)) for name in given]
     return found[0] if len(found) == 1 else Sequence(tuple, found)
@@ -293,12 +293,12 @@ OPERATORS: dict[str, tuple[Callable[..., Any], int]] = {
     **{f"i{name.strip('_')}": (lambda c, a, b, s=s: operators.inplace(c, f"{s}=", a, b), 2) for name, s in BINARY_NAMES.items()},
     **{name: (lambda c, a, b, s=s: operators.compare(c, s, a, b), 2) for name, s in COMPARE_NAMES.items()},
     **{name: (lambda c, a, s=s: operators.unary(c, s, a), 1) for name, s in UNARY_NAMES.items() if name != "abs"},
-    "getitem": (operators.getitem, 2),
-    "setitem": (operators.setitem, 3),
-    "delitem": (operators.delitem, 2),
+    "getitem": (subscripts.getitem, 2),
+    "setitem": (subscripts.setitem, 3),
+    "delitem": (subscripts.delitem, 2),
     "contains": (answer(operators.contains), 2),
-    "is_": (answer(lambda c, a, b: operators.is_same_object(a, b, c)), 2),
-    "is_not": (answer(lambda c, a, b: not operators.is_same_object(a, b, c)), 2),
+    "is_": (answer(lambda c, a, b: identity.is_same_object(a, b, c)), 2),
+    "is_not": (answer(lambda c, a, b: not identity.is_same_object(a, b, c)), 2),
     "truth": (operators.truth, 1),
     "not_": (opposite, 1),
     "concat": (concat, 2),

@@ -13,7 +13,7 @@ from npcompile.tensor_core.array import Array, reshape
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline, is_contiguous, product
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import operators
+from npcompile.tracer.python import operators, subscripts
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.python.raising import Raises
@@ -136,13 +136,13 @@ def next_of_array(capture: Capture, iterator: Iterator) -> Any | None:
     x = iterator.parts[0]
     if iterator.position >= rows_of(x):
         return None
-    return operators.getitem(capture, x, Constant(iterator.position))  # when asked for: the array may have changed
+    return subscripts.getitem(capture, x, Constant(iterator.position))  # when asked for: the array may have changed
 
 
 def next_of_reversed(capture: Capture, iterator: Iterator) -> Any | None:
     owner, at = iterator.parts[0], iterator.start - iterator.position
     if isinstance(owner, (Array, TensorValue)):
-        return operators.getitem(capture, owner, Constant(at)) if at >= 0 else None
+        return subscripts.getitem(capture, owner, Constant(at)) if at >= 0 else None
     return owner.items[at] if 0 <= at < len(owner.items) else None
 
 

@@ -16,7 +16,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, effects, iteration, operators
+from npcompile.tracer.python import calls, effects, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.operators import HOOKS, lift
 from npcompile.tracer.python.raising import raises
@@ -531,7 +531,7 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         if answer is not NotImplemented:
             return answer
     if symbol in ("==", "!="):
-        return Constant(operators.is_same_object(left, right, capture) == (symbol == "=="))
+        return Constant(identity.is_same_object(left, right, capture) == (symbol == "=="))
     raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
 
 

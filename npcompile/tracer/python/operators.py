@@ -1,4 +1,4 @@
-"""Python's operators, subscripts and iteration on traced values."""
+"""Python's operators, comparisons, truth and `in` on traced values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import flat, grids, indexing
 from npcompile.numpy_shim import operators as array_operators
 from npcompile.numpy_shim.objects import ShimObject
-from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
@@ -28,25 +26,20 @@ from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic
 from npcompile.tracer.python.arithmetic import hint, plain_number
+from npcompile.tracer.python.identity import is_known_same
 from npcompile.tracer.python.raising import Raises, raise_again, raises
 from npcompile.tracer.values import (
-    ArrayFlags,
-    ArrayFlat,
     ArrayMethod,
-    Cell,
     Closure,
     Comparison,
     Constant,
     Deque,
     DictView,
-    ExceptionValue,
     Iterator,
-    Lazy,
     Mapping,
     Method,
     Opaque,
     RangeValue,
-    Record,
     Sequence,
     SetValue,
     SliceValue,
@@ -346,11 +339,6 @@ def equal_sequences(capture: Capture, left: Sequence, right: Sequence) -> bool:
     return is_equally_long
 
 
-def is_known_same(left: Any, right: Any) -> bool:
-    """Are they surely one object? Containers find such ones without asking whether they are equal: NaN, arrays."""
-    return left is right or (isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value)
-
-
 def truth(capture: Capture, value: Any) -> Constant | Truth:
     """bool(value): a constant, or a question to array data."""
     value = capture.realize(value)
@@ -401,76 +389,6 @@ def either(capture: Capture, questions: list[Truth], op: str) -> Truth:
         nodes.append(capture.builder.apply("logical_not", node) if question.negated else node)
     joined = functools.reduce(lambda a, b: capture.builder.apply(op, a, b), nodes)
     return Truth(fresh(capture.builder, joined, boxed=False))
-
-
-def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> bool:
-    """`left is right`, where that can be known."""
-    if left is right:
-        return True
-    match left, right:
-        case Constant(), Constant():
-            return is_same_constant(left.value, right.value)
-        case (Array() as x, Array() | Constant(bool() | np.bool_())) | (Constant(bool() | np.bool_()), Array() as x) if (
-            x.dtype.kind == "b" and not x.meta.boxed
-        ):
-            raise Decline("`is` of booleans made of array data: there are two of each type")
-        case (Constant(bool()), Truth()) | (Truth(), Constant(bool())):
-            raise Decline("`is` on a bool that array data decides")
-        case (Constant(known), other) | (other, Constant(known)) if isinstance(known, SINGLETON_TYPES):
-            return isinstance(other, Opaque) and other.example is known
-        case Array(), Array() if left.meta.boxed and right.meta.boxed:
-            if left.storage.may_be or right.storage.may_be:
-                raise Decline("`is` of an array whose memory data decides")
-            if left.storage is right.storage:
-                return left.steps == right.steps == ()  # every view operation makes a new object
-            if left.storage.source is None or right.storage.source is None:
-                return False
-        case _ if isinstance(left, MADE_IN_THE_PROGRAM) or isinstance(right, MADE_IN_THE_PROGRAM):
-            return False
-        case (Sequence() | Mapping() | SetValue() as made, other) | (other, Sequence() | Mapping() | SetValue() as made) if (
-            made.source is None
-        ):
-            return False
-        case (Array() as x, other) | (other, Array() as x) if x.storage.source is None or not isinstance(other, Array | Opaque):
-            return False
-        case (Constant(), Dim() | Number() | Sequence() | Mapping()) | (Dim() | Number() | Sequence() | Mapping(), Constant()):
-            return False if not isinstance(left.value if isinstance(left, Constant) else right.value, NUMBERS) else unknown()
-        case (Opaque(), Opaque()) if capture is not None:
-            answer = left.example is right.example
-            capture.guard(f"{left.source} is {'' if answer else 'not '}{right.source}")
-            return answer
-        case (Constant(known), Opaque(source, example)) | (Opaque(source, example), Constant(known)) if capture is not None:
-            capture.guard(f"{source} is {'' if example is known else 'not '}{capture.name_constant(known)}")
-            return example is known
-        case (Opaque() | Sequence() | Mapping() | SetValue(), Opaque() | Sequence() | Mapping() | SetValue()) if (
-            capture is not None and not any(issubclass(type_of_outside(v), (tuple, frozenset)) for v in (left, right))
-        ):
-            capture.guard(f"{left.source} is not {right.source}")  # of one object that can be changed there is one value
-            return False
-    raise Decline("`is` between objects that are not known")
-
-
-NUMBERS = (int, float, complex, str, bytes, tuple)
-MADE_IN_THE_PROGRAM = (Record, Deque, Iterator, Closure, ExceptionValue)
-
-
-def unknown() -> bool:
-    raise Decline("`is` on numbers or strings depends on the interpreter")
-
-
-def type_of_outside(value: Any) -> type:
-    return type(value.example) if isinstance(value, Opaque) else getattr(value, "kind", dict)
-
-
-SINGLETON_TYPES = (type(None), type(Ellipsis), bool, type, type(np._NoValue))
-
-
-def is_same_constant(left: Any, right: Any) -> bool:
-    if type(left) is not type(right):
-        return False
-    if left is not right and isinstance(left, NUMBERS) and not isinstance(left, bool):
-        raise Decline("`is` on equal numbers or strings depends on the interpreter")
-    return left is right
 
 
 def contains(capture: Capture, container: Any, item: Any) -> bool:
@@ -531,109 +449,6 @@ def constant_key(capture: Capture, key: Any) -> Any:
     return value
 
 
-# --- subscripts
-
-
-def getitem(capture: Capture, container: Any, key: Any) -> Any:
-    if isinstance(container, (Sequence, Mapping)):  # what it holds is what it is, beside Tensors too
-        return part(capture, container, as_array(key))
-    return element(capture, container, key)
-
-
-@through_tensors
-def element(capture: Capture, container: Any, key: Any) -> Any:
-    return part(capture, container, key)
-
-
-def part(capture: Capture, container: Any, key: Any) -> Any:
-    match container:
-        case Array():
-            if isinstance(key, Constant) and isinstance(key.value, enum.Enum) and isinstance(key.value, int):
-                key = Constant(key.value.__index__())
-            return lift(indexing.getitem(capture.builder, container, lower(capture, key)))
-        case Sequence():
-            return sequence_item(capture, container, key)
-        case Mapping():
-            name = constant_key(capture, key)
-            found = capture.item(container, name)
-            if found is None:
-                raise raises(KeyError, name)
-            return found
-        case ArrayFlags():
-            flags = ATTRIBUTES["flags"](capture.builder, container.owner)
-            return evaluate(lambda: flags[plain(capture, key)])
-        case ArrayFlat():
-            return lift(flat.read(capture.builder, container.owner, lower(capture, key)))
-        case RangeValue():
-            return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
-        case Constant(dict() as known):
-            name = constant_key(capture, key)
-            return evaluate(lambda: library_keys(capture, known, name)[name])
-        case Constant() if isinstance(container.value, list):  # of a library: assumed constant
-            return evaluate(lambda: container.value[plain(capture, key)])
-        case Constant() if type(container.value) in grids.INDEXED:
-            return lift(grids.INDEXED[type(container.value)](capture.builder, lower(capture, key)))
-        case Constant() if isinstance(container.value, type(np.s_)):
-            is_one = container.value.maketuple and not (isinstance(key, Sequence) and key.kind is tuple)
-            return Sequence(tuple, [key]) if is_one else key
-        case Constant():
-            return evaluate_pure(capture, operator.getitem, container, key)
-        case Opaque() if type(container.example) is dict:
-            raise Decline("an item of a dict with keys that are not plain constants")
-        case _:
-            found = ask_class("getitem", capture, container, key)
-            if found is NotImplemented:
-                raise Decline(f"an item of {describe(container)}")
-            return capture.realize(found)
-
-
-def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
-    index = plain(capture, key)
-    if isinstance(index, np.integer):
-        index = int(index)
-    if isinstance(index, slice):
-        return Sequence(container.plain_kind, container.items[index])
-    if not isinstance(index, int):
-        raise Decline(f"index {index!r} of a {container.kind.__name__}")
-    if not -len(container.items) <= index < len(container.items):
-        raise raises(IndexError, f"{container.plain_kind.__name__} index out of range")
-    return container.items[index]
-
-
-def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
-    if isinstance(container, TensorValue):
-        container = container.array
-    match container:
-        case Array():
-            indexing.setitem(capture.builder, container, lower(capture, key), lower(capture, value))
-            capture.require_no_overlap()
-        case ArrayFlat():
-            flat.write(capture.builder, container.owner, lower(capture, key), lower(capture, value))
-            capture.require_no_overlap()
-        case Sequence() | Mapping() if (
-            getattr(container, "kind", list) is list  # a tuple refuses
-            and capture.realize(getitem_or_none(capture, container, key)) is capture.realize(value)
-        ):
-            pass  # the end of `container[key] += x`, which changed the array or Tensor in place
-        case _:
-            asked = (ask_class(what, capture, container, key, value) for what in ("setitem containers", "setitem"))
-            if all(found is NotImplemented for found in asked):
-                raise Decline(f"an item of {describe(container)} is assigned")
-
-
-def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
-    try:
-        return getitem(capture, container, key)
-    except Decline:
-        return None
-
-
-def delitem(capture: Capture, container: Any, key: Any) -> None:
-    asked = (ask_class(what, capture, container, key) for what in ("delitem containers", "delitem"))
-    if all(found is NotImplemented for found in asked):
-        raise Decline(f"an item of {describe(container)} is deleted")
-
-
 # --- ranges
 
 
@@ -643,6 +458,3 @@ def remaining_range(span: RangeValue) -> range:
 
 def range_items(span: RangeValue) -> range:
     return range(operator.index(plain_number(span.start)), operator.index(plain_number(span.stop)), span.step)
-
-
-__all__ = ["Cell", "Lazy", "binary", "compare", "inplace", "unary"]
