@@ -45,7 +45,17 @@ from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
-from npcompile.tracer.python import array_function, copying, deques, functions, iterators, library, numbers, python_builtins
+from npcompile.tracer.python import (
+    array_function,
+    copying,
+    deques,
+    functions,
+    introspection,
+    iterators,
+    library,
+    numbers,
+    python_builtins,
+)
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
@@ -57,7 +67,18 @@ _OURS = re.compile(
 )
 
 # They register what is captured, and how.
-assert control and copying and deques and functions and instructions and iterators and library and numbers and python_builtins
+assert (
+    control
+    and copying
+    and deques
+    and functions
+    and instructions
+    and introspection
+    and iterators
+    and library
+    and numbers
+    and python_builtins
+)
 assert array_function and random_methods and tensors and transformed
 
 

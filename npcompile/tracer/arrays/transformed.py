@@ -28,7 +28,7 @@ from npcompile.tensor_core.transforms.value import Value
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, calls, iteration
 from npcompile.tracer.python.calls import TRANSFORMS, Arguments, Keywords, evaluate_call
-from npcompile.tracer.python.python_builtins import type_of
+from npcompile.tracer.python.introspection import type_of
 from npcompile.tracer.values import Constant, Mapping, Opaque, Record, Sequence, TensorValue, Transform
 from npcompile.trees import is_static
 

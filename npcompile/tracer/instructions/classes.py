@@ -10,7 +10,8 @@ from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.python import attributes, containers, effects, objects, operators
-from npcompile.tracer.python.python_builtins import call_isinstance, call_len, type_of
+from npcompile.tracer.python.introspection import call_isinstance, type_of
+from npcompile.tracer.python.python_builtins import call_len
 from npcompile.tracer.values import NULL, UNASSIGNED, Constant, Mapping, Sequence, SetValue
 
 # --- sets

@@ -548,7 +548,7 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
         builder.ignored, builder.records, builder.loud = ignored, records, loud
 
 
-# --- Python's builtins: what each does on values is in python_builtins.py
+# --- Python's builtins: what each does on values is in python_builtins.py and introspection.py
 
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions that a library makes of the user's

@@ -14,8 +14,8 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, calls, identity, iteration, operators, subscripts
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
+from npcompile.tracer.python.introspection import type_of
 from npcompile.tracer.python.operators import HOOKS, lift, plain
-from npcompile.tracer.python.python_builtins import type_of
 from npcompile.tracer.values import Closure, Constant, Lazy, Mapping, Method, Partial, Sequence
 
 # --- objects that hold a function and arguments
