@@ -17,18 +17,18 @@ from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, 
 from npcompile.backends.likeness import Facts
 from npcompile.backends.overlap import OVERLAP
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
-from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.known import known_contents
-from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides
+from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
 from npcompile.tracer.arrays.random_state import Draws
+from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions
 from npcompile.tracer.conditions import ArrayGuards
-from npcompile.tracer.decisions import Break, Decisions
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
@@ -53,7 +53,6 @@ from npcompile.tracer.values import (
 WRITEABLE, WARNS_OF_WRITES = 0x400, 0x80000000  # of ndarray.flags.num; arrays of np.broadcast_arrays have the second
 ARRAY_FLAGS = 0x1 | 0x100 | WRITEABLE | WARNS_OF_WRITES  # C_CONTIGUOUS and ALIGNED besides
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
-FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
 
@@ -94,15 +93,10 @@ class MixedDevices(RuntimeError):
 
 
 @dataclass(slots=True, eq=False)
-class Capture:
-    builder: Builder
-    decisions: Decisions
-    seen: dict[str, list[tuple]]  # source of an array -> (shape, strides) of earlier captures at this Point
-    fixed_before: dict[str, frozenset[int]]  # source of an integer -> values that earlier programs at this Point are for
-    dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
-    name_object: Callable[[Any], str]  # a name in the generated program for an object that is the same in every call
+class Capture(Assumptions):
+    """The values of one attempt: what came from outside, what the program has changed."""
+
     realized: dict[str, Any] = field(default_factory=dict)  # source -> value
-    symbols: dict[str, str] = field(default_factory=dict)  # name of a symbolic integer -> its source
     by_identity: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of an outside array -> its source, value
     examples: dict[str, np.ndarray] = field(default_factory=dict)  # arrays read in this capture; dropped with it
     cells: dict[int, Cell] = field(default_factory=dict)  # id of a real cell -> what is in it now
@@ -125,7 +119,6 @@ class Capture:
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
     frame: Any = None  # the Frame whose instruction is being captured
-    anew: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of a class made anew, or a part of it -> its source, it
     begun: list[Generator] = field(default_factory=list)  # generators with blocks that were asked for an item
     effects: list[Any] = field(default_factory=list)  # what the program changes beside arrays: see tracer.effects
     owners: dict[int, Any] = field(default_factory=dict)  # id of an outside object that can be changed -> its value
@@ -181,32 +174,6 @@ class Capture:
         if self.bodies:
             raise Decline(f"{what} in the body of a loop or branch that is a node of the graph")
 
-    def name_constant(self, value: Any) -> str:
-        """An expression of the generated program for an object: a name, where it is no part of a class that is made anew."""
-        known = self.anew.get(id(value))
-        return self.name_object(value) if known is None else known[0]
-
-    # --- guards
-
-    def guard(self, text: str) -> None:
-        self.builder.env.assume(text)
-
-    def guard_name(self, namespace: dict[str, Any], name: str) -> None:
-        """A module's attribute, or a builtin, is what it is now. One that a module makes when asked is assumed so."""
-        if name in namespace:
-            self.guard(f"{self.name_constant(namespace)}[{name!r}] is {self.name_constant(namespace[name])}")
-
-    def guard_class(self, kind: type, name: str) -> None:
-        """Objects of this class find under `name`, unless they have one of their own, what they find now."""
-        found = getattr(kind, name)
-        text = f"{self.name_constant(kind)}.{name}"
-        if isinstance(found, types.MethodType):  # of a class method: made anew each time
-            text, found = f"{text}.__func__", found.__func__
-        self.guard(f"{text} is {self.name_constant(found)}")
-
-    def guard_code(self, source: str, function: types.FunctionType) -> None:
-        self.guard(f"{source}.__code__ is {self.name_constant(function.__code__)}")
-
     # --- outside objects
 
     def realize(self, value: Any) -> Any:
@@ -217,11 +184,6 @@ class Capture:
                 found = self.realized[value.source] = self.wrap(value.source, value.example)
             value = found
         return self.ask(value) if isinstance(value, Comparison) else value
-
-    def ask(self, comparison: Comparison) -> Constant:
-        """Its answer in this call, which becomes a guard."""
-        self.guard(comparison.source if comparison.hint else f"not {comparison.source}")
-        return Constant(comparison.hint)
 
     def read(self, source: str, example: Any) -> Any:
         return self.realize(Lazy(source, example))
@@ -244,7 +206,7 @@ class Capture:
             if x not in SYMBOLIC_INTEGERS:
                 self.guard(f"{source} == {x if x.bit_length() < LONGEST_INTEGER else self.name_constant(x)}")
                 return Constant(x, source)
-            name = self._bind(source, x, FIXED_VALUES)
+            name = self.bind(source, x, FIXED_VALUES)
             self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
             return self.builder.env.symbol(name, x)
         if kind is float or kind is complex:
@@ -260,11 +222,11 @@ class Capture:
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
         if kind in (str, bytes, range):
-            if self._is_new("values of", source, x):
+            if self.is_new("values of", source, x):
                 raise Decline(f"a {kind.__name__} that changes from call to call is needed as a constant")
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
-        if kind is tuple and source.startswith("G[") and all(type(v) in NUMBER_TYPES for v in x) and self._is_first(source, x):
+        if kind is tuple and source.startswith("G[") and all(type(v) in NUMBER_TYPES for v in x) and self.is_first(source, x):
             self.guard(f"{source} is {self.name_constant(x)}")
             return OutsideSequence(kind, source, lambda: [*map(Constant, x)])
         if kind in (tuple, list) or is_named_tuple(kind):
@@ -292,19 +254,15 @@ class Capture:
             return known
         value = self.owners[id(x)] = wrap(source, x)
         for other in self.changed.values():
-            self._guard_apart(value, other)
+            self.guard_apart(value, other)
         return value
-
-    def _guard_apart(self, one: Any, other: Any) -> None:
-        if one is not other and type(one) is type(other):
-            self.guard(f"{one.source} is not {other.source}")
 
     def require_distinct(self, owner: Any) -> None:
         """`owner` is changed: whatever else was met is another object."""
         if id(owner) not in self.changed:
             self.changed[id(owner)] = owner
             for other in self.owners.values():
-                self._guard_apart(owner, other)
+                self.guard_apart(owner, other)
 
     def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:
         kind = type(x)
@@ -316,7 +274,7 @@ class Capture:
 
         def guard_keys() -> None:
             self.guard(f"[*{source}] == {keys!r}")
-            self._guard_key_types(source, keys)
+            self.guard_key_types(source, keys)
 
         self.guard(f"type({source}) is dict")
         return OutsideMapping(source, {k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, guard_keys)
@@ -337,41 +295,20 @@ class Capture:
 
     def _wrap_set(self, source: str, x: Any) -> SetValue:
         known = x.copy()
-        self._guard_key_types(source, x)
+        self.guard_key_types(source, x)
         self.guard(f"type({source}) is {type(x).__name__} and {source} == {self.name_constant(known)}")
         return SetValue(x.copy(), source)
 
-    def _guard_key_types(self, source: str, x: Any) -> None:
-        if x:  # True equals 1, and np.str_("a") equals "a"
-            self.guard(f"[*map(type, {source})] == [{', '.join(self.name_constant(type(k)) for k in x)}]")
-
     def _changes(self, source: str, x: Any) -> bool:
         """Was a set met here with other members, twice? Then it grows from call to call, and no members are assumed."""
-        return self._is_new("members of", source, frozenset(x), 2)
-
-    def _is_new(self, what: str, source: str, value: Any, known: int = FIXED_VALUES) -> bool:
-        """Is this none of the first values that were met here, so that no more programs are made for single ones?"""
-        earlier = self.seen.setdefault(f"{what} {source}", [])
-        if (value,) not in earlier and len(earlier) <= known:
-            earlier.append((value,))
-        return (value,) not in earlier[:known]
-
-    def _is_first(self, source: str, x: Any) -> bool:
-        """Is this the first object that was met here? Globals are seldom others, but in programs that change them."""
-        earlier = self.seen.setdefault(f"object {source}", [(x,)])
-        return earlier[0][0] is x
-
-    def guard_order(self, value: SetValue) -> None:
-        """A set is iterated over: equal ones may be in another order."""
-        if value.source is not None:
-            self.guard(f"[*{value.source}] == {self.name_constant([*value.items])}")
+        return self.is_new("members of", source, frozenset(x), 2)
 
     def _wrap_other(self, source: str, x: Any) -> Opaque:
         self.guard(f"type({source}) is {self.name_constant(type(x))}")
         return Opaque(source, x)
 
     def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:
-        if self._is_new("length of", source, len(x)):
+        if self.is_new("length of", source, len(x)):
             raise Decline(f"the items of a {type(x).__name__} whose length changes from call to call")
         self.guard(f"len({source}) == {len(x)}")
         return [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)]
@@ -392,28 +329,6 @@ class Capture:
             content = None
         self.cells[id(real)] = Cell(content, source)
         return self.cells[id(real)]
-
-    def _bind(self, source: str, value: int, values: int = 1) -> str:
-        """A symbol whose value the generated program takes from `source` when it checks the guards.
-
-        Programs may be made for that many single values of it.
-        """
-        env = self.builder.env
-        name = f"s{len(env.hints)}"
-        self.symbols[name] = source
-        before = self.fixed_before.get(source, frozenset())
-        if before and value not in before:
-            env.changed.add(name)
-        if name in env.changed and len(before) >= values:
-            env.changing.add(name)
-        self.guard(f"(({name} := {source}) is not None)")
-        return name
-
-    def fixed_now(self) -> dict[str, frozenset[int]]:
-        """Sources of integers that became part of the program, with the values that programs are for."""
-        env = self.builder.env
-        fixed = {self.symbols[name]: env.hints[name] for name in env.fixed if name in self.symbols}
-        return {source: self.fixed_before.get(source, frozenset()) | {value} for source, value in fixed.items()}
 
     def _wrap_array(self, source: str, x: Any, owner: str = "") -> Array | Opaque:
         """`owner` is the source of the Tensor that holds the array, if one does."""
@@ -436,7 +351,7 @@ class Capture:
         else:
             boxed = self._guard_device(source, x, device, owner)
             writeable = boxed and not is_repeated(x)
-        shape, strides = self._sizes(source, x)
+        shape, strides = self.sizes_of(source, x)
         if device is None and same_dtype == "is":
             is_fixed = f"{source}.shape == {x.shape}" in self.builder.env.guards
             sizes_text = f"{source}.shape == {x.shape}" if is_fixed else f"{source}.ndim == {x.ndim}"
@@ -506,45 +421,6 @@ class Capture:
         self.tensors[source] = made, x
         self.tensors_by_identity[id(x)] = self.tensors_by_array[id(array)] = made
         return made
-
-    def _sizes(self, source: str, x: np.ndarray) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
-        """Shape and strides: integers fixed by a guard, or symbols for those that were seen to change."""
-        earlier = [s for s in self.seen.get(source, []) if len(s[0]) == x.ndim]
-        self.seen.setdefault(source, []).append((x.shape, x.strides))
-        changed = [any(s[0][a] != x.shape[a] for s in earlier) for a in range(x.ndim)]
-        if self.dynamic is not None:
-            changed = [self.dynamic] * x.ndim
-        is_canonical = x.strides == contiguous_strides(x.shape, x.itemsize)
-        moved = [self.dynamic is not False and any(s[1][a] != x.strides[a] for s in earlier) for a in range(x.ndim)]
-        if not any(n > 1 and c for n, c in zip(x.shape, changed)) and (is_canonical or not any(moved)):
-            self.guard(f"{source}.shape == {x.shape}")
-            if not is_canonical:
-                self.guard(f"{source}.strides == {x.strides}")
-            return x.shape, x.strides
-        self.guard(f"{source}.ndim == {x.ndim}")
-        shape: list[Size] = []
-        for axis, n in enumerate(x.shape):
-            if changed[axis] and n > 1:
-                name = self._bind(f"{source}.shape[{axis}]", n)
-                self.builder.env.changed.add(name)  # no program is made for one more value of it
-                self.builder.env.changing.add(name)
-                self.guard(f"{name} >= 2")
-                shape.append(self.builder.env.symbol(name, n, at_least=2))
-            else:
-                self.guard(f"{source}.shape[{axis}] == {n}")
-                shape.append(n)
-        if is_canonical:
-            return tuple(shape), contiguous_strides(tuple(shape), x.itemsize)
-        strides: list[Size] = []
-        for axis, stride in enumerate(x.strides):
-            if moved[axis] and stride:
-                name = self._bind(f"{source}.strides[{axis}]", stride)
-                self.guard(f"{name} {'>' if stride > 0 else '<'} 0")
-                strides.append(self.builder.env.symbol(name, stride, at_least=1 if stride > 0 else None))
-            else:
-                self.guard(f"{source}.strides[{axis}] == {stride}")
-                strides.append(stride)
-        return tuple(shape), tuple(strides)
 
     # --- Tensors
 

@@ -67,19 +67,8 @@ _OURS = re.compile(
 )
 
 # They register what is captured, and how.
-assert (
-    control
-    and copying
-    and deques
-    and functions
-    and instructions
-    and introspection
-    and iterators
-    and library
-    and numbers
-    and python_builtins
-)
-assert array_function and random_methods and tensors and transformed
+assert array_function and copying and deques and functions and introspection and iterators and library and numbers
+assert control and instructions and python_builtins and random_methods and tensors and transformed
 
 
 def simplified(graph: Graph) -> Graph:
