@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cuda.arrays import array_kind
 from npcompile.backends.registry import may_not_return
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Storage, view_text
@@ -30,12 +29,12 @@ from npcompile.tracer.arrays.lost import message_of, remember_lost
 from npcompile.tracer.arrays.random_state import Repetition, restore
 from npcompile.tracer.capture import LONGEST_INTEGER, Capture
 from npcompile.tracer.decisions import Break, Restart
-from npcompile.tracer.holders import rows_from
 from npcompile.tracer.joining import require_unseen
 from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.effects import Effect
+from npcompile.tracer.rebuilding import ended_generator, fill_object, iterator_after, iterator_at, make_function, reversed_at
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,
@@ -541,59 +540,6 @@ def holds(value: Any, item: Any, seen: tuple[int, ...] = ()) -> bool:
     if id(value) in seen or is_unchanged(value):
         return False
     return any(v is item or holds(v, item, (*seen, id(value))) for v in children(value))
-
-
-def fill_object(made: Any, attributes: dict[str, Any]) -> None:
-    """Give a new object its attributes, whatever its class does when they are set."""
-    for name, value in attributes.items():
-        object.__setattr__(made, name, value)
-
-
-def ended_generator() -> Any:
-    """A generator that has no items left."""
-    none: tuple[Any, ...] = ()
-    made = (item for item in none)
-    next(made, None)
-    return made
-
-
-def iterator_after(items: Any, count: int) -> Any:
-    """An iterator over a dict, a view of one, or a set, that has given `count` items already."""
-    iterator = iter(items)
-    for _ in range(count):
-        next(iterator)
-    return iterator
-
-
-def iterator_at(items: Any, position: int) -> Any:
-    """An iterator over a list, tuple or array that has given `position` items already."""
-    if array_kind(type(items)) is not None:
-        return rows_from(items, position)
-    iterator = iter(items)
-    iterator.__setstate__(position)
-    return iterator
-
-
-def reversed_at(items: Any, index: int) -> Any:
-    """A reversed iterator over a list or tuple whose next item is that at `index`."""
-    iterator = reversed(items)
-    iterator.__setstate__(index)
-    return iterator
-
-
-def make_function(
-    code: types.CodeType,
-    namespace: dict[str, Any],
-    name: str,
-    defaults: Any,
-    closure: tuple[Any, ...],
-    kwdefaults: Any,
-    annotations: tuple[Any, ...],
-) -> types.FunctionType:
-    function = types.FunctionType(code, namespace, name, defaults, closure or None)
-    function.__kwdefaults__ = kwdefaults
-    function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
-    return function
 
 
 def parameter_name(local: str, slot: int) -> str:

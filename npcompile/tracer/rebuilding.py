@@ -1,0 +1,62 @@
+"""Objects that generated programs make for values: iterators that have begun, functions, objects with attributes."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from npcompile.backends.cuda.arrays import array_kind
+from npcompile.tracer.holders import rows_from
+
+
+def fill_object(made: Any, attributes: dict[str, Any]) -> None:
+    """Give a new object its attributes, whatever its class does when they are set."""
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)
+
+
+def ended_generator() -> Any:
+    """A generator that has no items left."""
+    none: tuple[Any, ...] = ()
+    made = (item for item in none)
+    next(made, None)
+    return made
+
+
+def iterator_after(items: Any, count: int) -> Any:
+    """An iterator over a dict, a view of one, or a set, that has given `count` items already."""
+    iterator = iter(items)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+def iterator_at(items: Any, position: int) -> Any:
+    """An iterator over a list, tuple or array that has given `position` items already."""
+    if array_kind(type(items)) is not None:
+        return rows_from(items, position)
+    iterator = iter(items)
+    iterator.__setstate__(position)
+    return iterator
+
+
+def reversed_at(items: Any, index: int) -> Any:
+    """A reversed iterator over a list or tuple whose next item is that at `index`."""
+    iterator = reversed(items)
+    iterator.__setstate__(index)
+    return iterator
+
+
+def make_function(
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    name: str,
+    defaults: Any,
+    closure: tuple[Any, ...],
+    kwdefaults: Any,
+    annotations: tuple[Any, ...],
+) -> types.FunctionType:
+    function = types.FunctionType(code, namespace, name, defaults, closure or None)
+    function.__kwdefaults__ = kwdefaults
+    function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+    return function
