@@ -27,40 +27,9 @@ from npcompile.backends.cpu.strip_elements import Group, Load, Outer, Place, Sto
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing
-FEWEST = 4  # that are worth a call
-FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
-MOST_ROWS = 256  # of the loop around
 LARGEST_ADDED = 1 << 40  # by an iteration to a variable that is tested before the strip
-LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-
-STRIP_HELPERS = r"""
-/* A function of its own, for its registers. Of straight code vectors make chains longer. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
-#define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
-#define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
-#define BRIEF __attribute__((optimize("O1")))
-#else
-#define STRIP static __attribute__((noinline))
-#define CHAIN STRIP
-#define BAND STRIP
-#define BRIEF
-#endif
-enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
-/* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point
-   operations integers have units of their own. */
-#define FINITE(c, bits_of, limit)       \
-  static inline bits_of npc_bits_##c(c x) {   \
-    bits_of bits;                             \
-    __builtin_memcpy(&bits, &x, sizeof bits); \
-    return bits;                              \
-  }                                           \
-  static inline int npc_is_finite_##c(c x) { return (bits_of)(npc_bits_##c(x) << 1) < limit; }
-FINITE(double, uint64_t, 0xffe0000000000000u)
-FINITE(float, uint32_t, 0xff000000u)
-"""
 
 
 class Code(Protocol):
@@ -366,7 +335,7 @@ class Strip:
         self.code.line("")  # written when it is known whether all stores are like this
         self.stores.append(Store(len(self.code.lines) - 1, element, array.kind, value, array, known))
 
-    # --- what stands around the body
+    # --- what is known when the body is written
 
     def repeat(self, outer: Outer | None) -> None:
         """Run the next rows of `outer` too, one after another, if what is known of the first is known of them."""
@@ -374,103 +343,10 @@ class Strip:
         if outer is not None and is_plain and not any(g.moves and outer.moves(g) for g in self.groups.values()):
             self.outer = outer
 
-    def function(self, body: list[str]) -> tuple[str, dict[str, str]]:
-        """(the C function of the strip, its parameters and their types)
-
-        It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the
-        label `next`. The result holds the variables that were set, how many iterations were begun, and of which row.
-        """
-        noted = self.noted
-        kept = [f"out->{v} = {v};" for v in self.assigned]
-        lines = [*self.locals(), "out->rows = 0;", f"count = {self.longest};"]
-        lines += [f"if ({way.count} < count) count = {way.count};" for way in self.ways]
-        lines += [f"if ({test}) return VAIN;" for test in self.tests()] + self.bounds()
-        lines += [*self.first_row(), *self.keeping(), "body:;", *body, "next:;", "if (++k < count) goto body;"]
-        lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *self.next_row(body), *kept, "out->count = count;", "return 0;"]
-        for j in range(self.ways_out):
-            lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
-            lines.append(f"return FIRST_WAY_OUT + {j};")
-        if self.stops:
-            lines += [
-                "undo:;",
-                f"if (!k{' && !out->rows' if self.outer else ''}) return VAIN;",
-                *kept,
-                "out->count = k;",
-                "return 0;",
-            ]
-        else:
-            lines += ["undo:;", "out->count = count;", *self.undo(), "return UNDONE;"]
-        fields = "".join(f" {self.code.variables[v]} {v};" for v in self.assigned)
-        given = self.parameters(lines)
-        parameters = ", ".join([*["int64_t rows"] * (self.outer is not None), *(f"{c} {name}" for name, c in given.items())])
-        head = f"{'CHAIN' if self.is_chain else 'STRIP'} int {self.name}({self.name}_result* restrict out, {parameters}) {{"
-        return "\n".join([f"typedef struct {{ int64_t count, rows;{fields} }} {self.name}_result;", head, *lines, "}"]), given
-
     def parameters(self, lines: list[str]) -> dict[str, str]:
         """What the function is given: the variables, numbers, arrays and sizes that it names -> their types."""
         named = {word for line in lines for word in WORD.findall(line)}
         return {name: c for name, c in self.code.outer().items() if name in named}
-
-    def call(self, parameters: dict[str, str], header: str, is_apart: bool) -> list[str]:
-        """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
-        n = self.name
-        lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-        lines += [f"if ({way.has_fewer(FEWEST if self.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in self.ways]
-        if is_apart:
-            lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
-        rows = [self.rows_left()] if self.outer is not None else []
-        lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
-        lines += self.rows_done()
-        lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
-        lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
-        lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
-        lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in self.assigned)]
-        lines += [f"{way.first} += {n}_found.count * {way.step};" for way in self.ways]
-        lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(self.ways_out)]
-        return [*lines, f"goto {header};"]
-
-    # --- the loop around
-
-    def first_row(self) -> list[str]:
-        """Lines that say how many rows there are: one, if others are not whole or not within bounds."""
-        if self.outer is None:
-            return []
-        outside = [f"count < {way.count}" for way in self.ways]
-        for g in self.groups.values():
-            if by := self.outer.moves(g):
-                last = f" + {by} * (rows - 1)"
-                low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
-                outside.append(f"{low}{last * (by < 0)} < 0 || {high}{last * (by > 0)} >= {g.size}")
-        return [f"if ({' || '.join(outside)}) rows = 1;", "row:;"]
-
-    def next_row(self, body: list[str]) -> list[str]:
-        """Lines that go on in the next row, if there is one."""
-        if self.outer is None:
-            return []
-        begins = [f"{g.name}_at = {self.beginning(g)};" for g in self.groups.values() if self.outer.moves(g)]
-        is_named = any(self.outer.variable in WORD.findall(line) for line in [*begins, *body])
-        advance = [f"{self.outer.variable} += {self.outer.step};"] if is_named else []
-        return ["if (out->rows + 1 < rows) {", "++out->rows;", "k = 0;", *advance, *begins, "goto row;", "}"]
-
-    def rows_left(self) -> str:
-        """How many rows may run from here: others begin where the loop does."""
-        assert self.outer is not None
-        left = Way(self.outer.next, self.outer.stop, self.outer.step).count
-        return f"{self.ways[0].first} == {self.outer.start} ? npc_min({left} + 1, {MOST_ROWS}) : 1"
-
-    def rows_done(self) -> list[str]:
-        """Lines that follow a strip to the row where it has ended."""
-        if self.outer is None:
-            return []
-        n, outer = self.name, self.outer
-        lines = [f"if ({n}_found.rows) {{", f"{outer.next} += {n}_found.rows * {outer.step};"]
-        if outer.variable:
-            lines.append(f"{outer.variable} = {outer.next} - {outer.step};")
-        return [*lines, f"{self.ways[0].first} = {outer.start};", f"fuel -= {n}_found.rows * {n}_found.count;", "}"]
-
-    def declarations(self) -> list[str]:
-        n = self.name
-        return [f"int64_t {n}_pause = 0, {n}_waits = 0;", f"int {n}_status = 0;", f"{n}_result {n}_found;"]
 
     @property
     def noted(self) -> str:
@@ -517,47 +393,10 @@ class Strip:
         tests = [f"(uint64_t){t} + {SMALL} > {2 * SMALL}" for t in texts if not t.startswith("INT64_C")]
         return [f"!({size})" for size in self.some] + tests
 
-    def bounds(self) -> list[str]:
-        """Lines that shorten the strip to the iterations whose indices are known to be within bounds."""
-        lines = []
-        for g in self.groups.values():
-            lines.append(f"{g.name}_at = {self.beginning(g)};")
-            low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
-            if g.may_count_from_the_end:
-                lines.append(f"{g.name}_from = {high} < 0 ? {g.size} : 0;")
-                low, high = f"{low} + {g.name}_from", f"{high} + {g.name}_from"
-            lines.append(f"if ({low} < 0 || {high} >= {g.size}) return VAIN;")
-            if g.moves:
-                rest = f"{g.size} - 1 - ({high})" if g.moves > 0 else low
-                by = "" if abs(g.moves) == 1 else f" / {abs(g.moves)}"
-                lines.append(f"if (({rest}){by} < count) count = ({rest}){by} + 1;")
-        return lines
-
     def beginning(self, group: Group) -> str:
         """The value of a group's terms in the first iteration."""
         first = {way.place: way.first for way in self.ways}
         return " + ".join([f"{f} * {first.get(t, t)}" for t, f in group.terms if f] or ["0"])
-
-    def undo(self) -> list[str]:
-        """Lines that put back what was stored, the last first."""
-        if not self.is_regular:
-            sizes = {size_of(s.kind) for s in self.kept}
-            copy = "if (size[stored] == {0}) __builtin_memcpy(at[stored], &old[stored], {0});"
-            return ["while (stored) {", "--stored;", *(copy.format(size) for size in sorted(sizes)), "}"]
-        moving = [(j, s) for j, s in reversed(list(enumerate(self.kept))) if not s.stays]
-        lines = [f"{s.iteration('k')} = old{j}[k];" for j, s in moving]
-        lines = ["for (; k >= 0; --k) {", *lines, "}"] if lines else []
-        return lines + [f"{s.iteration('0')} = old{j};" for j, s in enumerate(self.kept) if s.stays]
-
-    def keeping(self) -> list[str]:
-        """Lines that keep what stands where the strip will store, and what it reads of it."""
-        lines = [f"old{j} = {s.iteration('0')};" for j, s in enumerate(self.kept) if self.is_regular and s.stays]
-        for j, s in enumerate(self.stores):
-            if self.is_kept_before and not s.stays:
-                lines.append(f"for (int64_t k = 0; k < count; ++k) old{j}[k] = {s.iteration('k')};")
-            for x in self.stored_before(s)[:1]:
-                lines.append(f"before{j} = {x.first};")
-        return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(self.read_before())]
 
     def finish(self, lines: list[str], keeps: bool = True) -> None:
         """Write in `lines` what is known only now: the statements that store, keeping what was there, and the tests."""
@@ -578,19 +417,6 @@ class Strip:
         for j, (old, new) in enumerate(self.read_before()):
             lines[old.line] = f"const {C_OF_KIND[old.kind]} {old.value} = read{j};"
             lines[self.end] += f" read{j} = {new.value};"
-
-    def locals(self) -> list[str]:
-        counts = ["count", "k", "bad", "signs", *["stored"] * (not self.is_regular)]
-        counts += [f"{g.name}_{what}" for g in self.groups.values() for what in ("at", "from")]
-        lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
-        lines += [f"uint{64 if c == 'double' else 32}_t bits_{c} = 0;" for c in sorted(self.has_bits)]
-        lines += [f"{C_OF_KIND[s.kind]} before{j};" for j, s in enumerate(self.stores) if self.stored_before(s)]
-        lines += [f"{C_OF_KIND[x.kind]} read{j};" for j, (x, _) in enumerate(self.read_before())]
-        if self.is_regular:
-            stores = enumerate(self.kept)
-            return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{self.longest}]'};" for j, s in stores]
-        length = max(self.longest * len(self.kept), 1)
-        return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
 
 
 def c_of(kind: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from npcompile.backends.cpu import strip_functions
 from npcompile.backends.cpu.bands import Band, NoBand
 from npcompile.backends.cpu.lane_bands import LaneBand
 from npcompile.backends.cpu.scalar_loops import NoForm
@@ -49,16 +50,16 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     bands = [] if outer is None else bands_of(strip, outer, body)
     strip.repeat(outer)
     strip.finish(body)
-    function, parameters = strip.function(body)
+    function, parameters = strip_functions.function(strip, body)
     b.code.functions.append(function)
-    b.code.declarations += strip.declarations()
+    b.code.declarations += strip_functions.declarations(strip)
     is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
     for band in bands:
         function, parameters_of_band = band.function()
         b.code.functions += [band.helpers] * (band.helpers not in b.code.functions) + [function]
         b.code.declarations += band.declarations()
         b.code.lines += band.call(parameters_of_band, label, is_apart)
-    b.code.lines += strip.call(parameters, label, is_apart)
+    b.code.lines += strip_functions.call(strip, parameters, label, is_apart)
     for k, (target, left) in enumerate(inside.left):
         b.code.label(f"{strip.name}_out{k}")
         b.state = left

@@ -1,0 +1,193 @@
+"""The C function of a strip of iterations, and what calls it where the loop is."""
+
+from __future__ import annotations
+
+from npcompile.backends.cpu.elements import C_OF_KIND
+from npcompile.backends.cpu.strips import WORD, Strip, Way, size_of
+
+FEWEST = 4  # that are worth a call
+FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
+MOST_ROWS = 256  # of the loop around
+LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
+
+STRIP_HELPERS = r"""
+/* A function of its own, for its registers. Of straight code vectors make chains longer. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
+#define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
+#define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
+#define BRIEF __attribute__((optimize("O1")))
+#else
+#define STRIP static __attribute__((noinline))
+#define CHAIN STRIP
+#define BAND STRIP
+#define BRIEF
+#endif
+enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
+/* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point
+   operations integers have units of their own. */
+#define FINITE(c, bits_of, limit)       \
+  static inline bits_of npc_bits_##c(c x) {   \
+    bits_of bits;                             \
+    __builtin_memcpy(&bits, &x, sizeof bits); \
+    return bits;                              \
+  }                                           \
+  static inline int npc_is_finite_##c(c x) { return (bits_of)(npc_bits_##c(x) << 1) < limit; }
+FINITE(double, uint64_t, 0xffe0000000000000u)
+FINITE(float, uint32_t, 0xff000000u)
+"""
+
+
+def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
+    """(the C function of the strip, its parameters and their types)
+
+    It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the
+    label `next`. The result holds the variables that were set, how many iterations were begun, and of which row.
+    """
+    noted = strip.noted
+    kept = [f"out->{v} = {v};" for v in strip.assigned]
+    lines = [*own_variables(strip), "out->rows = 0;", f"count = {strip.longest};"]
+    lines += [f"if ({way.count} < count) count = {way.count};" for way in strip.ways]
+    lines += [f"if ({test}) return VAIN;" for test in strip.tests()] + bounds(strip)
+    lines += [*first_row(strip), *keeping(strip), "body:;", *body, "next:;", "if (++k < count) goto body;"]
+    lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
+    for j in range(strip.ways_out):
+        lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
+        lines.append(f"return FIRST_WAY_OUT + {j};")
+    if strip.stops:
+        lines += [
+            "undo:;",
+            f"if (!k{' && !out->rows' if strip.outer else ''}) return VAIN;",
+            *kept,
+            "out->count = k;",
+            "return 0;",
+        ]
+    else:
+        lines += ["undo:;", "out->count = count;", *undo(strip), "return UNDONE;"]
+    fields = "".join(f" {strip.code.variables[v]} {v};" for v in strip.assigned)
+    given = strip.parameters(lines)
+    parameters = ", ".join([*["int64_t rows"] * (strip.outer is not None), *(f"{c} {name}" for name, c in given.items())])
+    head = f"{'CHAIN' if strip.is_chain else 'STRIP'} int {strip.name}({strip.name}_result* restrict out, {parameters}) {{"
+    return "\n".join([f"typedef struct {{ int64_t count, rows;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
+
+
+def own_variables(strip: Strip) -> list[str]:
+    counts = ["count", "k", "bad", "signs", *["stored"] * (not strip.is_regular)]
+    counts += [f"{g.name}_{what}" for g in strip.groups.values() for what in ("at", "from")]
+    lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
+    lines += [f"uint{64 if c == 'double' else 32}_t bits_{c} = 0;" for c in sorted(strip.has_bits)]
+    lines += [f"{C_OF_KIND[s.kind]} before{j};" for j, s in enumerate(strip.stores) if strip.stored_before(s)]
+    lines += [f"{C_OF_KIND[x.kind]} read{j};" for j, (x, _) in enumerate(strip.read_before())]
+    if strip.is_regular:
+        stores = enumerate(strip.kept)
+        return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{strip.longest}]'};" for j, s in stores]
+    length = max(strip.longest * len(strip.kept), 1)
+    return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
+
+
+def bounds(strip: Strip) -> list[str]:
+    """Lines that shorten the strip to the iterations whose indices are known to be within bounds."""
+    lines = []
+    for g in strip.groups.values():
+        lines.append(f"{g.name}_at = {strip.beginning(g)};")
+        low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
+        if g.may_count_from_the_end:
+            lines.append(f"{g.name}_from = {high} < 0 ? {g.size} : 0;")
+            low, high = f"{low} + {g.name}_from", f"{high} + {g.name}_from"
+        lines.append(f"if ({low} < 0 || {high} >= {g.size}) return VAIN;")
+        if g.moves:
+            rest = f"{g.size} - 1 - ({high})" if g.moves > 0 else low
+            by = "" if abs(g.moves) == 1 else f" / {abs(g.moves)}"
+            lines.append(f"if (({rest}){by} < count) count = ({rest}){by} + 1;")
+    return lines
+
+
+def undo(strip: Strip) -> list[str]:
+    """Lines that put back what was stored, the last first."""
+    if not strip.is_regular:
+        sizes = {size_of(s.kind) for s in strip.kept}
+        copy = "if (size[stored] == {0}) __builtin_memcpy(at[stored], &old[stored], {0});"
+        return ["while (stored) {", "--stored;", *(copy.format(size) for size in sorted(sizes)), "}"]
+    moving = [(j, s) for j, s in reversed(list(enumerate(strip.kept))) if not s.stays]
+    lines = [f"{s.iteration('k')} = old{j}[k];" for j, s in moving]
+    lines = ["for (; k >= 0; --k) {", *lines, "}"] if lines else []
+    return lines + [f"{s.iteration('0')} = old{j};" for j, s in enumerate(strip.kept) if s.stays]
+
+
+def keeping(strip: Strip) -> list[str]:
+    """Lines that keep what stands where the strip will store, and what it reads of it."""
+    lines = [f"old{j} = {s.iteration('0')};" for j, s in enumerate(strip.kept) if strip.is_regular and s.stays]
+    for j, s in enumerate(strip.stores):
+        if strip.is_kept_before and not s.stays:
+            lines.append(f"for (int64_t k = 0; k < count; ++k) old{j}[k] = {s.iteration('k')};")
+        for x in strip.stored_before(s)[:1]:
+            lines.append(f"before{j} = {x.first};")
+    return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(strip.read_before())]
+
+
+def call(strip: Strip, parameters: dict[str, str], header: str, is_apart: bool) -> list[str]:
+    """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
+    n = strip.name
+    lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
+    lines += [f"if ({way.has_fewer(FEWEST if strip.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in strip.ways]
+    if is_apart:
+        lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
+    rows = [rows_left(strip)] if strip.outer is not None else []
+    lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
+    lines += rows_done(strip)
+    lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
+    lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
+    lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
+    lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in strip.assigned)]
+    lines += [f"{way.first} += {n}_found.count * {way.step};" for way in strip.ways]
+    lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(strip.ways_out)]
+    return [*lines, f"goto {header};"]
+
+
+# --- the loop around it
+
+
+def first_row(strip: Strip) -> list[str]:
+    """Lines that say how many rows there are: one, if others are not whole or not within bounds."""
+    if strip.outer is None:
+        return []
+    outside = [f"count < {way.count}" for way in strip.ways]
+    for g in strip.groups.values():
+        if by := strip.outer.moves(g):
+            last = f" + {by} * (rows - 1)"
+            low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
+            outside.append(f"{low}{last * (by < 0)} < 0 || {high}{last * (by > 0)} >= {g.size}")
+    return [f"if ({' || '.join(outside)}) rows = 1;", "row:;"]
+
+
+def next_row(strip: Strip, body: list[str]) -> list[str]:
+    """Lines that go on in the next row, if there is one."""
+    if strip.outer is None:
+        return []
+    begins = [f"{g.name}_at = {strip.beginning(g)};" for g in strip.groups.values() if strip.outer.moves(g)]
+    is_named = any(strip.outer.variable in WORD.findall(line) for line in [*begins, *body])
+    advance = [f"{strip.outer.variable} += {strip.outer.step};"] if is_named else []
+    return ["if (out->rows + 1 < rows) {", "++out->rows;", "k = 0;", *advance, *begins, "goto row;", "}"]
+
+
+def rows_left(strip: Strip) -> str:
+    """How many rows may run from here: others begin where the loop does."""
+    assert strip.outer is not None
+    left = Way(strip.outer.next, strip.outer.stop, strip.outer.step).count
+    return f"{strip.ways[0].first} == {strip.outer.start} ? npc_min({left} + 1, {MOST_ROWS}) : 1"
+
+
+def rows_done(strip: Strip) -> list[str]:
+    """Lines that follow a strip to the row where it has ended."""
+    if strip.outer is None:
+        return []
+    n, outer = strip.name, strip.outer
+    lines = [f"if ({n}_found.rows) {{", f"{outer.next} += {n}_found.rows * {outer.step};"]
+    if outer.variable:
+        lines.append(f"{outer.variable} = {outer.next} - {outer.step};")
+    return [*lines, f"{strip.ways[0].first} = {outer.start};", f"fuel -= {n}_found.rows * {n}_found.count;", "}"]
+
+
+def declarations(strip: Strip) -> list[str]:
+    n = strip.name
+    return [f"int64_t {n}_pause = 0, {n}_waits = 0;", f"int {n}_status = 0;", f"{n}_result {n}_found;"]
