@@ -45,6 +45,13 @@ static inline int npc_power(int64_t a, int64_t b, int64_t* out) {
   *out = r;
   return 0;
 }
+/* Behind the last item of a range, by its step. */
+static inline int64_t npc_range_end(int64_t start, int64_t stop, int64_t step) {
+  const uint64_t distance = step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;
+  const uint64_t by = step > 0 ? (uint64_t)step : -(uint64_t)step;
+  if (step > 0 ? start >= stop : start <= stop) return start;
+  return (int64_t)((uint64_t)start + ((distance - 1) / by + 1) * (uint64_t)step);
+}
 #define FLOOR_DIVISION(T, s)                                                       \
   static inline T npc_mod_##T(T a, T b) {                                          \
     T m = fmod##s(a, b);                                                           \

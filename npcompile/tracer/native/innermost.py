@@ -15,7 +15,7 @@ from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, pointwise, time_loops
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
-from npcompile.tracer.native.states import key_of, loop_region, names_set
+from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set
 
 # Instructions of an outer loop that only make the range of the loop inside.
 BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "PRECALL", "CALL", "GET_ITER"})
@@ -34,7 +34,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
         return
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
-    if iterator is not None and not isinstance(iterator, Steps | Walk | Together):
+    if iterator is not None and not (isinstance(iterator, Steps | Walk | Together) and has_known_steps(iterator)):
         return
     state = b.state
     try:
@@ -111,6 +111,7 @@ def ways(iterator: Any) -> list[Way]:
         case Together():
             return [way for part in iterator.parts for way in ways(part)]
         case Steps():
+            assert iterator.step is not None
             return [Way(iterator.next, iterator.stop, iterator.step)]
         case Walk():
             return [Way(iterator.next, arrays.part_of(iterator.elements).sizes[0], 1, is_range=False)]
@@ -147,6 +148,8 @@ def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
     header = min(around, key=lambda k: len(b.loops[k]))
     inner, outer = b.state.stack[-1], b.state.stack[-2]
     if not isinstance(inner, Steps) or not isinstance(outer, Steps) or inner.start not in b.code.variables:
+        return None
+    if outer.step is None:
         return None
     between = [b.program.instructions[k] for k in sorted(b.loops[header] - region)]
     stored = [n for k in b.loops[header] for n in names_set(b.program.instructions[k])]

@@ -351,11 +351,15 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 def iterator_of(b: Blocks, value: Any, name: str) -> Any:
     if isinstance(value, Span):
-        made = Steps(name, value.step)
+        made = Steps(name, known_step(value.step))
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
         b.code.set(starts, value.start.text)
         b.code.set(b.code.variable(made.start, "int"), starts)
-        b.code.set(ends, value.stop.text)
+        if made.step is None:
+            b.code.set(b.code.variable(made.by, "int"), value.step.text)
+            b.code.set(ends, f"npc_range_end({starts}, {value.stop.text}, {made.by})")
+        else:
+            b.code.set(ends, value.stop.text)
         if b.apart is not None and b.inside is None:
             b.apart.begin(b.code, made, value.start.text)
         return made
@@ -366,6 +370,11 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
     if isinstance(value, Tied):
         return Together(value.function, tuple(iterator_of(b, x, f"{name}_{k}") for k, x in enumerate(value.items)))
     raise NoForm(f"a loop over {type(value).__name__}")
+
+
+def known_step(step: Scalar) -> int | None:
+    amount = arrays.known(arrays.integer_text(step))
+    return amount if amount is not None and abs(amount) < 2**31 else None
 
 
 @means("FOR_ITER")
@@ -404,7 +413,8 @@ def take_from_the_first(b: Blocks, iterator: Together) -> None:
 
 def has_next(iterator: Any) -> str:
     if isinstance(iterator, Steps):
-        return f"{iterator.next} {'<' if iterator.step > 0 else '>'} {iterator.stop}"
+        sign = "!=" if iterator.step is None else "<" if iterator.step > 0 else ">"
+        return f"{iterator.next} {sign} {iterator.stop}"
     if isinstance(iterator, Walk):
         return f"{iterator.next} < {arrays.part_of(iterator.elements).sizes[0]}"
     if isinstance(iterator, Together):
@@ -433,4 +443,4 @@ def advance(b: Blocks, iterator: Any) -> None:
         for part in iterator.parts:
             advance(b, part)
     else:
-        b.code.line(f"{iterator.next} += {iterator.step if isinstance(iterator, Steps) else 1};")
+        b.code.line(f"{iterator.next} += {iterator.by if isinstance(iterator, Steps) else 1};")

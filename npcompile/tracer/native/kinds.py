@@ -125,7 +125,7 @@ class Span:
 
     start: Scalar
     stop: Scalar
-    step: int
+    step: Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Steps:
     """An iterator over a range: C variables for the next item and the end. `given` is Python's own, and its first item."""
 
     name: str  # of the variables
-    step: int
+    step: int | None  # None where it is computed: a C variable has it, and the end is where the last step leads
     given: str | None = None
 
     @property
@@ -143,6 +143,11 @@ class Steps:
     @property
     def stop(self) -> str:
         return f"{self.name}_stop"
+
+    @property
+    def by(self) -> str:
+        """The step, as C."""
+        return f"{self.name}_step" if self.step is None else str(self.step)
 
     @property
     def start(self) -> str:

@@ -149,14 +149,16 @@ class NativeLoop:
         if type(example) is RANGE_ITERATOR:
             rest = rest_of_range(example)
             limit = 2**62
-            if abs(rest.step) >= 2**31:
+            if abs(rest.step) >= limit:
                 raise NotNative("a range with such a step")
-            self.guard(f"({source}_rest := {name(rest_of_range)}({source})).step == {rest.step}")
+            is_constant = abs(rest.step) < 2**31 and not self.is_step_computed()
+            question = f"== {rest.step}" if is_constant else f"in {name(range(1 - limit, limit))}"
+            self.guard(f"({source}_rest := {name(rest_of_range)}({source})).step {question}")
             self.guard(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
-            steps = Steps(f"given_{source}", rest.step, source)
+            steps = Steps(f"given_{source}", rest.step if is_constant else None, source)
             if not self.is_made_here(range):
                 self.blocks.given.append(steps)
-            for variable, part in ((steps.next, "start"), (steps.stop, "stop")):
+            for variable, part in ((steps.next, "start"), (steps.stop, "stop"), (steps.by, "step"))[: 2 if is_constant else 3]:
                 self.blocks.inputs.append(f"{source}_rest.{part}")
                 code.set(code.variable(variable, "int"), code.number("int"))
             return steps
@@ -186,6 +188,14 @@ class NativeLoop:
             return False
         made: Any = self.blocks.global_value(function.__name__)
         return isinstance(made, Known) and made.value is function
+
+    def is_step_computed(self) -> bool:
+        """Is the loop over range() with a third argument that is no constant?"""
+        header = self.point.layout.index
+        before = [i for i in self.function.program.instructions[max(header - 6, 0) : header] if i.opname != "PRECALL"][-3:]
+        if [i.opname for i in before[1:]] != ["CALL", "GET_ITER"] or before[1].arg != 3:
+            return False
+        return before[0].opname != "LOAD_CONST"
 
     def together(self, source: str, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
@@ -230,14 +240,15 @@ class NativeLoop:
             case Items(items):
                 return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
             case Span(start, stop, step):
-                return f"{name(range)}({self.text(start, numbers)}, {self.text(stop, numbers)}, {step})"
+                return f"{name(range)}({', '.join(self.text(part, numbers) for part in (start, stop, step))})"
             case Together(Known(function), parts) | Tied(Known(function), parts) if function is enumerate:
                 count = value.parts[0].next if isinstance(value, Together) else value.items[0].start.text
                 return f"{name(enumerate)}({self.text(parts[1], numbers)}, {numbers[Scalar('int', count)]})"
             case Together(_, parts) | Tied(_, parts):
                 return f"{name(zip)}({', '.join(self.text(part, numbers) for part in parts)})"
             case Steps(given=None):
-                return f"{name(iter)}({name(range)}({item(value.next)}, {item(value.stop)}, {value.step}))"
+                by = item(value.by) if value.step is None else value.by
+                return f"{name(iter)}({name(range)}({item(value.next)}, {item(value.stop)}, {by}))"
             case Steps(given=source):
                 return f"{name(advance_range)}({source}, {source}_rest, {item(value.next)})"
             case Walk(given=None):

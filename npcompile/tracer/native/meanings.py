@@ -43,6 +43,7 @@ from npcompile.tracer.native.sorting import median, sort
 from npcompile.tracer.native.spread import average, deviation, nanmean, variance, width, without_nan
 from npcompile.tracer.native.tables import positional
 
+LARGEST_STEP = 2**61  # of a range: behind its end there is another integer
 MOST_COUNTED = 2**62  # items of enumerate(): the end of the range that stands for its numbers
 
 
@@ -318,9 +319,12 @@ def range_of(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Span:
         raise NoForm("range() of other arguments")
     start = Scalar("int", code.constant("int", 0)) if len(values) == 1 else values[0]
     stop = values[0] if len(values) == 1 else values[1]
-    step = constant_integer(values[2].text) if len(values) == 3 else 1
-    if not step or abs(step) >= 2**31:
-        raise NoForm("range() with such a step")
+    step = values[2] if len(values) == 3 else Scalar("int", code.constant("int", 1))
+    known = code.integer(step.text)
+    if known.least <= 0 <= known.most:
+        code.leave_if(f"{step.text} == 0", fail)
+    if not known.fits(-LARGEST_STEP, LARGEST_STEP):
+        code.leave_if(f"{step.text} > {LARGEST_STEP} || {step.text} < -{LARGEST_STEP}", fail)
     # Beyond these, the next item of an exhausted range could not be counted.
     limit = "INT64_C(4611686018427387904)"
     for x in (start, stop):

@@ -22,7 +22,7 @@ from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import staying, ways
 from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.ordered import Ordered, are_ordered, site
-from npcompile.tracer.native.states import NoProgram, State, key_of, loop_region
+from npcompile.tracer.native.states import NoProgram, State, has_known_steps, key_of, loop_region
 
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.
@@ -85,7 +85,7 @@ class Apart:
     def begin(self, code: ScalarLoops, inner: Steps, start: str) -> None:
         """A loop inside begins."""
         index = index_of(code.integer(start))
-        made = Inner(inner.next, index) if index is not None and inner.step > 0 else None
+        made = Inner(inner.next, index) if index is not None and (inner.step or 0) > 0 else None
         if self.inner.setdefault(inner.next, made) != made:
             self.spread.accesses.are_known = False
 
@@ -104,7 +104,7 @@ class Apart:
 def write_parallel(b: Blocks, index: int, label: str) -> None:
     """Write the chunks of the loop whose header is at `index`, where its iterations are independent."""
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
-    if not isinstance(iterator, Steps | Walk | Together):
+    if not isinstance(iterator, Steps | Walk | Together) or not has_known_steps(iterator):
         return
     region = loop_region(b.facts, index)
     found = ways(iterator)

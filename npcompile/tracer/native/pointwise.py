@@ -25,7 +25,7 @@ from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
-from npcompile.tracer.native.states import NoProgram, State
+from npcompile.tracer.native.states import NoProgram, State, has_known_steps
 
 MOST_STATEMENTS = 100
 CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows
@@ -260,7 +260,7 @@ def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
 
 def write_as(form: type[PointwiseLoop], b: Blocks, index: int, region: frozenset[int]) -> bool:
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
-    if not isinstance(iterator, Steps | Walk) or b.calls:
+    if not isinstance(iterator, Steps | Walk) or not has_known_steps(iterator) or b.calls:
         return False
     state, lines = b.state, len(b.code.lines)
     try:
@@ -446,6 +446,7 @@ class PointwiseLoop:
         if isinstance(self.iterator, Walk):
             return f"({arrays.part_of(self.iterator.elements).sizes[0]} - {self.iterator.next})"
         step = self.iterator.step
+        assert step is not None
         rest = f"({self.iterator.stop} - {self.iterator.next})"
         return rest if step == 1 else f"(({rest} + {step - 1 if step > 0 else step + 1}) / {step})"
 

@@ -65,12 +65,12 @@ class Exit:
             case Items(items):
                 for item in items:
                     self.hand_over(item)
-            case Span(start, stop):
-                self.hand_over(start)
-                self.hand_over(stop)
+            case Span(start, stop, step):
+                for number in (start, stop, step):
+                    self.hand_over(number)
             case Steps():
-                self.hand_over(Scalar("int", value.next))
-                self.hand_over(Scalar("int", value.stop))
+                for name in (value.next, value.stop, *[value.by] * (value.step is None)):
+                    self.hand_over(Scalar("int", name))
             case Walk():
                 self.hand_over(Scalar("int", value.next))
                 self.hand_over(value.elements)
@@ -95,7 +95,7 @@ def signature(value: Any) -> Any:
         case Known():
             return "known", id(value.value)
         case Steps():
-            return "iterator", value.name
+            return "iterator", value.name, value.step
         case Walk():
             return "iterator", value.name, signature(value.elements)
         case Together(_, parts):
@@ -173,6 +173,13 @@ def names_of(iterator: Any) -> list[str]:
     if isinstance(iterator, Together):
         return [name for part in iterator.parts for name in names_of(part)]
     return [iterator.name] if isinstance(iterator, Steps | Walk) else []
+
+
+def has_known_steps(iterator: Any) -> bool:
+    """Are the steps of all ranges that an iterator goes over constants?"""
+    if isinstance(iterator, Together):
+        return all(map(has_known_steps, iterator.parts))
+    return not isinstance(iterator, Steps) or iterator.step is not None
 
 
 def is_object(value: Any) -> bool:
