@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +12,21 @@ from hypothesis import strategies as st
 
 Draw = Callable[[int, int], int]  # an integer from `low` to `high`
 Check = Callable[[Any, str], None]  # of a program on a backend: raises where it differs
+
+
+class Choices:
+    """What a random program is made of, one of several each time."""
+
+    def __init__(self, draw: Draw):
+        self.draw = draw
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return options[self.draw(0, len(options) - 1)]
+
+    def weighted(self, *options: tuple[int, Callable[[], str]]) -> str:
+        """What one of the functions gives. Each has as many chances as the number before it."""
+        left = self.draw(0, sum(chances for chances, _ in options) - 1)
+        return next(make for chances, make in options if (left := left - chances) < 0)()
 
 
 def run_many(command: str, description: str | None, draw_program: Callable[[Draw], Any], check: Check) -> int:

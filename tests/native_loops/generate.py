@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.random_programs import Draw
+from tests.random_programs import Choices, Draw
 
 DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "u1", "i2", "u8", "b1")
 OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "//", "%", "&", "|", "^")
@@ -88,15 +88,12 @@ class LoopProgram:
         return made
 
 
-class Writer:
+class Writer(Choices):
     def __init__(self, draw: Draw):
-        self.draw = draw
+        super().__init__(draw)
         self.lines: list[str] = []
         self.names = ["s", "t"]  # variables that have a value
         self.indices: list[str] = []
-
-    def pick(self, options: Any) -> Any:
-        return options[self.draw(0, len(options) - 1)]
 
     def line(self, text: str, depth: int) -> None:
         self.lines.append("    " * depth + text)
@@ -117,20 +114,21 @@ class Writer:
                           lambda: self.pick(CONSTANTS), lambda: "p"))()  # fmt: skip
 
     def expression(self, depth: int = 2) -> str:
-        kind = self.draw(0, 11) if depth else 0
-        if kind < 4:
+        if not depth:
             return self.atom()
-        if kind == 4:
-            return f"({self.expression(depth - 1)} {self.pick(BY_SMALL)})"
-        if kind < 8:
-            return f"({self.expression(depth - 1)} {self.pick(OPERATORS)} {self.expression(depth - 1)})"
-        if kind == 8:
-            return f"({self.expression(depth - 1)} if {self.condition(depth - 1)} else {self.expression(depth - 1)})"
-        if kind == 9:
-            return f"({self.pick(('-', '-', '~', 'not '))}{self.atom()})"
-        if kind == 10:
-            return self.call(depth)
-        return f"({self.condition(depth - 1)})"
+
+        def part() -> str:
+            return self.expression(depth - 1)
+
+        return self.weighted(
+            (4, self.atom),
+            (1, lambda: f"({part()} {self.pick(BY_SMALL)})"),
+            (3, lambda: f"({part()} {self.pick(OPERATORS)} {part()})"),
+            (1, lambda: f"({part()} if {self.condition(depth - 1)} else {part()})"),
+            (1, lambda: f"({self.pick(('-', '-', '~', 'not '))}{self.atom()})"),
+            (1, lambda: self.call(depth)),
+            (1, lambda: f"({self.condition(depth - 1)})"),
+        )
 
     def call(self, depth: int) -> str:
         name = self.pick(FUNCTIONS)

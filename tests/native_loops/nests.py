@@ -13,7 +13,7 @@ import numpy as np
 from npcompile.backends.cpu import bands
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
-from tests.random_programs import Draw, run_many
+from tests.random_programs import Choices, Draw, run_many
 
 ROWS = ("range(2, n - 2)", "range(2, n - 2)", "range(2, n)", "range(n - 3, 1, -1)", "range(2, n - 2, 2)", "range(p, M.shape[0])")
 COLUMNS = (
@@ -50,16 +50,13 @@ FORMULAS = (
 RARE = ("M[i, j - 1] = M[c[j], j - 1]", "s = M[i, j - 1]", "if A[j] > 1: M[i, j] = 0.5", "M[i, 1] = A[j]", "M[i, j] += i % j")
 
 
-class Writer:
+class Writer(Choices):
     def __init__(self, draw: Draw):
-        self.draw = draw
+        super().__init__(draw)
         self.elements = READ if draw(0, 3) else SWEPT
         self.rows, self.columns = self.pick(ROWS), self.pick(COLUMNS)
         step = 3 if ", 3)" in self.columns else 1
         self.ahead = (f"{'+' if '-1)' in self.columns else '-'} {step}",) * 5 + ("+ 1",)  # where the iteration before has stored
-
-    def pick(self, choices: tuple[str, ...]) -> str:
-        return choices[self.draw(0, len(choices) - 1)]
 
     def element(self) -> str:
         return self.pick(self.elements).format(self.pick(OFFSETS), self.pick(OFFSETS))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import DTYPES, LoopProgram, values
-from tests.random_programs import Draw, run_many
+from tests.random_programs import Choices, Draw, run_many
 
 OPERATORS = ("+", "-", "*", "+", "-", "*", "+", "-", "*", "/", "//", "<", ">=", "==", "&")
 FUNCTIONS = ("np.abs({0})", "-{0}", "-{0}", "np.square({0})", "np.sqrt({0})", "{0}.copy()", "np.floor({0})")
@@ -40,13 +40,10 @@ RARE = (
 )
 
 
-class Writer:
+class Writer(Choices):
     def __init__(self, draw: Draw):
-        self.draw = draw
+        super().__init__(draw)
         self.masks: list[str] = []
-
-    def pick(self, choices: tuple[str, ...] | list[str]) -> str:
-        return choices[self.draw(0, len(choices) - 1)]
 
     def vector(self) -> str:
         return self.pick(("A", "B", "v", "w", "A", "v", "M[:, 0]", "M[:, -1]", "row", "C[t]", "A[:]"))
@@ -55,36 +52,38 @@ class Writer:
         return self.pick(("M", "V", "M[:, :]", "V", "A[:, None]", "B[:, None]", "M[:, 0:1]"))
 
     def formula(self, depth: int, leaf: Callable[[], str]) -> str:
-        kind = self.draw(0, 11) if depth else 0
-        if kind < 3:
+        if not depth:
             return leaf()
-        if kind < 7:
-            return f"({self.formula(depth - 1, leaf)} {self.pick(OPERATORS)} {self.formula(depth - 1, leaf)})"
-        if kind < 9:
-            return f"({self.formula(depth - 1, leaf)} {self.pick(OPERATORS)} {self.pick(CONSTANTS)})"
-        if kind == 9:
-            return self.pick(FUNCTIONS).format(self.formula(depth - 1, leaf))
-        if kind == 10:
-            return (
-                f"np.where({leaf()} > {self.pick(CONSTANTS)}, {self.formula(depth - 1, leaf)}, {self.formula(depth - 1, leaf)})"
-            )
-        return f"np.{self.pick(('minimum', 'maximum'))}({self.formula(depth - 1, leaf)}, {self.formula(depth - 1, leaf)})"
+
+        def part() -> str:
+            return self.formula(depth - 1, leaf)
+
+        return self.weighted(
+            (3, leaf),
+            (4, lambda: f"({part()} {self.pick(OPERATORS)} {part()})"),
+            (2, lambda: f"({part()} {self.pick(OPERATORS)} {self.pick(CONSTANTS)})"),
+            (1, lambda: self.pick(FUNCTIONS).format(part())),
+            (1, lambda: f"np.where({leaf()} > {self.pick(CONSTANTS)}, {part()}, {part()})"),
+            (1, lambda: f"np.{self.pick(('minimum', 'maximum'))}({part()}, {part()})"),
+        )
 
     def about_a_matrix(self) -> str:
         """Statements that are about the elements of a matrix, some columns of it, or what masks select."""
         owner = self.pick(("M", "V"))
         part = f"{owner}{self.pick(('[:, 0]', '[:, 1]', '[:, -1]', '[:, 1]', '[:, t % 2]', '[:, :-1]', ''))}"
-        kind = self.draw(0, 7)
-        if kind < 3:
-            return f"{part} {self.pick(('+', '-', '*', '+', '-', '*', '/'))}= {self.pick((*CONSTANTS, part, f'{part} * 0.5'))}"
-        if kind == 3:
-            return f"{part} = {self.pick((*FUNCTIONS, '1 / {0}')).format(part)}"
-        if kind == 4:
-            return f"z = {self.pick(('M', 'V'))} {self.pick(('<', '>', '!='))} {self.pick(CONSTANTS)}"
-        if kind < 7:
+        signs, numbers = ("+", "-", "*", "+", "-", "*", "/"), (*CONSTANTS, part, f"{part} * 0.5")
+
+        def selected() -> str:
             other = self.pick((f"-{owner}[z]", f"2 - {owner}[z]", f"{owner}[z] * {self.pick(CONSTANTS)}", f"1 / {owner}[z]"))
             return f"{owner}[z] {self.pick(('', '', '+', '*'))}= {other}"
-        return f"{owner} {self.pick(('+', '*', '-'))}= {self.pick(('M', 'V', 'M * 0.5', '0.1 * V'))}"
+
+        return self.weighted(
+            (3, lambda: f"{part} {self.pick(signs)}= {self.pick(numbers)}"),
+            (1, lambda: f"{part} = {self.pick((*FUNCTIONS, '1 / {0}')).format(part)}"),
+            (1, lambda: f"z = {self.pick(('M', 'V'))} {self.pick(('<', '>', '!='))} {self.pick(CONSTANTS)}"),
+            (2, selected),
+            (1, lambda: f"{owner} {self.pick(('+', '*', '-'))}= {self.pick(('M', 'V', 'M * 0.5', '0.1 * V'))}"),
+        )
 
     def statement(self) -> str:
         leaf = self.matrix if self.draw(0, 3) == 0 else self.vector

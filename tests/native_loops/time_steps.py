@@ -14,7 +14,7 @@ import numpy as np
 from npcompile.backends.cpu import time_loops
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
-from tests.random_programs import Draw, run_many
+from tests.random_programs import Choices, Draw, run_many
 
 # Of programs with integers, and with floating-point numbers.
 OPERATORS = (("+", "-", "*", "+", "-", "&", "+", "-", "^", "//", "<"), ("+", "-", "*", "+", "-", "*", "+", "-", "/", "//", "<"))
@@ -43,14 +43,11 @@ RARE = (
 )
 
 
-class Writer:
+class Writer(Choices):
     def __init__(self, draw: Draw):
-        self.draw = draw
+        super().__init__(draw)
         self.rank = 2 if draw(0, 2) else 1
         self.is_float = 1 if draw(0, 2) else 0
-
-    def pick(self, choices: tuple[str, ...] | list[str]) -> str:
-        return choices[self.draw(0, len(choices) - 1)]
 
     def operator(self) -> str:
         return self.pick(OPERATORS[self.is_float])
@@ -68,14 +65,20 @@ class Writer:
         return self.pick(WHOLE).format(self.name(), axis, self.pick(("t", "3", "-2", "p")))
 
     def formula(self, depth: int, is_inside: bool) -> str:
-        kind = self.draw(0, 9) if depth else 0
-        if kind < 3:
+        def leaf() -> str:
             return self.leaf(is_inside)
-        if kind < 7:
-            return f"({self.formula(depth - 1, is_inside)} {self.operator()} {self.formula(depth - 1, is_inside)})"
-        if kind < 9:
-            return f"({self.formula(depth - 1, is_inside)} {self.operator()} {self.constant()})"
-        return f"np.where({self.leaf(is_inside)} > {self.constant()}, {self.leaf(is_inside)}, {self.leaf(is_inside)})"
+
+        def part() -> str:
+            return self.formula(depth - 1, is_inside)
+
+        if not depth:
+            return leaf()
+        return self.weighted(
+            (3, leaf),
+            (4, lambda: f"({part()} {self.operator()} {part()})"),
+            (2, lambda: f"({part()} {self.operator()} {self.constant()})"),
+            (1, lambda: f"np.where({leaf()} > {self.constant()}, {leaf()}, {leaf()})"),
+        )
 
     def statement(self) -> str:
         made = ("v", "w", "u") if self.rank == 1 else ("V", "W")
