@@ -47,12 +47,8 @@ class Capture:
             return {k: self.wrap(v) for k, v in value.items()}
         return value
 
-    def run(self, result: Any, backend: Any = compile_eager) -> Any:
-        """Execute what was captured: writes go to the inputs, traced values in `result` become real ones."""
-        return self.compile(result, backend)(self.values)
-
-    def compile(self, result: Any, backend: Any = compile_eager) -> Callable[[list[Any]], Any]:
-        """The same as a function of the values: these, or others that would be captured alike."""
+    def finished(self, result: Any) -> tuple[Graph, list[Storage]]:
+        """The graph of what was captured, and the new memory that it gives."""
         storages: list[Storage] = []
 
         def collect(value: Any) -> None:
@@ -64,7 +60,15 @@ class Capture:
 
         collect(result)
         writes = [(s.source, s.node) for s in self.storages if s.is_written]
-        graph = self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes)
+        return self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes), storages
+
+    def run(self, result: Any, backend: Any = compile_eager) -> Any:
+        """Execute what was captured: writes go to the inputs, traced values in `result` become real ones."""
+        return self.compile(result, backend)(self.values)
+
+    def compile(self, result: Any, backend: Any = compile_eager) -> Callable[[list[Any]], Any]:
+        """The same as a function of the values: these, or others that would be captured alike."""
+        graph, storages = self.finished(result)
         program = compile_whole(graph, self.values, backend)
 
         def run(values: list[Any]) -> Any:

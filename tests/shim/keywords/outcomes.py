@@ -11,9 +11,9 @@ import numpy as np
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import FloatingPointSignal
-from npcompile.tensor_core import Array, Decline, Dim, Number, Storage
+from npcompile.tensor_core import Array, Decline, Dim, Number
 from npcompile.tensor_core.array import view_text
-from npcompile.tensor_core.graph import Graph, bind
+from npcompile.tensor_core.graph import bind
 from npcompile.tensor_core.op import OPS
 from tests.shim.harness import Capture, compare, compare_aliasing, copy, flatten, remade
 from tests.shim.keywords.calls import Call
@@ -57,21 +57,6 @@ class Recorded(Capture):
     @property
     def arrays(self) -> list[Array]:
         return [Array(s, (), s.meta) for s in self.storages]
-
-    def finished(self, result: Any) -> tuple[Graph, list[Storage]]:
-        """The graph of what was captured, and the new memory that it gives."""
-        storages: list[Storage] = []
-
-        def collect(value: Any) -> None:
-            if isinstance(value, Array) and value.storage not in storages and value.storage.source is None:
-                storages.append(value.storage)
-            elif isinstance(value, (tuple, list)):
-                for v in value:
-                    collect(v)
-
-        collect(result)
-        writes = [(s.source, s.node) for s in self.storages if s.is_written]
-        return self.builder.finish([s.node for s in storages], [s.meta for s in storages], writes), storages
 
     def call(self, result: Any, values: list[Any], numbers: dict[str, Any]) -> Any:
         """What the program gives for arrays and numbers; arrays in `values` are written."""
