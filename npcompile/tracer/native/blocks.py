@@ -453,6 +453,8 @@ class Blocks:
             if source != constant:
                 self.guard(f"{source} is {constant}")
             return Known(x, constant)
+        if type(x) in (str, dict):
+            return Outside(source, x)  # what is asked of it decides what is guarded
         raise NoForm(f"an object of type {type(x).__name__}")
 
     def constant(self, value: Any) -> Any:

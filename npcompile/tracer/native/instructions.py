@@ -12,7 +12,7 @@ from npcompile.backends.cpu.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, meanings, views
+from npcompile.tracer.native import arrays, meanings, objects, views
 from npcompile.tracer.native.arms import choose
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
@@ -34,7 +34,7 @@ from npcompile.tracer.native.kinds import (
     can_inline,
 )
 from npcompile.tracer.native.numbers import OPERATORS, number
-from npcompile.tracer.native.numbers import truth as truth_of
+from npcompile.tracer.native.objects import truth_of
 from npcompile.tracer.native.ordered import is_ordered, updated
 from npcompile.tracer.python.attributes import is_library
 
@@ -166,7 +166,7 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def compare_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     sign = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
-    made = meanings.compare(b.code, sign, left, right, fail)
+    made = objects.compared(b, sign, left, right, fail)
     b.push(Scalar("bool", made.text) if i.argrepr.startswith("bool(") else made)
 
 
@@ -182,12 +182,12 @@ def unary_invert(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("UNARY_NOT")
 def unary_not(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Scalar("bool", b.code.new("bool", f"!{truth_of(b.code, b.pop())}")))
+    b.push(objects.inverted(b, truth_of(b, b.pop())))
 
 
 @means("TO_BOOL")
 def to_bool(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Scalar("bool", truth_of(b.code, b.pop())))
+    b.push(Scalar("bool", truth_of(b, b.pop())))
 
 
 @means("BUILD_TUPLE")
@@ -239,7 +239,10 @@ def unpacked(b: Blocks, owner: Any, count: int, fail: Callable[[], str]) -> Item
 @means("BINARY_SUBSCR")
 def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     key, container = b.pop(), b.pop()
-    b.push(meanings.element(b.code, container, key, fail))
+    if isinstance(container, Outside):
+        b.push(objects.item_of_dict(b, container, key))
+    else:
+        b.push(meanings.element(b.code, container, key, fail))
 
 
 @means("BUILD_SLICE")
@@ -329,7 +332,9 @@ def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | N
 
 
 def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
-    truth = truth_of(b.code, b.pop())
+    truth = truth_of(b, b.pop())
+    if truth in objects.KNOWN:
+        objects.jump_if(b, i, (truth == "1") == taken_if)
     end = choose(b, i, truth, taken_if)
     if end is None:
         b.branch(truth if taken_if else f"!{truth}", i.target)
@@ -338,7 +343,7 @@ def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
 
 @means("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    truth = truth_of(b.code, b.realize(b.state.stack[-1]))
+    truth = truth_of(b, b.realize(b.state.stack[-1]))
     b.branch(truth if i.opname == "JUMP_IF_TRUE_OR_POP" else f"!{truth}", i.target)
     b.state.stack.pop()
 
@@ -367,9 +372,24 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
         walk = Walk(name, value)
         b.code.set(b.code.variable(walk.next, "int"), "0")
         return walk
+    if isinstance(value, Tied) and value.function.value is reversed:
+        return iterator_of(b, backwards(b, value.items[0]), name)
     if isinstance(value, Tied):
         return Together(value.function, tuple(iterator_of(b, x, f"{name}_{k}") for k, x in enumerate(value.items)))
     raise NoForm(f"a loop over {type(value).__name__}")
+
+
+def backwards(b: Blocks, value: Any) -> Span | Part:
+    """What reversed() goes over: as a range, or a view."""
+    if not isinstance(value, Span):
+        last_first = Slice(None, None, Scalar("int", b.code.constant("int", -1)))
+        return arrays.view(b.code, arrays.part_of(value), last_first, b.fail())
+    start, stop, step = (x.text for x in (value.start, value.stop, value.step))
+    amount = known_step(value.step)
+    end = stop if amount in (1, -1) else b.code.new("int", f"npc_range_end({start}, {stop}, {step})")
+    by = Scalar("int", b.code.new("int", f"-{step}") if amount is None else b.code.constant("int", -amount))
+    first, behind = (Scalar("int", b.code.new("int", f"{x} - {step}")) for x in (end, start))
+    return Span(first, behind, by)
 
 
 def known_step(step: Scalar) -> int | None:

@@ -170,7 +170,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Tied:
-    """What enumerate() or zip() of ranges and arrays gives, of which nothing has been asked. enumerate's first is a range."""
+    """What enumerate(), zip() or reversed() of ranges and arrays gives, of which nothing has been asked.
+
+    enumerate's first is a range.
+    """
 
     function: Known
     items: tuple[Any, ...]

@@ -244,6 +244,8 @@ class NativeLoop:
             case Together(Known(function), parts) | Tied(Known(function), parts) if function is enumerate:
                 count = value.parts[0].next if isinstance(value, Together) else value.items[0].start.text
                 return f"{name(enumerate)}({self.text(parts[1], numbers)}, {numbers[Scalar('int', count)]})"
+            case Tied(Known(function), (part,)) if function is reversed:
+                return f"{name(reversed)}({self.text(part, numbers)})"
             case Together(_, parts) | Tied(_, parts):
                 return f"{name(zip)}({', '.join(self.text(part, numbers) for part in parts)})"
             case Steps(given=None):

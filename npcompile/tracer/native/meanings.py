@@ -193,7 +193,7 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
                 return arrays.product(code, arguments[0], arguments[1], fail)
             return arrays.elementwise(code, function.value, arguments, fail)
         table = OF_ARRAYS
-    if function.value in (enumerate, zip):
+    if function.value in (enumerate, zip, reversed):
         return tied(function.value)(code, arguments, dict(keywords), fail)
     if is_known(function.value, table):
         return table[function.value](code, arguments, keywords, fail)
@@ -335,7 +335,7 @@ def range_of(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Span:
 
 def tied(function: type) -> Callable[..., Tied]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Tied:
-        """enumerate(x), or zip(x, y ...)."""
+        """enumerate(x), zip(x, y ...), or reversed(x)."""
         given = [*arguments]
         if function is enumerate:
             start = given.pop() if len(given) == 2 else keywords.pop("start", Scalar("int", code.constant("int", 0)))
@@ -343,7 +343,8 @@ def tied(function: type) -> Callable[..., Tied]:
                 raise NoForm("enumerate() of other arguments")
             counted = range_of(code, [start, Scalar("int", code.constant("int", MOST_COUNTED))], fail)
             given.insert(0, counted)
-        if keywords or not given or not all(isinstance(x, (Span, Tied, *arrays.Array)) for x in given):
+        allowed = (Span, *arrays.Array) if function is reversed else (Span, Tied, *arrays.Array)
+        if keywords or not given or not all(isinstance(x, allowed) for x in given) or function is reversed and len(given) != 1:
             raise NoForm(f"{function.__name__}() of these")
         return Tied(Known(function, function.__name__), tuple(arrays.settled(code, x, fail) for x in given))
 

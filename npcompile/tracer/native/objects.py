@@ -1,0 +1,114 @@
+"""What native programs ask of objects that are not numbers: is it None, which string is it, what does a dict have for a key.
+
+The answers are known when the program is written. Of strings and dicts that are given, guards say what was asked and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npcompile.backends.cpu.scalar_loops import Fail, NoForm, is_integer
+from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.native.blocks import Blocks, Left, means
+from npcompile.tracer.native.kinds import Items, Known, Outside, Scalar
+from npcompile.tracer.native.meanings import compare
+from npcompile.tracer.native.numbers import truth
+
+KNOWN = ("0", "1")  # truth values, as C
+
+
+def boolean(value: bool) -> Scalar:
+    return Scalar("bool", str(int(value)))
+
+
+def is_none(value: Any) -> bool:
+    return isinstance(value, Known) and value.value is None
+
+
+def text_of(b: Blocks, value: Any) -> str | None:
+    """The string that a value is in all calls of the program."""
+    if isinstance(value, Known):
+        return value.value if type(value.value) is str else None
+    if not isinstance(value, Outside) or type(value.example) is not str:
+        return None
+    b.guard(f"type({value.source}) is {b.name_constant(str)}")
+    b.guard(f"{value.source} == {value.example!r}")
+    return value.example
+
+
+def compared(b: Blocks, sign: str, left: Any, right: Any, fail: Fail) -> Any:
+    """Of numbers and arrays, or of strings."""
+    one, other = text_of(b, left), text_of(b, right)
+    if sign in ("==", "!=") and one is not None and other is not None:
+        return boolean((one == other) == (sign == "=="))
+    return compare(b.code, sign, left, right, fail)
+
+
+def truth_of(b: Blocks, value: Any) -> str:
+    if is_none(value):
+        return "0"
+    found = text_of(b, value)
+    return truth(b.code, value) if found is None else str(int(bool(found)))
+
+
+def inverted(b: Blocks, text: str) -> Scalar:
+    return boolean(text == "0") if text in KNOWN else Scalar("bool", b.code.new("bool", f"!{text}"))
+
+
+def jump_if(b: Blocks, i: Instruction, is_taken: bool) -> None:
+    """A branch of which it is known where it goes."""
+    b.go(i.target if is_taken else i.index + 1)
+    raise Left
+
+
+@means("IS_OP")
+def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
+    right, left = b.pop(), b.pop()
+    if not is_none(right) and not is_none(left):
+        raise NoForm("`is` of other objects than None")
+    b.push(boolean((is_none(left) and is_none(right)) != bool(i.arg)))
+
+
+@means("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+def jump_if_none(b: Blocks, i: Instruction, fail: Fail) -> None:
+    jump_if(b, i, is_none(b.pop()))
+
+
+@means("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+def jump_if_not_none(b: Blocks, i: Instruction, fail: Fail) -> None:
+    jump_if(b, i, not is_none(b.pop()))
+
+
+@means("CONTAINS_OP")
+def contains_op(b: Blocks, i: Instruction, fail: Fail) -> None:
+    container, value = b.pop(), b.pop()
+    made = contained(b, container, value, fail)
+    b.push(inverted(b, made.text) if i.arg else made)
+
+
+def contained(b: Blocks, container: Any, value: Any, fail: Fail) -> Scalar:
+    """`value in (a, b)`, of strings or integers. Of floating-point numbers it would matter which NaN is which object."""
+    text = text_of(b, value)
+    if text is not None and isinstance(container, Known) and type(container.value) is frozenset:
+        return boolean(text in container.value)
+    if not isinstance(container, Items):
+        raise NoForm("`in` of other than a tuple")
+    if text is not None:
+        texts = [text_of(b, item) for item in container.items]
+        if None in texts:
+            raise NoForm("a string beside other objects")
+        return boolean(text in texts)
+    numbers = [value, *container.items]
+    if not all(isinstance(x, Scalar) and is_integer(x.kind) for x in numbers) or len(numbers) < 2:
+        raise NoForm("`in` of other than integers and strings")
+    found = [compare(b.code, "==", value, item, fail).text for item in container.items]
+    return Scalar("bool", b.code.new("bool", " || ".join(found)))
+
+
+def item_of_dict(b: Blocks, owner: Outside, key: Any) -> Any:
+    """What a dict has for a string. Nothing in a native program changes it."""
+    given, text = owner.example, text_of(b, key)
+    if type(given) is not dict or text is None or text not in given:
+        raise NoForm(f"an item of {type(given).__name__}")
+    b.guard(f"type({owner.source}) is {b.name_constant(dict)}")
+    return b.realize(Outside(f"{owner.source}.get({text!r})", given[text]))
