@@ -7,6 +7,7 @@ are not small are compiled for, whatever an earlier call had.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from npcompile.tensor_core.meta import TupleMeta, product
 from npcompile.tracer.native.states import loop_region
 
 PATIENCE = 64  # hops from Point to Point, in one call or several, before a loop is looked at
+OFTEN = PATIENCE // 8  # a native program that leaves more seldom goes to the end of the function, or has much to do
 NEVER = 1 << 62
 SMALL = 512  # elements of an array: as little work for NumPy as none
 HOP = 2.0  # microseconds from Point to Point
@@ -80,7 +82,7 @@ def is_cheap(function: Any, region: frozenset[int]) -> bool:
             hops += 1
             work += max(cost(v.graph) for v in point.variants)
             if any(v.compiled is not None and v.graph is None for v in point.variants):  # a native program
-                work += ITERATION * point.iterations / max(1, point.entered)
+                work += ITERATION * point.iterations / point.entered if point.entered >= OFTEN else math.inf
     return work < HOP * hops
 
 
@@ -106,7 +108,7 @@ def cost_of(node: Node, found: Set[str]) -> float:
     """`found`: sizes that data decides, which are those of something in an array whose size is known."""
     sizes = [product(n.shape) for n in (made_by(node), *node.inputs) if not isinstance(n.meta, TupleMeta)]
     size = next((hint_of(n) for n in sizes if found.isdisjoint(symbols_of(n))), SMALL)
-    return float("inf") if size > SMALL else ARRAY if size > 1 else NUMBER
+    return math.inf if size > SMALL else ARRAY if size > 1 else NUMBER
 
 
 def is_simple(value: Any) -> bool:

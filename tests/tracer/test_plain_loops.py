@@ -11,7 +11,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.plain_loops import SMALL
+from npcompile.tracer.plain_loops import PATIENCE, SMALL
 
 X = np.arange(200.0)
 
@@ -270,4 +270,25 @@ def test_native_programs_of_many_iterations_stay() -> None:
     compiled = npc.compile(seldom_texts)
     for _ in range(3):
         same(compiled(X, 60_000), seldom_texts(X, 60_000))
+    assert not plain_points(compiled)
+
+
+def threshold_of(counts):
+    below, weight, best, found = 0.0, 0.0, 0.0, 0
+    total = np.dot(np.arange(counts.size), counts)
+    for i in range(counts.size):
+        below += counts[i]
+        if below == 0 or below == counts.sum():
+            continue
+        weight += i * counts[i]
+        gain = below * (weight / below - total) ** 2
+        if gain >= best:
+            found, best = i, gain
+    return found, counts > best
+
+
+def test_native_programs_that_return_stay() -> None:
+    compiled, counts = npc.compile(threshold_of), np.random.default_rng(1).integers(0, 9, 250)
+    for _ in range(PATIENCE * 2):
+        same(compiled(counts), threshold_of(counts))
     assert not plain_points(compiled)
