@@ -19,9 +19,10 @@ from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
+from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
 from npcompile.tracer.python.calls import BUILTINS, is_library_code
-from npcompile.tracer.values import NULL, Constant, Iterator, Lazy, Opaque
+from npcompile.tracer.values import NULL, Closure, Constant, Iterator, Lazy, Opaque
 
 
 def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
@@ -254,13 +255,34 @@ class Ending:
         if value is NULL or isinstance(value, Lazy) and not is_user_function(value.example):
             return
         callee = self.capture.realize(value)
-        user: Any = callee.example if isinstance(callee, Opaque) else getattr(callee, "value", None)
+        user: Any = self.made_anew(callee) if isinstance(callee, (Closure, Opaque)) else getattr(callee, "value", None)
         if is_user_function(user) and id(user) not in self.capture.anew:
             is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
             if call in self.capture.decisions.native_calls or is_partly_disabled:
-                if isinstance(callee, Opaque):
+                if isinstance(callee, Opaque) and user is callee.example:
                     self.capture.guard(f"{callee.source} is {function.name_constant(user)}")
                 self.frame.stack[position] = Constant(self.compiled_callee(user))
+
+    def made_anew(self, callee: Closure | Opaque) -> Any:
+        """One function for all that are made of the same parts at each call, or the callee where it is no such function."""
+        if isinstance(callee, Closure):
+            items = callee.defaults.items if callee.defaults is not None else ()
+            defaults = tuple(item.value for item in items if isinstance(item, Constant))
+            is_alone = callee.kwdefaults is None and not callee.cells and not callee.attributes
+            if not is_alone or len(defaults) < len(items) or not are_compared(defaults):
+                return None
+            return self.function.stand_in(callee.code, callee.globals, defaults)
+        user, source, defaults = callee.example, callee.source, getattr(callee.example, "__defaults__", None) or ()
+        if type(user) is not types.FunctionType or user.__closure__ or user.__kwdefaults__ or user.__dict__:
+            return user
+        if not are_compared(defaults):
+            return user
+        name = self.function.name_constant  # its code is guarded since it was met
+        self.capture.guard(f"{source}.__globals__ is {name(user.__globals__)}")
+        self.capture.guard(f"not ({source}.__dict__ or {source}.__kwdefaults__)")
+        alike = f"{name(are_alike)}({source}.__defaults__, {name(defaults)})" if defaults else f"not {source}.__defaults__"
+        self.capture.guard(alike)
+        return self.function.stand_in(user.__code__, user.__globals__, defaults)
 
     def callee_position(self, call: int) -> int:
         """Where on the stack stands what the instruction calls."""

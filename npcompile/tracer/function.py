@@ -97,6 +97,7 @@ class CompiledFunction:
     graphs: list[tuple[Graph, CompiledGraph]] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)  # of graphs with gradients
     callees: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
+    stand_ins: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)  # for functions made anew
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> attempts at a native program that failed
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
@@ -165,6 +166,7 @@ class CompiledFunction:
                 self.graphs,
                 self.splits,
                 self.callees,
+                self.stand_ins,
                 self.refusals,
             ):
                 made.clear()
@@ -186,6 +188,13 @@ class CompiledFunction:
                 point.is_native = True
                 point.generation += 1
                 point.render()
+
+    def stand_in(self, code: types.CodeType, namespace: dict[str, Any], defaults: tuple[Any, ...]) -> types.FunctionType:
+        """The function that is compiled for all which are made of these parts alone."""
+        key = code, id(namespace), repr(defaults)
+        if key not in self.stand_ins:
+            self.stand_ins[key] = types.FunctionType(code, namespace, argdefs=defaults or None)
+        return self.stand_ins[key]
 
     # --- generated programs
 

@@ -1,4 +1,4 @@
-"""Classes that are made anew for each call, by a `class` statement in a function: another one is not another program.
+"""Classes and functions that are made anew for each call, by statements in a function: another one is not another program.
 
 A program for the first class asks for that class. When another of the same name comes to the same place, a program is made that
 asks whether the class is made of the same parts, and reaches each part of it by an expression.
@@ -98,6 +98,11 @@ def is_made_alike(one: Any, other: Any) -> bool:
         and all(a is b or is_made_alike(a, b) for a, b in zip(one.__bases__, other.__bases__))
         and all(are_alike(vars(one)[name], vars(other)[name]) for name in names)
     )
+
+
+def are_compared(values: tuple[Any, ...]) -> bool:
+    """Does their text tell whether others are the same?"""
+    return all(type(v) in COMPARED for v in values)
 
 
 def are_alike(one: Any, other: Any) -> bool:

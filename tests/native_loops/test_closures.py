@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.native_loops.test_native_loops import agrees, native_loops
 
 rng = np.random.default_rng(10)
@@ -210,3 +211,47 @@ def test_functions_that_were_one_are_two():
     for f, g in ((one, one), (one, two), (two, one), (two, two)):
         ours, theirs = compiled(np.ones(30), f, g), both(np.ones(30), f, g)
         assert ours[0] is f and ours[1] is g and np.array_equal(ours[2], theirs[2])
+
+
+def test_functions_made_anew_that_loop_are_compiled_once():
+    def smoothed_twice(x, n):
+        def smoothed(v, rate=0.5):
+            out = np.empty_like(v)
+            out[0] = v[0]
+            for i in range(1, len(v)):
+                out[i] = rate * v[i] + (1 - rate) * out[i - 1]
+            return out
+
+        first = smoothed(x) - smoothed(x, 0.1)
+        return first - smoothed(first, 1 / n), smoothed
+
+    compiled = npc.compile(smoothed_twice)
+    x = rng.random(200)
+    for n in (2, 3, 4, 5):
+        (ours, f), (theirs, _) = compiled(x, n), smoothed_twice(x, n)
+        assert np.array_equal(ours, theirs) and type(f) is FunctionType and not hasattr(f, "__npcompile__")
+    known = compiled_function(compiled)
+    assert known is not None and len(known.callees) == 1
+    assert sum(len(point.variants) for point in known.points.values()) == 4
+    (smoothed,) = known.callees.values()
+    assert native_loops(smoothed) == 1
+
+
+def test_functions_made_anew_with_defaults_or_attributes_of_their_own():
+    def made(x, rate, is_marked):
+        def smoothed(v, rate=rate):
+            out = np.zeros_like(v)
+            for i in range(1, len(v)):
+                out[i] = rate * v[i] - out[i - 1]
+            return out
+
+        if is_marked:
+            smoothed.times = 3
+        return smoothed(x) + 1, smoothed(x * 2)
+
+    compiled = npc.compile(made)
+    x = rng.random(200)
+    for rate in (0.5, 0.25, 3, np.float32(0.1)):
+        for is_marked in (False, True):
+            ours, theirs = compiled(x, rate, is_marked), made(x, rate, is_marked)
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(ours, theirs))
