@@ -2,7 +2,7 @@
 
 import pytest
 
-from npcompile.backends.cpu import loop_unit, parallel_loops
+from npcompile.backends.cpu.loops import loop_unit, parallel_loops
 from tests.native_loops.independent_iterations import ALWAYS
 
 

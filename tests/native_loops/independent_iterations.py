@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from npcompile.backends.cpu import parallel_loops
+from npcompile.backends.cpu.loops import parallel_loops
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
 from tests.random_programs import Draw, run_many

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from npcompile.backends.cpu import bands
+from npcompile.backends.cpu.loops import bands
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
 from tests.random_programs import Choices, Draw, run_many

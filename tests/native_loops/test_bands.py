@@ -12,7 +12,7 @@ import pytest
 import npcompile as npc
 from benchmarks.programs.sequences import edit_distance, time_warping
 from benchmarks.programs.stencils import gauss_seidel
-from npcompile.backends.cpu import bands
+from npcompile.backends.cpu.loops import bands
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, outcome, same
 from tests.native_loops.nests import check_short_rows, draw_program

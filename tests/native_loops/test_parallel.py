@@ -10,8 +10,8 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.nests import mandelbrot_by_pixels
-from npcompile.backends.cpu import parallel_loops
 from npcompile.backends.cpu.loader import unit_of
+from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
 from tests.native_loops.independent_iterations import LONG_GRAINS, check_on_threads, draw_program

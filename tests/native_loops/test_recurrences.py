@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npcompile.backends.cpu import strips
+from npcompile.backends.cpu.loops import strips
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.test_strips import with_last
 

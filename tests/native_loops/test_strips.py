@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import strips
+from npcompile.backends.cpu.loops import strips
 from tests.native_loops.test_native_loops import agrees
 
 rng = np.random.default_rng(3)

@@ -10,7 +10,7 @@ import pytest
 import npcompile as npc
 from benchmarks.programs.sequences import floyd_warshall
 from benchmarks.programs.stencils import heat_3d, life, shallow_water
-from npcompile.backends.cpu import time_loops
+from npcompile.backends.cpu.loops import time_loops
 from tests.native_loops.agreement import ends_when_interrupted, is_written_as, native_sources
 from tests.native_loops.test_native_loops import agrees
 from tests.native_loops.time_steps import check_on_threads, draw_program

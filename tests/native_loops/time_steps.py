@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 
-from npcompile.backends.cpu import time_loops
+from npcompile.backends.cpu.loops import time_loops
 from tests.native_loops.agreement import check
 from tests.native_loops.generate import LoopProgram, values
 from tests.random_programs import Choices, Draw, run_many

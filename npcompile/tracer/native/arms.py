@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import meanings
 from npcompile.tracer.native.blocks import Blocks, Left, NotChosen

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import array_products, array_reductions
-from npcompile.backends.cpu.array_loops import ArrayLoops
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree, has_form, is_same, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.packed_columns import name_of
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops import array_products, array_reductions
+from npcompile.backends.cpu.loops.array_loops import ArrayLoops
+from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.packed_columns import name_of
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)

@@ -18,9 +18,9 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
-from npcompile.backends.cpu.strips import Strip
+from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import Fail
+from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.kinds import Elements, Known, Scalar

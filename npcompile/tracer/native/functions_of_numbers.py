@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Items, Scalar, promoted
 from npcompile.tracer.native.numbers import (
     COMPARISONS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native.blocks import Blocks, Left, means

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from npcompile.backends.cpu import strip_functions
-from npcompile.backends.cpu.bands import Band, NoBand
-from npcompile.backends.cpu.lane_bands import LaneBand
-from npcompile.backends.cpu.scalar_loops import NoForm
-from npcompile.backends.cpu.strip_elements import Outer
-from npcompile.backends.cpu.strips import Strip, Way
+from npcompile.backends.cpu.loops import strip_functions
+from npcompile.backends.cpu.loops.bands import Band, NoBand
+from npcompile.backends.cpu.loops.lane_bands import LaneBand
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.strip_elements import Outer
+from npcompile.backends.cpu.loops.strips import Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import arrays, pointwise, time_loops
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
-from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, Tree
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, ArrayInput, NoForm
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 
 OTHER_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generators, coroutines, asynchronous generators
 PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float"}

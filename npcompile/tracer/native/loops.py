@@ -11,8 +11,8 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.loop_unit import SMALL, UNFIT, UNUSUAL, compile_unit
-from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.loop_unit import SMALL, UNFIT, UNUSUAL, compile_unit
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.tensor_core.graph import Builder

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu import array_scatters
 from npcompile.backends.cpu.array_trees import Part, Read, Tree, parts_of
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops import array_scatters
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     as_index,
     axis_of,

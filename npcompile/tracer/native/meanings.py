@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays, lists, selecting, sequences, views
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.kinds import Scalar, promoted
 
 OPERATORS: dict[str, np.ufunc] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, is_integer
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, is_integer
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import Items, Known, Outside, Scalar

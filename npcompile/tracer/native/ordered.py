@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npcompile.backends.cpu.parallel_loops import Site, Sum
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.parallel_loops import Site, Sum
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.kinds import Scalar
 

@@ -1,7 +1,7 @@
 """Loops whose iterations are independent, written a second time as functions that threads run chunks of.
 
-What a variable holds must not come from the iteration before, nor may what an array holds (`backends/cpu/accesses.py`). All that
-has no form there, or leaves the program, only ends the chunk.
+What a variable holds must not come from the iteration before, nor may what an array holds (`backends/cpu/loops/accesses.py`).
+All that has no form there, or leaves the program, only ends the chunk.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.cpu.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.array_trees import Part
-from npcompile.backends.cpu.integers import Integer
-from npcompile.backends.cpu.packed_columns import helper, name_of
-from npcompile.backends.cpu.parallel_loops import Spread, Sum, is_whole
-from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
+from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.packed_columns import helper, name_of
+from npcompile.backends.cpu.loops.parallel_loops import Spread, Sum, is_whole
+from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import staying, ways

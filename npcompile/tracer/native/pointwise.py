@@ -16,10 +16,10 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Held, Number, Part, Tree, may_fail, parts_of, with_parts
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in
-from npcompile.backends.cpu.nests import known_product
-from npcompile.backends.cpu.pointwise_loops import FEWEST, written
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.nest_statements import Carried, Chosen, Loop, Set, Sizes, Statement, Write, held_in
+from npcompile.backends.cpu.loops.nests import known_product
+from npcompile.backends.cpu.loops.pointwise_loops import FEWEST, written
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.registry import ErrorStates
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left

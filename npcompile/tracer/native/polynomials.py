@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native.arrays import is_array, memory, statements
 from npcompile.tracer.native.kinds import Scalar
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, is_flat
-from npcompile.backends.cpu.nests import known_product
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.backends.cpu.selections import COUNT, FILL, SELECT, SPREAD, text_of
+from npcompile.backends.cpu.loops.nests import known_product
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.selections import COUNT, FILL, SELECT, SPREAD, text_of
 from npcompile.tracer.native.arrays import copied, is_array, kind_of, memory, part_of, statements
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
-from npcompile.backends.cpu.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.backends.cpu.sorts import text_of
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.sorts import text_of
 from npcompile.tracer.native.arrays import memory, statements
 from npcompile.tracer.native.kinds import Scalar
 
 
 def sort(code: ScalarLoops, x: Any, fail: Fail) -> Part:
-    """A sorted copy. The program leaves where NumPy's algorithm shows: see `backends/cpu/sorts.py`."""
+    """A sorted copy. The program leaves where NumPy's algorithm shows: see `backends/cpu/loops/sorts.py`."""
     part = memory(code, x, fail)
     kind = part.dtype.str[1:]
     if part.ndim != 1 or kind not in ("f8", "f4", "i8", "i4"):

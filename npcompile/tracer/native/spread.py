@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.nests import known_product
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.nests import known_product
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     Formula,
     axis_of,

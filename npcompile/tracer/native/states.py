@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
-from npcompile.backends.cpu.scalar_loops import NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 
 
 def positional(meaning: Callable[..., Any], count: int) -> Callable[..., Any]:

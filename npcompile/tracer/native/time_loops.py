@@ -11,10 +11,10 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Held, Part, Read, Rolled, Tree, parts_of
 from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.nest_statements import WORD, Carried, Set, Sizes, Write, key_of
-from npcompile.backends.cpu.nests import dense_strides, known_product
-from npcompile.backends.cpu.scalar_loops import PURE, NoForm
-from npcompile.backends.cpu.time_loops import HELPERS, Places, Plan, TimeLoop
+from npcompile.backends.cpu.loops.nest_statements import WORD, Carried, Set, Sizes, Write, key_of
+from npcompile.backends.cpu.loops.nests import dense_strides, known_product
+from npcompile.backends.cpu.loops.scalar_loops import PURE, NoForm
+from npcompile.backends.cpu.loops.time_loops import HELPERS, Places, Plan, TimeLoop
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.kinds import Elements, Formula

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Part, Read
-from npcompile.backends.cpu.nests import dense_strides, known_product
-from npcompile.backends.cpu.scalar_loops import Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.nests import dense_strides, known_product
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     AXES,
     as_index,

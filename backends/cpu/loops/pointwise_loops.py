@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from npcompile.backends.cpu import lane_loops
 from npcompile.backends.cpu.array_trees import (
     Apply,
     Part,
@@ -22,8 +21,9 @@ from npcompile.backends.cpu.array_trees import (
     may_note,
     parts_of,
 )
-from npcompile.backends.cpu.column_lanes import widened
-from npcompile.backends.cpu.nest_statements import (
+from npcompile.backends.cpu.loops import lane_loops
+from npcompile.backends.cpu.loops.column_lanes import widened
+from npcompile.backends.cpu.loops.nest_statements import (
     WORD,
     Group,
     Here,
@@ -36,8 +36,8 @@ from npcompile.backends.cpu.nest_statements import (
     held_in,
     key_of,
 )
-from npcompile.backends.cpu.nests import dense_strides, known_product
-from npcompile.backends.cpu.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.nests import dense_strides, known_product
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
 
 BLOCK = 512  # elements of an array that a block has, about
 FEWEST = 2  # iterations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cpu.array_loops import ArrayLoops
 from npcompile.backends.cpu.array_trees import Apply, Part, Read, Tree, may_fail, may_note
-from npcompile.backends.cpu.nests import Function, Nest
+from npcompile.backends.cpu.loops.array_loops import ArrayLoops
+from npcompile.backends.cpu.loops.nests import Function, Nest
+from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.scalar_loops import Fail
 from npcompile.backends.kernels.operations import EXPENSIVE
 
 

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
-from npcompile.backends.cpu.accesses import Accesses, Written
 from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
-from npcompile.backends.cpu.integers import SMALL
-from npcompile.backends.cpu.packed_columns import bytes_of, copied, name_of
-from npcompile.backends.cpu.strips import Way, size_of
+from npcompile.backends.cpu.loops.accesses import Accesses, Written
+from npcompile.backends.cpu.loops.integers import SMALL
+from npcompile.backends.cpu.loops.packed_columns import bytes_of, copied, name_of
+from npcompile.backends.cpu.loops.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once

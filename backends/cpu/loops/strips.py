@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
-from npcompile.backends.cpu.integers import SMALL, Integer
-from npcompile.backends.cpu.strip_elements import Group, Load, Outer, Place, Store
+from npcompile.backends.cpu.loops.integers import SMALL, Integer
+from npcompile.backends.cpu.loops.strip_elements import Group, Load, Outer, Place, Store
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.strips import WORD, Strip, Way, size_of
+from npcompile.backends.cpu.loops.strips import WORD, Strip, Way, size_of
 
 FEWEST = 4  # that are worth a call
 FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops
 from npcompile.backends.cpu.array_trees import Part, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
-from npcompile.backends.cpu.nests import Function, Nest, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops
+from npcompile.backends.cpu.loops.nests import Function, Nest, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.scalar_loops import Fail
 
 ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
 ABREAST = 64  # columns whose best elements are looked for at a time

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.accesses import Accesses
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
-from npcompile.backends.cpu.integers import RULES, Integer, constant, divided
+from npcompile.backends.cpu.loops.accesses import Accesses
+from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
+from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
+from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.primitives import truncated_text
-from npcompile.backends.cpu.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
-from npcompile.backends.cpu.strips import Strip
 
 FUNCTIONS = ("pow", *LIBM, *LIBM_OF_TWO, *EXACT)
 BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.accesses import OWN
 from npcompile.backends.cpu.array_trees import (
     Apply,
     Number,
@@ -33,9 +32,10 @@ from npcompile.backends.cpu.array_trees import (
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.grains import elements_of_a_grain
 from npcompile.backends.cpu.loader import loader
-from npcompile.backends.cpu.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.accesses import OWN
+from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.scalar_loops import Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.scalar_loops import Fail, Handed, NoForm, ScalarLoops
 
 HELPERS = r"""
 #if defined(__x86_64__)

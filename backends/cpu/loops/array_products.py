@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_loops import ArrayLoops
 from npcompile.backends.cpu.array_trees import Part
-from npcompile.backends.cpu.nests import Function
+from npcompile.backends.cpu.loops.array_loops import ArrayLoops
+from npcompile.backends.cpu.loops.nests import Function
+from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.scalar_loops import Fail
 from npcompile.backends.cpu.texts import filled
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then

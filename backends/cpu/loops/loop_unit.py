@@ -9,10 +9,10 @@ import numpy as np
 
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loader import load
-from npcompile.backends.cpu.parallel_loops import SPREAD_HELPERS
-from npcompile.backends.cpu.scalar_functions import helpers
-from npcompile.backends.cpu.scalar_loops import Handed, ScalarLoops
-from npcompile.backends.cpu.strip_functions import STRIP_HELPERS
+from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS
+from npcompile.backends.cpu.loops.scalar_functions import helpers
+from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
+from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
 
 POLL = 1 << 22  # iterations between two looks for signals
 # Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
