@@ -25,13 +25,13 @@ from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
-from npcompile.tracer.arrays.random_state import Draws
 from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions
 from npcompile.tracer.conditions import ArrayGuards
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.known import is_scalar
 from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
+from npcompile.tracer.random_state import Draws
 from npcompile.tracer.values import (
     Cell,
     Comparison,

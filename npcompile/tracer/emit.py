@@ -26,7 +26,6 @@ from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
 from npcompile.tracer.arrays.backward import attach_backward
 from npcompile.tracer.arrays.lost import message_of, remember_lost
-from npcompile.tracer.arrays.random_state import Repetition, restore
 from npcompile.tracer.capture import LONGEST_INTEGER, Capture
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.joining import require_unseen
@@ -34,6 +33,7 @@ from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.effects import Effect
+from npcompile.tracer.random_state import Repetition, restore
 from npcompile.tracer.rebuilding import ended_generator, fill_object, iterator_after, iterator_at, make_function, reversed_at
 from npcompile.tracer.values import (
     NULL,

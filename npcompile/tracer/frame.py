@@ -13,7 +13,7 @@ from npcompile.tracer.bytecode.declined import why_declined
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Break, Restart
-from npcompile.tracer.python.raising import Raises, set_context
+from npcompile.tracer.raising import Raises, set_context
 from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState, ExceptionValue, GradMode
 
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.arrays.random_state import is_same_state, state_of
+from npcompile.tracer.random_state import is_same_state, state_of
 from tests.backends import BACKENDS
 
 COUNT = 20_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.arrays.random_state import Memory, Repetition, is_same_state, place_of_normal, state_of
+from npcompile.tracer.random_state import Memory, Repetition, is_same_state, place_of_normal, state_of
 from tests.tracer.harness import compare_any
 
 BIT_GENERATORS = [np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64]

@@ -11,7 +11,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tracer.arrays.random_state import is_same_state, state_of
+from npcompile.tracer.random_state import is_same_state, state_of
 from tests.tracer.harness import check, compare_any
 
 V = np.array([0.5, 1.5, 2.5])

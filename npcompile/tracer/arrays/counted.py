@@ -29,10 +29,10 @@ from npcompile.tracer.arrays.draws import (
     tried,
     twin,
 )
-from npcompile.tracer.arrays.random_state import key_of
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import lower
+from npcompile.tracer.random_state import key_of
 
 LARGEST_PERMUTATION = 2**24
 

@@ -17,10 +17,10 @@ from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.arrays.random_state import BIT_GENERATOR, saving_text
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import describe, lower
+from npcompile.tracer.random_state import BIT_GENERATOR, saving_text
 from npcompile.tracer.values import Constant, Opaque, Sequence
 
 BIT_GENERATORS = tuple(getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))

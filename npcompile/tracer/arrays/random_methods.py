@@ -16,12 +16,12 @@ from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import Decline, is_contiguous
 from npcompile.tracer.arrays import counted, draws
 from npcompile.tracer.arrays.draws import BIT_GENERATORS, argument, bound, call_text, drawn, generator_of, require_once, tried
-from npcompile.tracer.arrays.random_state import BIT_GENERATOR
-from npcompile.tracer.arrays.tensor_values import realized
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python.attributes import DRAWN
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, captures, finish
 from npcompile.tracer.python.operators import plain
+from npcompile.tracer.random_state import BIT_GENERATOR
+from npcompile.tracer.tensor_values import realized
 from npcompile.tracer.values import Constant, Opaque, Sequence
 
 GLOBAL: Any = np.random.random_sample.__self__  # type: ignore[attr-defined]  # what np.random's own functions draw from

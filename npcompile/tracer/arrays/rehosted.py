@@ -9,10 +9,10 @@ import numpy as np
 from npcompile.numpy_shim.eager.functions import Builtin, Ufunc, rehosted_function
 from npcompile.numpy_shim.eager.names import SHIM
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.arrays.tensor_values import as_tensor
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls
 from npcompile.tracer.python.calls import Arguments, Keywords
+from npcompile.tracer.tensor_values import as_tensor
 from npcompile.tracer.values import Constant
 
 

@@ -21,12 +21,12 @@ from npcompile.tensor_core.tensors.backward import SECOND_TIME
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tracer.arrays.backward import leaf_gradients
 from npcompile.tracer.arrays.lost import lost_message, message_of
-from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, constant_view, realized
 from npcompile.tracer.arrays.transformed import Tree
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
+from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized
 from npcompile.tracer.values import Constant, GradMode, Method, TensorMethod, TensorValue
 
 # --- functions of NumPy, methods and attributes

@@ -7,9 +7,10 @@ from typing import Any
 
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import calls, groups, objects, raising
+from npcompile.tracer.python import calls, groups, objects
 from npcompile.tracer.python.operators import describe, plain
 from npcompile.tracer.values import (
     Constant,

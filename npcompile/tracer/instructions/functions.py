@@ -8,10 +8,11 @@ from typing import Any
 
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import raising
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import calls, iteration, objects, operators, raising
+from npcompile.tracer.python import calls, iteration, objects, operators
 from npcompile.tracer.values import (
     NULL,
     Closure,

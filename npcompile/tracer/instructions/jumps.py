@@ -12,11 +12,11 @@ from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tracer import branches, loops, unlikely
+from npcompile.tracer import branches, loops, raising, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
-from npcompile.tracer.python import generators, identity, iteration, operators, raising
+from npcompile.tracer.python import generators, identity, iteration, operators
 from npcompile.tracer.values import (
     Comparison,
     Constant,

@@ -14,7 +14,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
-from npcompile.tracer.python.raising import raise_again
+from npcompile.tracer.raising import raise_again
 from npcompile.tracer.values import Comparison, Constant, Text
 
 

@@ -24,11 +24,12 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.arrays.tensor_values import as_array, as_tensor, holds_tensor, realized
+from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, MOST_BY_SIZE, Frame, Return
-from npcompile.tracer.python import arithmetic, generators, groups, operators, raising, texts
+from npcompile.tracer.python import arithmetic, generators, groups, operators, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
+from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.values import (
     ArrayFlat,
     ArrayMethod,

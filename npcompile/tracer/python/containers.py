@@ -17,7 +17,7 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords
 from npcompile.tracer.python.operators import HOOKS, constant_key, lift, plain
-from npcompile.tracer.python.raising import raises
+from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     Constant,
     Deque,

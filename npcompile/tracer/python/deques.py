@@ -11,7 +11,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import containers, iteration
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
-from npcompile.tracer.python.raising import raises
+from npcompile.tracer.raising import raises
 from npcompile.tracer.values import Deque
 
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import raising
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Yielded
-from npcompile.tracer.python import iteration, operators, raising
+from npcompile.tracer.python import iteration, operators
 from npcompile.tracer.values import (
     Constant,
     ExceptionValue,

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import operators, raising
+from npcompile.tracer.python import operators
 from npcompile.tracer.values import Constant, ExceptionValue, Sequence
 
 Parts = tuple[ExceptionValue | None, ExceptionValue | None]  # of a group: what is asked for, and the rest

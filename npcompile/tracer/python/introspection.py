@@ -19,7 +19,7 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, objects, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.operators import evaluate, plain
-from npcompile.tracer.python.raising import Raises
+from npcompile.tracer.raising import Raises
 from npcompile.tracer.values import (
     ArrayFlat,
     Closure,

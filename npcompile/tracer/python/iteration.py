@@ -16,7 +16,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import operators, subscripts
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
-from npcompile.tracer.python.raising import Raises
+from npcompile.tracer.raising import Raises
 from npcompile.tracer.values import (
     ArrayFlat,
     Constant,

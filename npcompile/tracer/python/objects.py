@@ -19,7 +19,7 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.operators import HOOKS, lift
-from npcompile.tracer.python.raising import raises
+from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     UNASSIGNED,
     Closure,

@@ -22,12 +22,12 @@ from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic
 from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.identity import is_known_same
-from npcompile.tracer.python.raising import Raises, raise_again, raises
+from npcompile.tracer.raising import Raises, raise_again, raises
+from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
     ArrayMethod,
     Closure,

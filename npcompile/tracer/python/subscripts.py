@@ -12,10 +12,10 @@ from npcompile.numpy_shim import flat, grids, indexing
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.arrays.tensor_values import as_array, through_tensors
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python.operators import ask_class, constant_key, evaluate, evaluate_pure, library_keys, lift, lower, plain
-from npcompile.tracer.python.raising import raises
+from npcompile.tracer.raising import raises
+from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import ArrayFlags, ArrayFlat, Constant, Mapping, Opaque, RangeValue, Sequence, TensorValue, describe
 
 
