@@ -33,10 +33,24 @@ class ArrayInput:
     is_contiguous: bool  # in C order
     is_written: bool = False
     made: str = ""  # the C variable of the array object, where the program made it
+    is_lent: bool = False  # is it another array each time that the loops begin?
 
     def declarations(self) -> list[str]:
         numbers = [f"{self.name}_{part}{axis} = 0" for axis in range(self.ndim) for part in "ns"]
         return [f"char* {self.name} = 0;", f"int64_t {', '.join(numbers)};"]
+
+    @property
+    def texts(self) -> list[str]:
+        """C variables that say where it is."""
+        return [self.name, *(f"{self.name}_{part}{axis}" for part in "ns" for axis in range(self.ndim))]
+
+    def set(self, data: str, sizes: Sequence[str], strides: Sequence[str]) -> list[str]:
+        """Lines that say where an array is that the program has made."""
+        axes = enumerate(zip(sizes, strides))
+        return [
+            f"{self.name} = {data};",
+            *(f"{self.name}_n{k} = {size}; {self.name}_s{k} = {stride};" for k, (size, stride) in axes),
+        ]
 
     def step(self, axis: int) -> str:
         """Bytes from one index to the next; elements of a contiguous array."""

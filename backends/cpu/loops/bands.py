@@ -11,7 +11,7 @@ the rows run as strips do, one after another.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -242,7 +242,7 @@ class Band:
 
     # --- the call
 
-    def call(self, parameters: dict[str, str], header: str, is_apart: bool) -> list[str]:
+    def call(self, parameters: dict[str, str], header: str, are_apart: Sequence[str]) -> list[str]:
         """Lines that run a band and go on, from the label of the loop's header to the strip."""
         n, way, outer = self.name, self.way, self.outer
         sign = "<" if outer.step > 0 else ">"
@@ -251,7 +251,7 @@ class Band:
         if outer.variable:
             done.append(f"{outer.variable} = {outer.next} - {outer.step};")
         return [
-            f"if ({' && '.join([*begins, *['apart'] * is_apart])}) {{",
+            f"if ({' && '.join([*begins, *are_apart])}) {{",
             f"const int64_t count = {way.count};",
             f"if (SELDOM({n}_pause)) --{n}_pause;",
             f"else if (count >= {FEWEST + self.ahead(0)} && count <= {self.most}) {{",

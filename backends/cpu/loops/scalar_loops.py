@@ -105,7 +105,7 @@ class ScalarLoops:
             raise NoForm(f"elements of {dtype}")
         array = ArrayInput(f"a{len(self.arrays)}", kind, ndim, is_contiguous, made=made)
         self.arrays.append(array)
-        self.constants |= {array.name, *(f"{array.name}_{part}{axis}" for part in "ns" for axis in range(ndim))}
+        self.constants.update(array.texts)
         return array
 
     @property
@@ -115,9 +115,8 @@ class ScalarLoops:
     def stay(self, dtype: np.dtype, data: str, sizes: Sequence[str], strides: Sequence[str], made: str) -> ArrayInput:
         """An array in C order that the program has made and keeps, as one whose elements loops read and write."""
         array = self.array(dtype, len(sizes), True, made)
-        self.line(f"{array.name} = {data};")
-        for axis, (size, stride) in enumerate(zip(sizes, strides)):
-            self.line(f"{array.name}_n{axis} = {size}; {array.name}_s{axis} = {stride};")
+        for line in array.set(data, sizes, strides):
+            self.line(line)
         return array
 
     # --- statements
@@ -218,12 +217,17 @@ class ScalarLoops:
         moving = self.accesses.moving if self.accesses is not None else ()
         return {**self.variables, **given, **dict.fromkeys(moving, "int64_t")}
 
-    def keep_apart(self, written: Iterable[str], named: Iterable[str]) -> bool:
-        """Must arrays that a strip writes not overlap others that it names?"""
-        arrays = {a.name for a in self.given_arrays}.intersection(named)  # those that the program made are apart
-        pairs = {(min(a, b), max(a, b)) for a in arrays.intersection(written) for b in arrays if a != b}
-        self.apart |= pairs
-        return bool(pairs)
+    def keep_apart(self, written: Iterable[str], named: Iterable[str]) -> list[str]:
+        """C conditions under which arrays that a strip writes do not overlap others that it names."""
+
+        def pairs(arrays: set[str]) -> set[tuple[str, str]]:
+            return {(min(a, b), max(a, b)) for a in arrays.intersection(written) for b in arrays if a != b}
+
+        # Those that the program made are apart, where several names do not have the same.
+        given = pairs({a.name for a in self.given_arrays}.intersection(named))
+        self.apart |= given
+        lent = pairs({a.name for a in self.arrays if a.is_lent}.intersection(named))
+        return [*["apart"] * bool(given), *(f"{a} != {b}" for a, b in sorted(lent))]
 
     def settle(self) -> None:
         """Before a branch."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.strips import WORD, Strip, Way, size_of
 
@@ -125,13 +127,12 @@ def keeping(strip: Strip) -> list[str]:
     return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(strip.read_before())]
 
 
-def call(strip: Strip, parameters: dict[str, str], header: str, is_apart: bool) -> list[str]:
+def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Sequence[str]) -> list[str]:
     """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
     n = strip.name
     lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
     lines += [f"if ({way.has_fewer(FEWEST if strip.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in strip.ways]
-    if is_apart:
-        lines.append(f"if (SELDOM(!apart)) goto {n}_slow;")
+    lines += [f"if (SELDOM(!({condition}))) goto {n}_slow;" for condition in are_apart]
     rows = [rows_left(strip)] if strip.outer is not None else []
     lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
     lines += rows_done(strip)

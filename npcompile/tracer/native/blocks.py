@@ -23,7 +23,7 @@ from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoFor
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.native import arrays
+from npcompile.tracer.native import arrays, lending
 from npcompile.tracer.native.counters import counters_of
 from npcompile.tracer.native.kinds import (
     CellOf,
@@ -94,6 +94,7 @@ class Blocks:
     loops: dict[int, frozenset[int]] = field(default_factory=dict)  # their headers -> their instructions
     around: dict[int, int] = field(default_factory=dict)  # instructions in loops -> the header of the outermost
     set_in_loops: frozenset[str] = frozenset()  # variables
+    lent: dict[str, int] = field(default_factory=dict)  # arrays of elements -> the loop in which they are such: its header
     kept: dict[str, ArrayInput] = field(default_factory=dict)  # by the C variables of the objects: made outside of loops
     region: frozenset[int] = frozenset()
     leaders: frozenset[int] = frozenset()
@@ -235,8 +236,11 @@ class Blocks:
         stack = [placed(self.code, v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
+        kept = lending.returned(self, kept, index)
         variables = {n: placed(self.code, v, f"L{slots[n]}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
+        variables, lending_lines = lending.lend(self, variables, index)
+        owners |= {v.input.made for v in variables.values() if isinstance(v, Elements)}
         state = State(stack, variables)
         key = key_of(index, state)
         is_back = inside is not None and index == inside.header
@@ -264,6 +268,7 @@ class Blocks:
             if kind == "object":
                 self.code.line(f"rt->decref({target});")
             self.code.set(target, text)
+        self.code.lines += lending_lines
         if inside is None:
             self.release_others(owners)
             if self.at in self.loops.get(index, ()):

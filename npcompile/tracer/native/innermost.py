@@ -53,13 +53,13 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     function, parameters = strip_functions.function(strip, body)
     b.code.functions.append(function)
     b.code.declarations += strip_functions.declarations(strip)
-    is_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
+    are_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
     for band in bands:
         function, parameters_of_band = band.function()
         b.code.functions += [band.helpers] * (band.helpers not in b.code.functions) + [function]
         b.code.declarations += band.declarations()
-        b.code.lines += band.call(parameters_of_band, label, is_apart)
-    b.code.lines += strip_functions.call(strip, parameters, label, is_apart)
+        b.code.lines += band.call(parameters_of_band, label, are_apart)
+    b.code.lines += strip_functions.call(strip, parameters, label, are_apart)
     for k, (target, left) in enumerate(inside.left):
         b.code.label(f"{strip.name}_out{k}")
         b.state = left

@@ -216,9 +216,9 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
         if any(name not in IN_BODIES for line in [*body, *made] for name in CALLED.findall(line)):
             raise NoForm("what only one thread may do")
         functions = spread.functions(body, declarations, given(code, spread), apart.held)
-        is_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
+        are_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
         plain = [f"npc_is_plain({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
-        return functions, [*["apart"] * is_apart, *plain]
+        return functions, [*are_apart, *plain]
     finally:
         code.lines, code.declarations, b.labels, b.pending, b.refused, b.clean, b.at, b.came_back, b.returns = outer
         b.state = state
