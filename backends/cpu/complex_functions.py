@@ -16,11 +16,12 @@ static inline {T} npc_multiply_{K}({T} a, {T} b) {{
   return z;
 }}
 /* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
-   both arms, that which is not taken must not divide by zero. */
+   both arms, that which is not taken must not divide by zero. Of one divisor for a whole loop it does so before the loop. */
 static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {P} x = fabs{s}(b.re), y = fabs{s}(b.im);
   const int is_zero = x == 0 && y == 0, is_real = x >= y;
-  {P} larger = is_zero ? 1 : is_real ? b.re : b.im, smaller = is_real ? b.im : b.re;
+  {P} larger = is_real ? b.re : b.im, smaller = is_real ? b.im : b.re;
+  larger = larger == 0 ? 1 : larger;
   {P} u = is_real ? a.re : a.im, v = is_real ? a.im : a.re;
   {P} ratio = smaller / larger, scale = ({P})1 / (larger + smaller * ratio), part = NPC_ROUNDED(u * ratio);
   {P} re = (u + NPC_ROUNDED(v * ratio)) * scale, im = (is_real ? v - part : part - v) * scale, zero = is_zero ? x : 1;

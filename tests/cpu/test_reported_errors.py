@@ -42,6 +42,20 @@ def test_errors_are_reported(name: str, bad: float) -> None:
         np.testing.assert_array_equal(run(x)[0][3], getattr(np, name)(x)[3])
 
 
+@pytest.mark.parametrize("divisor", [3 + 0j, 3j, -0.5 + 0j, complex(0, -0.5), 1 + 2j])
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_one_complex_divisor_of_many_numbers_reports_nothing(name: str, divisor: complex) -> None:
+    """What the compiler computes before the loop of the formula's other arm divides by no zero."""
+    x = (np.linspace(-3, 3, 1001) * (1 + 0.5j)).astype(name)
+    z = np.array(divisor, name)
+    builder = Builder()
+    inputs = [builder.input(TensorMeta(a.shape, a.dtype)) for a in (x, z)]
+    one = builder.apply("broadcast_to", inputs[1], shape=x.shape)
+    run = compile_cpu(builder.finish([builder.apply("divide", inputs[0], one)]))
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(run(x, z)[0], x / z)
+
+
 def test_states_of_errors_are_remembered_as_long_as_they_are_in_force():
     asked = []
     states = ErrorStates(lambda state: asked.append(dict(state)) or state["over"] == "ignore")
