@@ -104,6 +104,8 @@ class Capture(Assumptions):
     array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
     may_break: bool = True  # not where the user asks for one graph
+    may_ask_levels: bool = False  # is no other program at this Point for sizes that make a function call itself often?
+    asks_levels: bool = False  # is this one?
     is_native: Callable[[int, dict[str, Any]], bool] = lambda header, variables: False  # is a loop, if short, none to unroll?
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example
@@ -173,6 +175,14 @@ class Capture(Assumptions):
     def require_no_body(self, what: str) -> None:
         if self.bodies:
             raise Decline(f"{what} in the body of a loop or branch that is a node of the graph")
+
+    def ask_levels(self, call: int) -> None:
+        """The program calls a function that is often inside itself. It is for such sizes: smaller ones are one graph each."""
+        levels = self.decisions.levels.get(call)
+        if levels is not None and levels.guards and self.may_ask_levels and levels.symbols.items() <= self.symbols.items():
+            self.asks_levels = True
+            for text in levels.guards:
+                self.guard(text)
 
     # --- outside objects
 

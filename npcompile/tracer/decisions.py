@@ -12,11 +12,20 @@ class Restart(Exception):
     """Capture again with one more decision."""
 
 
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """That sizes are such that a function is often inside itself."""
+
+    guards: tuple[str, ...]
+    symbols: dict[str, str]  # names in them -> their sources
+
+
 @dataclass(slots=True)
 class Decisions:
     """What earlier attempts at the same capture found: where not to inline, which loops not to unroll, where to stop."""
 
     native_calls: dict[int, Break] = field(default_factory=dict)  # instruction of the outermost frame -> why
+    levels: dict[int, Levels] = field(default_factory=dict)  # of those: how deep a function is in itself, as sizes decide
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
     short_loops: set[int] = field(default_factory=set)  # those of few enough iterations for one graph
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph

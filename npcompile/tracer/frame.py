@@ -19,7 +19,6 @@ from npcompile.tracer.values import NULL, UNASSIGNED, Cell, Constant, ErrorState
 UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops run one iteration a graph
 ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
 INLINE_DEPTH = 24
-MOST_BY_SIZE = 3  # calls of a function inside itself, each for sizes that are not known: deeper, every depth is a program
 USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own
 INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
 
@@ -118,6 +117,7 @@ class Frame:
     catches: bool = False  # does what the instruction calls handle exceptions: hasattr, getattr?
     unwound_at: int = 0  # of the outermost frame: where the latest exception that was caught was raised
     is_by_size: bool = False  # has a size that is not known decided a branch: for this call, by a guard?
+    size_guards: list[str] = field(default_factory=list)  # what such branches assumed
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
     # --- the stack
@@ -183,6 +183,7 @@ class Frame:
                     return self.stop(index, stop)
                 halt = capture.decisions.halt
                 if halt is not None and halt[0] == capture.instructions:
+                    capture.ask_levels(index)
                     return self.stop(index, halt[1])
             instruction = instructions[index]
             if self.loop_header is not None and index == self.program.after_loop(self.loop_header):

@@ -310,7 +310,7 @@ class CompiledFunction:
         for _ in range(ATTEMPT_LIMIT):
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
-            capture.is_native = self.is_over_elements
+            capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:
@@ -491,6 +491,10 @@ class CompiledFunction:
             self.breaks.append(reason)
             log("graph_breaks", lambda: str(reason))
         point.fixed |= capture.fixed_now()
+        if capture.asks_levels:
+            point.asks_levels = True
+            for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
+                point.seen.pop(source, None)
         guards = tuple(capture.builder.env.guards)
         log("guards", lambda: "\n".join(guards))
         asked = tuple(conditions(guards, capture.array_guards, self.name_constant, self.namespace))

@@ -64,6 +64,7 @@ class Point:
     enter: Callable[..., Any] = None  # type: ignore[assignment]
     rest: Callable[..., Any] | None = None  # what `native` runs
     generation: int = 0
+    asks_levels: bool = False  # is a program only for sizes of which a function calls itself often?
     is_native: bool = False
     entered: int = 0  # how often a native program has left for Python
     iterations: int = 0  # that it has done before

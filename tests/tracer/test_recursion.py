@@ -183,6 +183,23 @@ def test_a_size_that_says_how_often_needs_few_programs() -> None:
     assert counts[-2] == counts[-1] <= 16, counts
 
 
+def test_levels_that_a_small_size_asks_for_are_one_graph() -> None:
+    """Whichever size came first: where few levels are left, these are one program, and no calls."""
+    calls = []
+
+    def backend(graph: Graph, example_inputs: Any) -> Any:
+        run = compile_eager(graph, example_inputs)
+        return lambda *inputs: calls.append(graph) or run(*inputs)
+
+    for sizes in ((4096, 1024), (64, 1024)):
+        compiled = npc.compile(merged, backend=backend)
+        for size in (*sizes, *sizes, sizes[-1]):
+            calls.clear()
+            x = np.arange(float(size))
+            np.testing.assert_array_equal(compiled(x), merged(x))
+        assert len(calls) <= 2 * 1024 / 32, (sizes, len(calls))
+
+
 def test_one_graph_where_it_is_asked_for() -> None:
     compiled = npc.compile(merged, fullgraph=True, dynamic=True, backend="eager")
     x = np.arange(64.0)

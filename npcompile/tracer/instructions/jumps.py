@@ -45,9 +45,13 @@ def is_loop_jump(frame: Frame, i: Instruction) -> bool:
 
 def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> int | Outcome | None:
     """Jump when the top value's truth is `jump_if`; `keep` leaves it on the stack when jumping."""
-    frame.is_by_size |= isinstance(frame.stack[-1], (Comparison, Dim))
+    is_by_size = isinstance(frame.stack[-1], (Comparison, Dim))
+    known = len(frame.capture.builder.env.guards)
     value = frame.pop()
     decision = operators.truth(frame.capture, value)
+    if is_by_size:
+        frame.is_by_size = True
+        frame.size_guards += [*frame.capture.builder.env.guards][known:]
     if isinstance(decision, Truth):
         if any(not (isinstance(n, int) and n == 1) for n in decision.array.shape):
             raise Decline("the truth of an array with more than one element")

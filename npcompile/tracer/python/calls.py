@@ -26,7 +26,8 @@ from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.frame import INLINE_DEPTH, MOST_BY_SIZE, Frame, Return
+from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
+from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.python import arithmetic, generators, groups, operators, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
@@ -446,7 +447,9 @@ def run_inlined(
         raise Decline(f"{code.co_qualname} is a coroutine")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
-    if capture.may_break and not capture.transforming and not capture.bodies and levels_by_size(frame, code) >= MOST_BY_SIZE:
+    levels = levels_by_size(frame, code)
+    if capture.may_break and not capture.transforming and not capture.bodies and len(levels) >= MOST_BY_SIZE:
+        capture.decisions.levels[frame.root.index] = asked_of(levels)
         raise Decline(f"{code.co_qualname} calls itself as often as a size says", "It is called, and compiled for all sizes.")
     inner = Frame(capture, decode(code), namespace, globals_source, variables, parent=frame)
     inner.cells = dict(zip(code.co_freevars, cells))
@@ -456,15 +459,6 @@ def run_inlined(
     assert isinstance(outcome, Return), outcome
     capture.frame = frame
     return outcome.value
-
-
-def levels_by_size(frame: Frame | None, code: types.CodeType) -> int:
-    """How often a function is inside itself in this graph, each time by what a size decided."""
-    levels = 0
-    while frame is not None and frame.parent is not None:
-        levels += frame.is_by_size and frame.program.code is code
-        frame = frame.parent
-    return levels
 
 
 CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
