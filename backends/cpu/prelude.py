@@ -170,6 +170,12 @@ static inline int64_t npc_mod(int64_t a, int64_t b) {
   int64_t r = a % b;
   return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
 }
+/* Of a sum that is hardly ever more than b away from the remainder: no division then. */
+static inline int64_t npc_near_mod(int64_t a, int64_t b) {
+  int64_t r = a >= b ? a - b : a;
+  r += r < 0 ? b : 0;
+  return __builtin_expect(b > 0 && (uint64_t)r < (uint64_t)b, 1) ? r : npc_mod(a, b);
+}
 static inline int64_t npc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t npc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 """

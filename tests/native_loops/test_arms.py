@@ -157,3 +157,31 @@ def test_cells_that_fail(value):
         P, free = rng.random((30, 40)), rng.integers(0, 3, (30, 40))
         P[place] = value
         same_with(compiled, paths, P, free)
+
+
+def positions(x, y):
+    least, most = 0, 0
+    for k in range(x.size):
+        if x[k] < x[least]:
+            least = k
+        if not y[k] <= y[most]:
+            most = k
+    return least, most
+
+
+def larger_child(x, k):
+    while 2 * k + 1 < x.size:
+        child = 2 * k + 1
+        if child + 1 < x.size:
+            if x[child] < x[child + 1]:
+                child += 1
+        k = child
+    return k
+
+
+def test_the_place_of_an_extreme_is_no_choice():
+    """The next iteration would wait for the element at the place that this one chooses."""
+    for x in (rng.integers(0, 1000, 200), rng.standard_normal(200), np.array([3.0, np.nan, 1.0, np.inf, -np.inf, 0.0])):
+        for first, second in ((x, x), (np.sort(x), x[::-1].copy())):
+            assert written(agrees(positions, first, second)).count("NO_CHOICE;") >= 2
+    assert "NO_CHOICE;" not in written(agrees(larger_child, rng.integers(0, 1000, 200), 0))

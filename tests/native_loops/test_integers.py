@@ -180,3 +180,45 @@ def test_indices_that_count_from_the_end():
             npc.compile(walk)(np.array([first, 0, 0, 0, 0, 0, 0]), 0, 5)
         agrees(walk, np.array([0, first, 0, 0, 0, 0, 0]), 1, 2, loops=0)  # the same exception
     agrees(walk, a.astype(np.int8), 0, 30)
+
+
+def remainders(x, y, n):
+    out = np.zeros((3, x.size), np.int64)
+    k = 0
+    for i in range(x.size):
+        k = (k + 7) % n
+        out[0, i], out[1, i], out[2, i] = (x[i] - y[i]) % n, (x[i] + y[i]) % y[i], k
+    return out
+
+
+def test_remainders_of_sums_need_no_division_where_they_are_near():
+    ends = [0, 1, -1, 2, -3, 9, -10, 2**62, -(2**62), 2**62 - 1, 2**63 - 1, -(2**63), -(2**63) + 1]
+    x, y = (np.array(v) for v in zip(*[(a, b) for a in ends for b in ends if b and abs(a + b) < 2**63 and abs(a - b) < 2**63]))
+    for n in (1, 2, 10, 2**62, 2**63 - 1, -1, -10, -(2**62)):
+        compiled = agrees(remainders, x, y, n)
+        assert any("npc_near_mod(" in text for text in native_sources(compiled))
+
+
+def test_shifts_that_fit_need_no_test():
+    def joined(data, table):
+        out = np.zeros(4 * (data.size // 3), np.uint8)
+        for i in range(data.size // 3):
+            word = (int(data[3 * i]) << 16) | (int(data[3 * i + 1]) << 8) | int(data[3 * i + 2])
+            out[4 * i], out[4 * i + 1] = table[word >> 18], table[(word >> 12) & 63]
+            out[4 * i + 2], out[4 * i + 3] = table[(word >> 6) & 63], table[word & 63]
+        return out
+
+    data, table = rng.integers(0, 256, 300).astype(np.uint8), rng.permutation(64).astype(np.uint8)
+    compiled = agrees(joined, data, table)
+    assert not any("old0" in text for text in native_sources(compiled)), "what the strip stores is kept"
+    agrees(joined, data, table[:50], loops=0)  # an index outside
+
+    def shifted(k, n, by):
+        total = 0
+        for i in range(n):
+            total += (k << i) >> 3
+            total ^= k << by
+        return total
+
+    for k, n, by in ((1, 62, 3), (-1, 63, 0), (1, 70, 5), (2**62, 3, 1), (3, 10, 62), (0, 5, 63), (3, 5, 70)):
+        agrees(shifted, k, n, by, loops=0)

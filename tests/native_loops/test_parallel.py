@@ -13,7 +13,7 @@ from benchmarks.programs.nests import mandelbrot_by_pixels
 from npcompile.backends.cpu.loader import unit_of
 from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.compiler import compiled_function
-from tests.native_loops.agreement import cloned, ends_when_interrupted, outcome, same
+from tests.native_loops.agreement import cloned, ends_when_interrupted, native_sources, outcome, same
 from tests.native_loops.independent_iterations import LONG_GRAINS, check_on_threads, draw_program
 from tests.random_programs import check_examples
 
@@ -491,3 +491,25 @@ def test_interrupted():
 
 def test_random_programs():
     check_examples(draw_program, check_on_threads, "cpu", 5)
+
+
+def neighbours(cells, out):
+    for i in range(cells.shape[0]):
+        for j in range(cells.shape[1]):
+            count = 0
+            for di in range(-1, 2):
+                for dj in range(-1, 2):
+                    if di or dj:
+                        count += cells[(i + di) % cells.shape[0], (j + dj) % cells.shape[1]]
+            out[i, j] = count
+    return out
+
+
+def test_loops_of_few_iterations_have_no_chunks():
+    cells = np.random.default_rng(3).integers(0, 2, (12, 9))
+    compiled = npc.compile(neighbours)
+    for _ in range(3):
+        assert np.array_equal(compiled(cells, np.zeros_like(cells)), neighbours(cells, np.zeros_like(cells)))
+    source = "".join(native_sources(compiled))
+    assert "_chunk(" in source
+    assert source.count("_fold(struct npc_spread") == 0, "the sum over neighbours has chunks"

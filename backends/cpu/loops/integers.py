@@ -82,11 +82,18 @@ def joined(a: Integer, b: Integer) -> Integer | None:
     return Integer(0, 2 ** max(a.most.bit_length(), b.most.bit_length()) - 1, is_reduced=a.is_reduced and b.is_reduced)
 
 
+def shifted_left(a: Integer, b: Integer) -> Integer | None:
+    if not 0 <= b.least <= b.most < 64:
+        return None
+    ends = [x << y for x in (a.least, a.most) for y in (b.least, b.most)]
+    return Integer(min(ends), max(ends))
+
+
 def shifted_right(a: Integer, b: Integer) -> Integer | None:
     if not 0 <= b.least <= b.most < 64:
         return None
     ends = [x >> y for x in (a.least, a.most) for y in (b.least, b.most)]
-    return Integer(min(ends), max(ends))
+    return Integer(min(ends), max(ends), is_reduced=b.least > 0 and a.fits(0, 2**32 - 1))
 
 
 RULES: dict[str, Callable[[Integer, Integer], Integer | None]] = {
@@ -98,14 +105,20 @@ RULES: dict[str, Callable[[Integer, Integer], Integer | None]] = {
     "bitwise_and": masked,
     "bitwise_or": joined,
     "bitwise_xor": joined,
+    "left_shift": shifted_left,
     "right_shift": shifted_right,
 }
 
 
-def divided(op: str, a: str, b: str, x: Integer, y: Integer) -> str:
-    """A quotient or remainder, rounded down; x and y are what is known of a and b, and b is not 0."""
+def divided(op: str, a: str, b: str, x: Integer, y: Integer, is_near: bool = False) -> str:
+    """A quotient or remainder, rounded down; x and y are what is known of a and b, and b is not 0.
+
+    `is_near`: it is likely that a is at most one b away from the remainder.
+    """
     if y.least == y.most > 0 and y.least & (y.least - 1) == 0:  # bits round down, whatever the sign
         return f"{a} >> {y.least.bit_length() - 1}" if op == "floor_divide" else f"{a} & INT64_C({y.least - 1})"
+    if is_near and op == "remainder" and y.least < y.most:
+        return f"npc_near_mod({a}, {b})"
     if x.least >= 0 and y.least >= 0:
         return f"{a} {'/' if op == 'floor_divide' else '%'} {b}"
     return f"{'npc_floordiv' if op == 'floor_divide' else 'npc_mod'}({a}, {b})"

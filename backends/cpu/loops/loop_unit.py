@@ -30,6 +30,7 @@ double copysign(double, double), trunc(double);
 float sqrtf(float), expf(float), logf(float), sinf(float), cosf(float), tanf(float), tanhf(float), atanf(float);
 float fabsf(float), floorf(float), ceilf(float), fmodf(float, float), powf(float, float), copysignf(float, float);
 #define SELDOM(c) __builtin_expect(!!(c), 0)
+#define NO_CHOICE __asm__ volatile("") /* compilers come here by a jump */
 /* A floating-point error that NumPy reports gave r: it is not finite, and the operands are not why. */
 #define IS_BAD1(r, a) (!__builtin_isfinite(r) && __builtin_isfinite(a))
 #define IS_BAD2(r, a, b) (!__builtin_isfinite(r) && !__builtin_isnan(a) && !__builtin_isnan(b) && \

@@ -21,6 +21,7 @@ from npcompile.backends.cpu.loops.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once
+LOOK = 64  # that iterations take before it is asked again whether the others are worth it
 PIECES = 4  # at least, for each thread
 FEWEST_THREADS = 2
 VAIN = -2  # nothing was done
@@ -450,6 +451,7 @@ class Spread:
         moved = f"({way.first} - {n}_seen)"
         forward = f"{moved} {'>' if way.step > 0 else '<'} 0"
         lines = [
+            f"if ({forward} && (uint64_t)({n}_fuel - fuel) < {LOOK}) goto {n}_slow;",
             f"if ({n}_pauses) {{ --{n}_pauses; goto {n}_slow; }}",
             f"if ({forward}) {n}_cost = (double)(fuel < {n}_fuel ? {n}_fuel - fuel : POLL / 2) * {way.step} / (double){moved};",
             f"{n}_seen = {way.first};",

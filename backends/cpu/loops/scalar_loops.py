@@ -33,7 +33,7 @@ LITERAL = re.compile(r"INT64_C\((-?\d+)\)")
 SIZE = re.compile(r"a\d+_n\d+")
 INPUT = re.compile(r"in\d+")
 # Of integers and addresses: expressions that give the same wherever they stand, as nothing in them is set twice.
-PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count|mod)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
+PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count|mod|near_mod)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
 Handed = tuple[str, str]  # an object for Python: the letter and the arguments that the runtime's `leave` makes it of
@@ -83,6 +83,10 @@ class ScalarLoops:
     made: int = 0
     sites: int = 0  # where arrays are made
     integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once
+    copies: dict[str, str] = field(default_factory=dict)  # C variables that are set once -> of the program, as they were read
+    read_at: dict[str, set[str]] = field(default_factory=dict)  # elements -> variables of the program among the indices
+    sums: set[str] = field(default_factory=set)  # of integers that are no products
+    products: set[str] = field(default_factory=set)
     strip: Strip | None = None  # that is being written
     declarations: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)  # of strips
@@ -140,8 +144,10 @@ class ScalarLoops:
         self.line(definition(kind, name, text))
         if kind in BOUNDS and (known := self.integer(text, kind)).fits(*BOUNDS[kind]):
             self.integers[name] = known
-        if self.strip is not None and text in self.variables:
-            self.strip.copies[name] = text
+        if text in self.variables:
+            self.copies[name] = text
+            if self.strip is not None:
+                self.strip.copies[name] = text
         if self.accesses is not None and text in self.accesses.inner:
             self.accesses.inner[name] = self.accesses.inner[text]
         return name
@@ -364,7 +370,12 @@ class ScalarLoops:
         low = BOUNDS[kind][0]
         if op in INTEGER:
             assert known is not None
-            return kind, self.arithmetic(op, kind, a, b, known, fail)
+            made = self.arithmetic(op, kind, a, b, known, fail)
+            if op == "multiply":
+                self.products.add(made)
+            elif self.products.isdisjoint((a, b)):
+                self.sums.add(made)
+            return kind, made
         if op in BITWISE:
             made = self.known(kind, f"{a} {BITWISE[op]} {b}", known)
         elif op in ("floor_divide", "remainder"):
@@ -375,7 +386,8 @@ class ScalarLoops:
                 is_lowest = self.new("bool", f"{b} == -1 && {a} == ({c}){low + 1} - 1")
                 self.leave_if(is_lowest, fail)
                 b = self.harmless(f"!{is_lowest}", b, "1", kind)
-            made = self.known(kind, divided(op, a, b, x, y), known)
+            is_near = kind in ("int", "i8") and a in self.sums
+            made = self.known(kind, divided(op, a, b, x, y, is_near), known)
         elif op == "divide" and kind == "int":
             self.leave_if(f"{b} == 0", fail)
             self.require_exact([a, b], fail)
@@ -389,7 +401,7 @@ class ScalarLoops:
                 self.leave_if(f"{b} < 0 || {b} >= {bits}", fail)
                 b = self.harmless(f"{b} >= 0 && {b} < {bits}", b, "0", kind)
             made = self.known(kind, f"{a} >> {b}" if op == "right_shift" else f"({c})((uint64_t){a} << {b})", known)
-            if kind == "int" and op == "left_shift":
+            if kind == "int" and op == "left_shift" and (known is None or not known.fits(*BOUNDS[kind])):
                 self.leave_if(f"({made} >> {b}) != {a}", fail)
         else:
             raise NoForm(f"{op} of {kind}")
@@ -528,6 +540,7 @@ class ScalarLoops:
         if self.pointwise is not None:
             self.pointwise.reads[f"(PyObject*){array.name}_array"] = None
         made = self.new(array.kind, array.element(places))
+        self.read_at[made] = {self.copies.get(index, index) for index in indices}
         if self.strip is not None:
             self.strip.load(array, [known for _, known in found], made)
         return made

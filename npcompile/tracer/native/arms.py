@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
+from npcompile.backends.cpu.loops.strips import WORD
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import meanings
 from npcompile.tracer.native.blocks import Blocks, Left, NotChosen
 from npcompile.tracer.native.choices import ALIKE
 from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
-from npcompile.tracer.native.states import NoProgram, State
+from npcompile.tracer.native.states import NoProgram, State, names_read, names_set
 
 MOST = 40  # instructions of an arm
 MOVES = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "STORE_FAST", "STORE_FAST_STORE_FAST"})
@@ -51,6 +52,8 @@ def choose(b: Blocks, i: Instruction, truth: str, taken_if: bool) -> int | None:
     arms = arms_of(b, i)
     if arms is None or asks_for_infinity(b, truth) and any(j.opname == "BINARY_OP" for arm in arms for j in arm.instructions):
         return None
+    if usual_branch(b, i, truth) is not None:
+        return None
     inside.chooses = i.index
     scattered = dict(inside.strip.some)
     try:
@@ -83,6 +86,26 @@ def choose(b: Blocks, i: Instruction, truth: str, taken_if: bool) -> int | None:
 def asks_for_infinity(b: Blocks, truth: str) -> bool:
     """Is the branch there to keep numbers that are not finite out of arithmetic? Strips end at their results."""
     return any(f" {truth} = " in line and "__builtin_inf" in line for line in b.code.lines)
+
+
+def usual_branch(b: Blocks, i: Instruction, truth: str) -> bool | None:
+    """Whether the branch jumps, if it is about an element whose place its only arm changes: that of the least or largest so far.
+
+    It changes seldom, and as a choice it would make each iteration wait for the element of the one before it.
+    """
+    arms = arms_of(b, i)
+    if arms is None or b.calls or bool(arms[0].instructions) == bool(arms[1].instructions):
+        return None
+    arm = arms[0] if arms[0].instructions else arms[1]
+    loop = min((each for each in b.loops.values() if i.index in each), key=len, default=frozenset[int]())
+    others = [b.program.instructions[k] for k in loop - {j.index for j in arm.instructions}]
+    kept = {n for j in arm.instructions for n in names_set(j)} - {n for j in others for n in names_set(j)}
+    kept -= {n for j in arm.instructions for n in names_read(j)}
+    asked = {word for line in b.code.lines if f" {truth} = " in line for word in WORD.findall(line)}
+    places = {place for word in asked for place in b.code.read_at.get(word, ())}
+    values = [b.state.locals.get(name) for name in kept] if loop else []
+    is_moved = any(isinstance(value, Scalar) and value.text in places for value in values)
+    return arm is arms[0] if is_moved else None
 
 
 def arms_of(b: Blocks, i: Instruction) -> tuple[Arm, Arm] | None:

@@ -127,6 +127,7 @@ class Blocks:
     apart: Any = None  # the loop whose chunks are being written: an Apart
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     why_serial: list[str] = field(default_factory=list)
+    trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
     counters_of_codes: dict[types.CodeType, dict[str, Integer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

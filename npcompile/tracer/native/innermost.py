@@ -36,6 +36,8 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
     if iterator is not None and not (isinstance(iterator, Steps | Walk | Together) and has_known_steps(iterator)):
         return
+    if outer_of(b, index, region) is None and b.trip_counts.get(index, strip_functions.FEWEST) < strip_functions.FEWEST:
+        return
     state = b.state
     try:
         inside, body = with_choices(b, index, region, iterator)

@@ -12,8 +12,8 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, meanings, objects, views
-from npcompile.tracer.native.arms import choose
+from npcompile.tracer.native import arrays, meanings, objects, trip_counts, views
+from npcompile.tracer.native.arms import choose, usual_branch
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
 from npcompile.tracer.native.inlining import inline
@@ -337,7 +337,10 @@ def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
         objects.jump_if(b, i, (truth == "1") == taken_if)
     end = choose(b, i, truth, taken_if)
     if end is None:
-        b.branch(truth if taken_if else f"!{truth}", i.target)
+        condition, is_usual = truth if taken_if else f"!{truth}", usual_branch(b, i, truth)
+        b.branch(condition, i.target, (lambda: b.code.line("NO_CHOICE;")) if is_usual is False else None)
+        if is_usual:
+            b.code.line("NO_CHOICE;")
     return end
 
 
@@ -351,10 +354,10 @@ def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("GET_ITER")
 def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
-    b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}"))
+    b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}", i.index + 1))
 
 
-def iterator_of(b: Blocks, value: Any, name: str) -> Any:
+def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
     if isinstance(value, Span):
         made = Steps(name, known_step(value.step))
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
@@ -365,6 +368,7 @@ def iterator_of(b: Blocks, value: Any, name: str) -> Any:
             b.code.set(ends, f"npc_range_end({starts}, {value.stop.text}, {made.by})")
         else:
             b.code.set(ends, value.stop.text)
+        trip_counts.note(b, header, value, made.step)
         if b.apart is not None and b.inside is None:
             b.apart.begin(b.code, made, value.start.text)
         return made

@@ -23,6 +23,7 @@ from npcompile.tracer.native.innermost import staying, ways
 from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.ordered import Ordered, are_ordered, site
 from npcompile.tracer.native.states import NoProgram, State, has_known_steps, key_of, loop_region
+from npcompile.tracer.native.trip_counts import are_few
 
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.
@@ -213,6 +214,8 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
             raise NoForm("an iteration that cannot be put back alone")
         body, declarations = code.lines, code.declarations[declared:]
         made = code.statements.functions[had:] if code.statements is not None else []
+        if not made and are_few(b, apart.region):
+            raise NoForm("few iterations")
         if any(name not in IN_BODIES for line in [*body, *made] for name in CALLED.findall(line)):
             raise NoForm("what only one thread may do")
         functions = spread.functions(body, declarations, given(code, spread), apart.held)

@@ -216,3 +216,10 @@ def names_set(i: Any) -> tuple[str, ...]:
     if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
         return ()
     return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+
+
+def names_read(i: Any) -> tuple[str, ...]:
+    """The variables that an instruction may read."""
+    if "LOAD_FAST" not in i.opname:
+        return ()
+    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
