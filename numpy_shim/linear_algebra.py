@@ -25,7 +25,7 @@ from npcompile.tensor_core.meta import (
     product,
 )
 from npcompile.tensor_core.ops.linalg import LAPACK_DTYPES, require_matrix, require_square
-from npcompile.tensor_core.tape import Tape
+from npcompile.tensor_core.tensors.tape import Tape
 
 BOOL = np.dtype(np.bool_)
 

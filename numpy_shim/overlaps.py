@@ -9,7 +9,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.tape import Tape
+from npcompile.tensor_core.tensors.tape import Tape
 
 
 def require_read_first(target: Array, value: Any) -> None:

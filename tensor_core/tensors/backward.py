@@ -11,7 +11,9 @@ from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.graph import Node, topological
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tape import (
+from npcompile.tensor_core.tensors import devices
+from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded, moved_node
+from npcompile.tensor_core.tensors.tape import (
     RECORDING,
     TAPE,
     Memory,
@@ -25,8 +27,6 @@ from npcompile.tensor_core.tape import (
     meta_of,
     recording,
 )
-from npcompile.tensor_core.tensors import devices
-from npcompile.tensor_core.tensors.handle import Handle, from_node, is_recorded, moved_node
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.value import Value
 

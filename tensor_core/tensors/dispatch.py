@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.decline import Decline
-from npcompile.tensor_core.tape import RECORDING, TAPE, recording
 from npcompile.tensor_core.tensors.calls import SURFACE as SURFACE
 from npcompile.tensor_core.tensors.calls import Call, collect, plain, plain_leaf, replaced, written_handles
 from npcompile.tensor_core.tensors.devices import KINDS
@@ -16,6 +15,7 @@ from npcompile.tensor_core.tensors.handle import Handle
 from npcompile.tensor_core.tensors.on_device import device_among, perform_on
 from npcompile.tensor_core.tensors.recorded import record
 from npcompile.tensor_core.tensors.results import box, known_result, memory_of, wrap
+from npcompile.tensor_core.tensors.tape import RECORDING, TAPE, recording
 
 
 def perform(call: Call, args: tuple, kwargs: dict[str, Any]) -> Any:

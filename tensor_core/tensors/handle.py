@@ -11,8 +11,8 @@ import numpy as np
 
 from npcompile.tensor_core.dtypes import is_number, kind_of
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.tape import RECORDING, Memory, TapeArray, TapeNode, TapeStorage, alias_node, data_node, meta_of
 from npcompile.tensor_core.tensors import devices
+from npcompile.tensor_core.tensors.tape import RECORDING, Memory, TapeArray, TapeNode, TapeStorage, alias_node, data_node, meta_of
 
 
 def require_numbers(data: np.ndarray) -> np.ndarray:

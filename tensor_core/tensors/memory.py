@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from npcompile.tensor_core.dtypes import is_bfloat16
-from npcompile.tensor_core.tape import TapeArray, meta_of
 from npcompile.tensor_core.tensors.calls import SURFACE, plain
 from npcompile.tensor_core.tensors.devices import KINDS
 from npcompile.tensor_core.tensors.handle import Handle
 from npcompile.tensor_core.tensors.results import box, view_in
+from npcompile.tensor_core.tensors.tape import TapeArray, meta_of
 
 
 class Flat:

@@ -6,7 +6,7 @@ from contextlib import ContextDecorator
 from contextvars import Token
 from typing import Any, Self
 
-from npcompile.tensor_core.tape import RECORDING
+from npcompile.tensor_core.tensors.tape import RECORDING
 
 
 class Mode(ContextDecorator):

@@ -16,7 +16,6 @@ import numpy as np
 
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, meta_of
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import Call, replaced, written_handles
 from npcompile.tensor_core.tensors.devices import KINDS
@@ -31,6 +30,7 @@ from npcompile.tensor_core.tensors.recorded import (
     repeated,
 )
 from npcompile.tensor_core.tensors.results import HELD, view_in, wrap
+from npcompile.tensor_core.tensors.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, meta_of
 from npcompile.tensor_core.tensors.views import view_of
 
 NOT_CAPTURED: set[Any] = set()  # NumPy's functions that were tried once: without a gradient they run with NumPy from then on

@@ -14,10 +14,10 @@ from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.dtypes import is_number, kind_of
 from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, deferring, meta_of
 from npcompile.tensor_core.tensors.calls import SURFACE, Call, plain, plain_leaf, replaced, written_handles
 from npcompile.tensor_core.tensors.handle import Handle, from_node
 from npcompile.tensor_core.tensors.results import box, wrap
+from npcompile.tensor_core.tensors.tape import TAPE, Memory, TapeArray, TapeNode, TapeStorage, deferring, meta_of
 
 
 def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[Handle]) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.meta import TensorMeta
-from npcompile.tensor_core.tape import RECORDING, TapeArray, TapeStorage, data_node, meta_of
 from npcompile.tensor_core.tensors import devices
 from npcompile.tensor_core.tensors.calls import replaced
 from npcompile.tensor_core.tensors.handle import Handle, adopt
+from npcompile.tensor_core.tensors.tape import RECORDING, TapeArray, TapeStorage, data_node, meta_of
 from npcompile.tensor_core.tensors.views import view_of
 
 # --- of NumPy

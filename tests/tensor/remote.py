@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.tape import product
+from npcompile.tensor_core.tensors.tape import product
 
 NAMES = ("remote", "remote:1")
 

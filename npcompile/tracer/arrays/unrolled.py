@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.graph import Builder, Graph, Node, bind, subgraphs
-from npcompile.tensor_core.tape import Memory, data_node
 from npcompile.tensor_core.tensors.devices import is_on_device
+from npcompile.tensor_core.tensors.tape import Memory, data_node
 from npcompile.tensor_core.transforms.replay import replay
 
 
