@@ -6,19 +6,29 @@ such a loop they are what the variables of the program hold again. Two names may
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import C_OF_KIND, ArrayInput
+from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
+from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import Elements, Items
 from npcompile.tracer.native.states import names_set
 
-if TYPE_CHECKING:
-    from npcompile.tracer.native.blocks import Blocks
+
+class Lender(Protocol):
+    """The program that the loops are part of."""
+
+    program: Program
+    facts: CodeFacts
+    code: ScalarLoops
+    loops: dict[int, frozenset[int]]
+    lent: dict[str, int]
 
 
-def returned(b: Blocks, variables: dict[str, Any], index: int) -> dict[str, Any]:
+def returned(b: Lender, variables: dict[str, Any], index: int) -> dict[str, Any]:
     """The variables as they are at an instruction: outside of the loop that it was lent to, an array is memory."""
 
     def outside(value: Any) -> Any:
@@ -30,7 +40,7 @@ def returned(b: Blocks, variables: dict[str, Any], index: int) -> dict[str, Any]
     return {name: outside(value) for name, value in variables.items()}
 
 
-def lend(b: Blocks, variables: dict[str, Any], index: int) -> tuple[dict[str, Any], list[str]]:
+def lend(b: Lender, variables: dict[str, Any], index: int) -> tuple[dict[str, Any], list[str]]:
     """The variables as the loop at `index` has them, and lines to write in front of it."""
     if index not in b.loops or not any(isinstance(value, Part) for value in variables.values()):
         return variables, []
@@ -53,7 +63,7 @@ def may_be_lent(part: Part, root: str) -> bool:
     return is_whole and part.root == root and part.dtype.str[1:] in C_OF_KIND
 
 
-def lent_array(b: Blocks, part: Part, index: int) -> ArrayInput:
+def lent_array(b: Lender, part: Part, index: int) -> ArrayInput:
     """The same each time the loop begins."""
     kind = part.dtype.str[1:]
     for array in b.code.arrays:
