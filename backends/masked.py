@@ -14,10 +14,10 @@ import numpy as np
 
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import ShapeEnv, Size, hint_of, same
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Builder, Graph, Node, symbols_of
 from npcompile.tensor_core.meta import TensorMeta, product
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import may_report
 
 INT64 = np.dtype(np.int64)
 # Of numbers that are no more than some ones combined by these they report no error.

@@ -15,21 +15,14 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Dim, ShapeEnv, Size, same
 from npcompile.tensor_core.dtypes import kind_of, precision_of
-from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, may_note_errors, subgraphs, topological
+from npcompile.tensor_core.float_errors import may_report
+from npcompile.tensor_core.graph import Builder, Graph, Node, topological
 from npcompile.tensor_core.meta import Shape, is_static, product
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import REDUCERS
 from npcompile.tensor_core.transforms.prune import prune
 
 SMALL = 64  # elements of a result that is computed now rather than by the program
-
-# Operations in which NumPy reports no floating-point error, whatever the data.
-SILENT = frozenset(
-    ["negative", "positive", "conjugate", "equal", "not_equal", "logical_and", "logical_or", "isfinite", "isinf", "isnan"]
-    + ["signbit", "copysign", "where", "real", "imag", "complex", "bitcast", "item", "require_none", "argwhere"]
-    + ["sort", "argsort", "partition", "argpartition", "lexsort", "searchsorted"]
-)
-SILENT_IF_REAL = frozenset(["absolute", "fabs", "sign", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"])
 
 
 def simplify(graph: Graph) -> Graph:
@@ -65,21 +58,6 @@ def are_gone(new: dict[Node, Node], live: Iterable[Node]) -> bool:
     left = set(live)
     made = (without_copies(new[node]) for node in new if may_report(node))
     return any(node not in left and may_report(node) for node in made)
-
-
-def may_report(node: Node) -> bool:
-    """Does NumPy report floating-point errors in it?"""
-    if any(graph.checks for graph in subgraphs(node).values()):
-        return True
-    dtypes = [n.dtype for n in (node, *node.inputs)]
-    if OPS[node.op].kind not in ARITHMETIC_KINDS or not may_note_errors(node):
-        return False
-    match node.op:
-        case "cast":
-            return dtypes[1].kind not in "biu" or not np.can_cast(dtypes[1], dtypes[0])
-        case "scatter":
-            return node.params["mode"] != "set"
-    return node.op not in SILENT and not (node.op in SILENT_IF_REAL and all(d.kind != "c" for d in dtypes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.kernels.kernel import Let, Value
+from npcompile.tensor_core.float_errors import SILENT
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import SILENT
 
 MOST_KNOWN = 16  # numbers of one value, and results of an operation on such
 BOOLEANS = np.array([False, True])

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from npcompile.tensor_core.dim import Dim, Size, same
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Shape
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import may_report
 
 MOST_REGIONS = 32  # of one node; of more it is not asked whether they are all of it
 MOST_PERIOD = 64  # after so many elements, at most, the same regions hold an element again

@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 from npcompile.tensor_core.array import STEPS, Array, ClosedWrite, Storage, reshaped
 from npcompile.tensor_core.control import Trace, join_traces, truth
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import may_report
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.capture import Capture

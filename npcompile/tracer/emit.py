@@ -16,11 +16,11 @@ from npcompile.backends.registry import may_not_return
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import may_report
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from npcompile.tensor_core.dim import hint_of
+from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import ARITHMETIC_KINDS, Builder, Graph, Node, symbols_of, topological, verify
 from npcompile.tensor_core.meta import TensorMeta, TupleMeta
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.simplify import may_report
 from npcompile.tensor_core.transforms.prune import prune
 from npcompile.tensor_core.transforms.replay import replay
 

@@ -8,7 +8,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
-from npcompile.tensor_core.simplify import SILENT, SILENT_IF_REAL
+from npcompile.tensor_core.float_errors import SILENT, SILENT_IF_REAL
 from npcompile.tracer.function import CompiledFunction
 from tests.backends import HOST_BACKENDS
 
