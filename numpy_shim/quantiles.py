@@ -10,6 +10,7 @@ from numpy.lib import _function_base_impl, _utils_impl
 from npcompile.numpy_shim.arguments import array_of, axis_of, known, scalar
 from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.methods import copyto
+from npcompile.numpy_shim.operators import binary
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements
 from npcompile.numpy_shim.sorting import partition_in_place
 from npcompile.tensor_core.array import Array, reshape, transpose
@@ -132,7 +133,7 @@ def linear_quantile(builder: Builder, arr: Array, q: Array, axis: int, weak_q: A
 def between(builder: Builder, a: Array, b: Array, t: Any, out: Any) -> Array:
     """a + (b - a) * t, computed from the nearer end (numpy.lib's _lerp)."""
     add, subtract, multiply = (FUNCTIONS[f] for f in (np.add, np.subtract, np.multiply))
-    difference = subtract(builder, b, a)
+    difference = binary(np.subtract, builder, b, a)  # an operator there: of integer scalars it reports what overflows
     result = add(builder, a, multiply(builder, difference, t), out=... if out is None else out)
     rest = multiply(builder, difference, 1 - t)
     subtract(builder, b, rest, out=result, where=t >= 0.5, casting="unsafe", dtype=result.dtype)

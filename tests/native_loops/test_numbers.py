@@ -109,6 +109,13 @@ def test_what_has_no_native_form_is_what_python_says(text):
     agrees(in_a_loop(text), np.abs(FLOATS), FLOATS, np.zeros(FLOATS.size), 7, loops=0)
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "?"])
+def test_scalars_that_math_trunc_does_not_take(dtype):
+    """Of NumPy's only float64 has __trunc__, which is Python's."""
+    x = (FLOATS[:30] * 3).astype(dtype)
+    agrees(in_a_loop("math.trunc(a) + math.trunc(k) + math.trunc(0.5 * k)"), x, x, np.zeros(30), 7, loops=int(dtype == "f8"))
+
+
 def over_rows(A, out):
     for k in range(A.shape[0]):
         row = A[k]

@@ -123,6 +123,7 @@ def test_what_is_no_number(special):
         "np.average(A, weights=x)",
         "np.average(A, axis=1, weights=A[:, 0])",
         "np.average(A, axis=0, weights=A - A)",
+        "np.average(A * np.nan, axis=0, weights=A - A)",
         "np.trace(x)",
         "np.diag(A)",
         "np.tril(x)",

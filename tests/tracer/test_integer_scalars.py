@@ -110,6 +110,18 @@ def test_scalars_of_arrays(plain, dtype, backend):
     assert warned
 
 
+def middle(x):
+    return np.percentile(x, 40)
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+def test_differences_of_neighbours_in_quantiles(backend):
+    """NumPy subtracts scalars by an operator there."""
+    compiled = npc.compile(middle, backend=backend)
+    warned = [agree(compiled, middle, (np.array([127, -100, last], np.int8),)) for last in (5, 90, 100)]
+    assert [bool(w) for w in warned] == [False, True, True]
+
+
 LARGE = np.uint8(200)
 FLOAT = np.float32(1e30)
 

@@ -57,6 +57,8 @@ def rounded(name: str) -> Callable[..., Scalar]:
     def meaning(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
         """math.floor and its kind: an integer of Python's."""
         (x,) = map(number, arguments)
+        if name == "trunc" and x.kind not in ("float", "f8", "int", "bool"):
+            raise NoForm(f"{x.kind} has no __trunc__")
         if is_float(x.kind) and name != "trunc":
             x = as_float(code, x, fail)
             x = Scalar("float", code.function(name, "float", [x.text], fail))

@@ -128,9 +128,8 @@ def average(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any
         weights = view(code, weights, Items(tuple(EVERYTHING if k == at else none for k in range(x.ndim))), fail)
     terms = elementwise(code, np.multiply, [converted(x, np.dtype(kind)), converted(weights, np.dtype(kind))], fail)
     found = reduce(code, "sum", [terms], axis, fail)
-    if isinstance(total, Scalar):
-        code.leave_if(f"!({total.text} != 0)", fail)
-    if is_array(found):  # where weights add up to 0, a floating-point error is noted
+    leave_where_any(code, total, Scalar("float", "0.0"), fail)
+    if is_array(found):
         return elementwise(code, np.divide, [found, total], fail)
     return Scalar(*code.binary("divide", kind, found.text, total.text, fail))
 
