@@ -17,14 +17,14 @@ from npcompile.tensor_core.op import OPS
 
 HELPERS = """
 enum { NPC_WORDS = 64, NPC_MARKED = 64 * NPC_WORDS }; /* of a chunk: words of bits, elements */
-struct npc_places {
+struct npc_marks {
   const char* x;
   int64_t n, stride;
   uint64_t* bits;
   int64_t *counts, *to; /* of each chunk, and of those before it when all are known */
 };
 static void npc_put_places(void* context, int64_t begin, int64_t end, int thread) {
-  const struct npc_places* const p = context;
+  const struct npc_marks* const p = context;
   for (int64_t chunk = begin; chunk < end; chunk++) {
     const uint64_t* const bits = p->bits + chunk * NPC_WORDS;
     int64_t* to = p->to + p->counts[chunk];
@@ -48,7 +48,7 @@ static inline uint64_t npc_mark_word_KIND(const char* x, int64_t stride, int cou
   return word;
 }
 static void npc_mark_KIND(void* context, int64_t begin, int64_t end, int thread) {
-  const struct npc_places* const p = context;
+  const struct npc_marks* const p = context;
   for (int64_t chunk = begin; chunk < end; chunk++) {
     int64_t count = 0;
     for (int k = 0; k < NPC_WORDS; k++) {
@@ -69,7 +69,7 @@ static int npc_places_KIND(PyObject** made, PyObject* dtype, const char* x, int6
   uint64_t few[NPC_WORDS + 1];
   uint64_t* const bits = chunks <= 1 ? few : rt->scratch(chunks * (NPC_WORDS + 1) * 8);
   if (!bits) return -1;
-  struct npc_places p = {x, n, stride, bits, (int64_t*)(bits + chunks * NPC_WORDS), 0};
+  struct npc_marks p = {x, n, stride, bits, (int64_t*)(bits + chunks * NPC_WORDS), 0};
   int64_t total = 0;
   int failed = rt->parallel(npc_mark_KIND, &p, chunks, 16);
   for (int64_t k = 0; k < chunks; k++) {

@@ -87,6 +87,14 @@ def sieve(n):
     return np.nonzero(prime)[0], np.flatnonzero(prime[::3]), prime.nonzero()
 
 
+def places_of_doubles(x):
+    """The loop may run in chunks on threads, and so may what looks for the places."""
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+    return np.nonzero(out)[0], np.flatnonzero(out > 1)
+
+
 def several(x, y):
     out = np.empty_like(x)
     for i in range(x.size):
@@ -166,6 +174,7 @@ CASES = [
     (early, X, 100.0),
     (sieve, 60),
     (sieve, 20_000),
+    (places_of_doubles, X),
     (several, X, Y),
     (several, X, -X),
     (by_table, X),
