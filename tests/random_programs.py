@@ -10,6 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import npcompile as npc
+
 Draw = Callable[[int, int], int]  # an integer from `low` to `high`
 Check = Callable[[Any, str], None]  # of a program on a backend: raises where it differs
 
@@ -38,6 +40,7 @@ def run_many(command: str, description: str | None, draw_program: Callable[[Draw
     parser.add_argument("--backend", default="eager")
     options = parser.parse_args()
     different = 0
+    npc.config.internal_errors = "raise"
     for i in range(options.first, options.first + options.programs):
         program = draw_program(random.Random(f"{options.seed} {i}").randint)
         try:

@@ -15,6 +15,7 @@ from npcompile.backends.cpu.loops.loop_unit import SMALL, UNFIT, UNUSUAL, compil
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
+from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder
 from npcompile.tracer.bytecode.tracebacks import warn_once
 from npcompile.tracer.capture import Capture
@@ -299,6 +300,8 @@ class NativeLoop:
             self.require_small_arrays(short_loops)
             call, source, seconds = compile_unit(blocks.code)
         except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
+            if config.internal_errors == "raise":
+                raise
             warn_once(f"{error} A loop runs as a compiled body instead, an iteration at a time.")
             raise NotNative(str(error)) from None
         except (NoForm, NoCompiler) as reason:
