@@ -21,14 +21,13 @@ from npcompile.compiler import compiled_function
 from tests.native_loops.generate import LoopProgram
 from tests.shim.harness import copy as copy_arrays
 
-
 REPORTS = ("always", "always", "error", "raise", "always")  # of the calls of a program
 
 
 def outcome(function: Any, user: types.FunctionType, arguments: list[Any], reports: str = "always") -> tuple[Any, ...]:
     """(result or error with its line, arguments afterwards, warnings with their lines)
 
-    `reports` is what becomes of a floating-point error: "always" a warning, by a filter an "error", or one by np.errstate: "raise".
+    `reports`: floating-point errors are warnings ("always"), by a filter "error", or np.errstate lets them "raise".
     """
     with warnings.catch_warnings(record=True) as met, np.errstate(all="raise") if reports == "raise" else nullcontext():
         warnings.simplefilter("error" if reports == "error" else "always")
