@@ -1,8 +1,9 @@
-"""Who may import whom: one way down, no cycles, no bare folder names."""
+"""Who may import whom: one way down, no cycles of files or of folders, no bare folder names."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -122,6 +123,13 @@ def all_imports(sources: dict[str, str]) -> dict[str, list[Import]]:
     return {name: imports(name, text, set(sources), name in packages) for name, text in sources.items()}
 
 
+@functools.cache
+def package_arrows() -> dict[str, set[str]]:
+    """Modules of the package -> those that each imports."""
+    sources = package_sources()
+    return {name: {each.target for each in found if each.target in sources} for name, found in all_imports(sources).items()}
+
+
 def test_imports_point_down() -> None:
     found = all_imports(package_sources())
     assert {layer_of(name) for name in found} == {"npcompile", *LAYERS}, "a link in npcompile/ is missing"
@@ -129,9 +137,27 @@ def test_imports_point_down() -> None:
 
 
 def test_no_module_reaches_itself() -> None:
-    sources = package_sources()
-    arrows = {name: {each.target for each in found if each.target in sources} for name, found in all_imports(sources).items()}
-    assert not cycles(arrows)
+    assert not cycles(package_arrows())
+
+
+def between(folder: str, arrows: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The same arrows between what lies in a folder: its files, and its folders as a whole."""
+
+    def part(name: str) -> str:
+        return ".".join(name.split(".")[: folder.count(".") + 2])
+
+    inside = {name: {t for t in targets if t.startswith(f"{folder}.")} for name, targets in arrows.items()}
+    parts: dict[str, set[str]] = {}
+    for name, targets in inside.items():
+        if name.startswith(f"{folder}."):
+            parts.setdefault(part(name), set()).update({part(t) for t in targets} - {part(name)})
+    return parts
+
+
+def test_no_folder_reaches_itself() -> None:
+    arrows = package_arrows()
+    folders = {name.rpartition(".")[0] for name in arrows} - {""}
+    assert not [cycle for folder in sorted(folders) for cycle in cycles(between(folder, arrows))]
 
 
 def test_nothing_imports_a_bare_folder() -> None:
@@ -182,3 +208,9 @@ def test_a_right_import_passes(module: str, text: str) -> None:
 def test_cycles_are_found() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
     assert not cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+
+
+def test_folders_that_reach_each_other_are_found() -> None:
+    arrows = {"a.x.one": {"a.y"}, "a.y": {"a.x.two"}, "a.x.two": set(), "a.x": set()}
+    assert not cycles(arrows)
+    assert cycles(between("a", arrows)) == [["a.x", "a.y"]]
