@@ -99,8 +99,11 @@ struct npc_runtime {
   void (*tuple_set)(PyObject* tuple, int64_t i, PyObject* item); /* steals the item */
   /* Of n items, which are stolen. NULL, with the others released, where one of them is NULL. */
   PyObject* (*tuple_of)(int n, ...);
+  /* A list of `count` numbers, i f b n as below, which lie `size` bytes apart; after ( of tuples of them, each in 8 bytes. */
+  PyObject* (*list_of)(const char* letters, PyObject* const* dtypes, const char* data, int64_t count, int64_t size);
   /* A list of a number and of what the letters say: i int64_t, f double, b int as Python's numbers; as NumPy's scalars d a
-     dtype and a double, n a dtype and an address; o an object; v the arguments of `view`. NULL where one cannot be made. */
+     dtype and a double, n a dtype and an address; o an object; l the arguments of `list_of`; v those of `view`. NULL where one
+     cannot be made. */
   PyObject* (*leave)(int64_t where, const char* letters, ...);
   PyObject* (*from_int64)(long long);
   PyObject* (*from_uint64)(unsigned long long);

@@ -49,6 +49,11 @@ BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)",
 AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)",
          "B = np.nonzero(B)[0]")  # fmt: skip
 RETURNED = ("s, t, k", "s, t, k", "s", "B", "k, (B, M, A[0])", "M[1:], p, None, 'text', -1.5", "A + 1", "[s, t]", "np.nonzero(A)")
+CASTS = ("float", "int", "np.float64", "abs", "np.int32")
+LISTS = ("Q = []", "Q = [{cast}(1)]", "Q = [{cast}(2)] * n", "Q = [({cast}(1), 2)]")
+OF_LISTS = ("Q.append({cast}({a}))", "Q.append({cast}({a}))", "Q[{i}] = {cast}({a})", "s = Q[{i}]", "t = Q.pop()", "t = len(Q)",
+            "s += Q[-1]", "Q.append(({cast}({a}), {i}))", "t, u = Q.pop()", "for u in Q: s += u", "if Q and len(Q) < 9: s = Q[0]",
+            "s = sum(Q)", "t = max(Q)", "Q = [{cast}({a})]", "s = np.array(Q)[{i}]", "Q.pop(0)")  # fmt: skip
 PAIRS = ("R = np.zeros((n, 2))", "R = np.ones((n, 2), np.int64)", "R = np.empty((n, 2), np.float32); R[:] = 1", "R = M[:, 1:3]")
 SERIAL = count()
 
@@ -94,6 +99,7 @@ class Writer(Choices):
         self.lines: list[str] = []
         self.names = ["s", "t"]  # variables that have a value
         self.indices: list[str] = []
+        self.cast = self.pick(CASTS)  # what is put into the list is of one type, mostly
 
     def line(self, text: str, depth: int) -> None:
         self.lines.append("    " * depth + text)
@@ -172,6 +178,10 @@ class Writer(Choices):
             self.line(self.pick(("break", "continue", "continue", "return s, t, k")), depth + 1)
         elif kind == 11 and loops < 3:
             self.loop(depth, loops)
+        elif self.draw(0, 3) == 0:
+            text = self.pick(OF_LISTS).format(i=self.index(), a=self.expression(1), cast=self.cast)
+            self.line(text, depth)
+            self.names = sorted({*self.names, *["u"] * ("u" in text.split(" =")[0].split(", "))})
         elif self.draw(0, 2):
             text = self.pick(("s, t = t, s", "R[{i}] = {a}, {b}", "s, t = R[{i}]", "R[{i}] += np.array([{a}, {b}])"))
             self.line(text.format(i=self.index(), a=self.expression(1), b=self.expression(1)), depth)
@@ -213,10 +223,11 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
     w.line(w.pick(BEFORE) or "pass", 1)
     w.line(w.pick(PAIRS), 1)
+    w.line(w.pick(LISTS).format(cast=w.cast), 1)
     for _ in range(draw(1, 2)):
         w.loop(1, 0)
         w.line(w.pick(AFTER) or "pass", 1)
-    w.line(f"return {w.pick(RETURNED)}, R", 1)
+    w.line(f"return {w.pick(RETURNED)}, R{w.pick(('', ', Q', ', Q'))}", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
     arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)), values(rng, w.pick(DTYPES), (n,), draw(0, 3))]

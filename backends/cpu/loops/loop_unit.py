@@ -9,6 +9,7 @@ import numpy as np
 
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loader import load
+from npcompile.backends.cpu.loops import number_lists
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
@@ -21,6 +22,7 @@ COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
+GIVEN = -4  # of those that return a list, which follows
 SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
 
 HELPERS = r"""
@@ -96,6 +98,7 @@ def source(code: ScalarLoops) -> str:
     is; UNUSUAL where NumPy's state of errors is not among those given. Facts about names and these states come first.
     """
     lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", COUNTED, HELPERS, helpers(), STRIP_HELPERS]
+    lines += [number_lists.LIST_HELPERS] * bool(code.lists)
     lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in code.functions)
     if code.statements is not None:
         lines.append(code.statements.text())
@@ -110,6 +113,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {line}" for a in code.arrays if a.made for line in a.declarations()]
     far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(code.apart)]
     lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
+    lines += [f"  {line}" for line in number_lists.declarations(code.lists)]
     lines += [f"  {line}" for line in code.declarations]
     lines.append("  PyObject* result = 0;")
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0;")
@@ -120,6 +124,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
     lines += [f"  {line}" for line in code.statements.leave_rooms()] if rooms else []
+    lines += [f"  {line}" for line in number_lists.releases(code.lists)]
     lines += ["  return result;", "}"]
     return "\n".join(lines) + "\n"
 

@@ -71,6 +71,7 @@ class ScalarLoops:
     objects: int = 0  # inputs that are only handed on
     most: set[str] = field(default_factory=set)  # arrays that may not have more elements than `SMALL`
     dtypes: list[np.dtype] = field(default_factory=list)
+    lists: dict[str, None] = field(default_factory=dict)  # of numbers, that the program makes: C variables
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins
     statements: Any = None  # over whole arrays: an ArrayLoops
     pointwise: Any = None  # the loop that is followed to see what it does to each element

@@ -178,6 +178,40 @@ static PyObject* tuple_of(int n, ...) {
   return 0;
 }
 
+static PyObject* item_of(char letter, PyObject* dtype, const char* at) {
+  if (letter == 'i') return PyLong_FromLongLong(*(const int64_t*)at);
+  if (letter == 'f') return PyFloat_FromDouble(*(const double*)at);
+  if (letter == 'b') return PyBool_FromLong(*(const uint8_t*)at);
+  return box(dtype, at);
+}
+
+static PyObject* tuple_at(const char* letters, PyObject* const* dtypes, const char* at) {
+  PyObject* made = PyTuple_New(strlen(letters));
+  for (int k = 0; made && letters[k]; k++) {
+    PyObject* item = item_of(letters[k], dtypes[k], at + 8 * k);
+    if (!item) {
+      decref(made);
+      return 0;
+    }
+    PyTuple_SetItem(made, k, item);
+  }
+  return made;
+}
+
+static PyObject* list_of(const char* letters, PyObject* const* dtypes, const char* data, int64_t count, int64_t size) {
+  PyObject* made = PyList_New(count);
+  for (int64_t i = 0; made && i < count; i++) {
+    const char* const at = data + i * size;
+    PyObject* item = *letters == '(' ? tuple_at(letters + 1, dtypes, at) : item_of(*letters, *dtypes, at);
+    if (!item) {
+      decref(made);
+      return 0;
+    }
+    PyList_SetItem(made, i, item);
+  }
+  return made;
+}
+
 struct handed {
   __builtin_va_list items;
 };
@@ -192,6 +226,12 @@ static PyObject* next_object(char letter, struct handed* from) {
     return box(first, &number);
   }
   if (letter == 'n') return box(first, __builtin_va_arg(from->items, const void*));
+  if (letter == 'l') {
+    PyObject* const* dtypes = __builtin_va_arg(from->items, PyObject* const*);
+    const char* data = __builtin_va_arg(from->items, const char*);
+    const int64_t count = __builtin_va_arg(from->items, int64_t);
+    return list_of((const char*)first, dtypes, data, count, __builtin_va_arg(from->items, int64_t));
+  }
   if (letter == 'v') {
     const int nd = __builtin_va_arg(from->items, int);
     const int64_t* dimensions = __builtin_va_arg(from->items, const int64_t*);

@@ -18,6 +18,7 @@ static struct npc_runtime runtime = {
     .tuple = PyTuple_New,
     .tuple_set = tuple_set,
     .tuple_of = tuple_of,
+    .list_of = list_of,
     .leave = leave,
     .from_int64 = PyLong_FromLongLong,
     .from_uint64 = PyLong_FromUnsignedLongLong,

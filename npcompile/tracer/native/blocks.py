@@ -19,6 +19,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.loop_unit import GIVEN
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
@@ -31,6 +32,7 @@ from npcompile.tracer.native.kinds import (
     Elements,
     Items,
     Known,
+    NumberList,
     Outside,
     Scalar,
     Steps,
@@ -40,7 +42,18 @@ from npcompile.tracer.native.kinds import (
 )
 from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, is_known
 from npcompile.tracer.native.ordered import is_ordered
-from npcompile.tracer.native.states import Exit, NoProgram, State, is_object, key_of, loop_region, names_of, names_set, placed
+from npcompile.tracer.native.states import (
+    Exit,
+    NoProgram,
+    State,
+    is_object,
+    key_of,
+    lists_in,
+    loop_region,
+    names_of,
+    names_set,
+    placed,
+)
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -111,6 +124,7 @@ class Blocks:
     at: int = -1  # the first instruction of the block that is being written
     came_back: set[int] = field(default_factory=set)  # headers that are reached again
     returns: bool = False  # does the program come to the function's end?
+    returns_list: bool = False  # and is what it returns a list?
     refused: list[str] = field(default_factory=list)  # why paths leave
     globals_source: str = "G"
     cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
@@ -364,9 +378,14 @@ class Blocks:
             raise NoProgram("a loop that is left before its end")
         if self.given:
             raise NoForm("an iterator that others may have has to be set")
+        if len(lists := lists_in(value)) > len(set(lists)):
+            raise NoForm("a list that is returned twice")
         text = self.object_text(self.all_settled(value, fail))
         if not self.is_start:
             text = f"rt->tuple_of(2, {self.object_text(Known(None, 'None'))}, {text})"
+        elif isinstance(value, NumberList):
+            text = f'rt->leave({GIVEN}, "l", {value.objects(self.code)})'
+            self.returns_list = True
         self.returns = True
         self.code.line(f"result = {text};")
         self.code.jump("done")
@@ -388,13 +407,17 @@ class Blocks:
                 return f"rt->tuple_of({', '.join([str(len(items)), *map(self.object_text, items)])})"
             case Elements(array) if array.made:
                 return self.object_text(arrays.part_of(value))
+            case NumberList():
+                return f"rt->list_of({value.objects(self.code)})"
             case Outside(source) | Elements(_, source) | Known(_, source):
                 name = self.name_of_object(source)
                 return f"(rt->incref({name}), {name})"
         raise NoForm(f"a {type(value).__name__.lower()} is returned")
 
-    def handed(self, value: Scalar | Part) -> Handed:
+    def handed(self, value: Scalar | Part | NumberList) -> Handed:
         """The same object, as an exit hands it over."""
+        if isinstance(value, NumberList):
+            return "l", value.objects(self.code)
         if isinstance(value, Part):
             return arrays.statements(self.code).handed(value)
         given = self.given_object(value)

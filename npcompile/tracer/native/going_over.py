@@ -39,22 +39,28 @@ def over(name: str) -> Callable[..., Scalar]:
         if keywords or len(arguments) != 1:
             raise NoForm(f"{name}() with other arguments")
         part = memory(code, arguments[0], fail)
-        kind = part.dtype.str[1:]
-        if part.ndim != 1 or kind not in ("f8", "f4", "b1", *LIMITS):
-            raise NoForm(f"{name}() of {part.ndim} axes of {kind}")
-        result = "bool" if name in ("any", "all") else "i8" if name == "sum" and kind == "b1" else kind
-        of = " of floats" if kind[0] == "f" else " of integers"
-        begin, step, failed = PARTS[name + of if name == "sum" else name]
-        names = {"BEGIN": begin, "STEP": step, "FAILED": failed, "RESULT": C_OF_KIND[result], "TYPE": C_OF_KIND[kind]}
-        statements(code).folds.setdefault(f"{name}() of {kind}", filled(TEXT, {**names, "NAME": name, "KIND": kind}))
+        if part.ndim != 1:
+            raise NoForm(f"{name}() of {part.ndim} axes")
         if code.accesses is not None:
             code.accesses.memory(part.data)
-        made = code.room(result)
-        code.line(f"fuel -= {part.sizes[0]};")
-        code.leave_if(f"npc_over_{name}_{kind}({part.data}, {part.strides[0]}, {part.sizes[0]}, &{made})", fail)
-        return Scalar(result, made)
+        return folded(code, name, part.dtype.str[1:], (part.data, part.strides[0], part.sizes[0]), fail)
 
     return meaning
+
+
+def folded(code: ScalarLoops, name: str, kind: str, where: tuple[str, str, str], fail: Fail) -> Scalar:
+    """Of numbers in memory. Where: the first, how far the next one is, and how many there are."""
+    if kind not in ("f8", "f4", "b1", *LIMITS):
+        raise NoForm(f"{name}() of {kind}")
+    result = "bool" if name in ("any", "all") else "i8" if name == "sum" and kind == "b1" else kind
+    of = " of floats" if kind[0] == "f" else " of integers"
+    begin, step, failed = PARTS[name + of if name == "sum" else name]
+    names = {"BEGIN": begin, "STEP": step, "FAILED": failed, "RESULT": C_OF_KIND[result], "TYPE": C_OF_KIND[kind]}
+    statements(code).folds.setdefault(f"{name}() of {kind}", filled(TEXT, {**names, "NAME": name, "KIND": kind}))
+    made = code.room(result)
+    code.line(f"fuel -= {where[2]};")
+    code.leave_if(f"npc_over_{name}_{kind}({', '.join([*where, f'&{made}'])})", fail)
+    return Scalar(result, made)
 
 
 GOING_OVER: dict[Any, Callable[..., Scalar]] = {f: over(f.__name__) for f in (sum, min, max, any, all)}

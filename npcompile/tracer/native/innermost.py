@@ -12,10 +12,10 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strip_elements import Outer
 from npcompile.backends.cpu.loops.strips import Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import arrays, pointwise, time_loops
+from npcompile.tracer.native import pointwise, time_loops
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
-from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set
+from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set, number_of_items
 
 # Instructions of an outer loop that only make the range of the loop inside.
 BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "PRECALL", "CALL", "GET_ITER"})
@@ -116,7 +116,7 @@ def ways(iterator: Any) -> list[Way]:
             assert iterator.step is not None
             return [Way(iterator.next, iterator.stop, iterator.step)]
         case Walk():
-            return [Way(iterator.next, arrays.part_of(iterator.elements).sizes[0], 1, is_range=False)]
+            return [Way(iterator.next, number_of_items(iterator.elements), 1, is_range=False)]
     return []
 
 

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, meanings, objects, trip_counts, views
+from npcompile.tracer.native import arrays, meanings, number_lists, objects, trip_counts, views
 from npcompile.tracer.native.arms import choose, usual_branch
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
@@ -22,7 +22,9 @@ from npcompile.tracer.native.kinds import (
     Items,
     Known,
     Listed,
+    Method,
     Null,
+    NumberList,
     Outside,
     Scalar,
     Slice,
@@ -36,6 +38,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.numbers import OPERATORS, number
 from npcompile.tracer.native.objects import truth_of
 from npcompile.tracer.native.ordered import is_ordered, updated
+from npcompile.tracer.native.states import number_of_items
 from npcompile.tracer.python.attributes import is_library
 
 # --- the stack, constants and variables
@@ -90,16 +93,20 @@ def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(local(b, name))
 
 
+def stored_value(b: Blocks, name: str, fail: Callable[[], str]) -> Any:
+    return number_lists.kept(b, arrays.settled(b.code, b.state.stack.pop(), fail), name)
+
+
 @means("STORE_FAST", "STORE_FAST_STORE_FAST")
 def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        b.store(name, arrays.settled(b.code, b.state.stack.pop(), fail))
+        b.store(name, stored_value(b, name, fail))
 
 
 @means("STORE_FAST_LOAD_FAST")
 def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     stored, loaded = i.argval
-    b.store(stored, arrays.settled(b.code, b.state.stack.pop(), fail))
+    b.store(stored, stored_value(b, stored, fail))
     b.push(local(b, loaded))
 
 
@@ -124,6 +131,8 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         if not hasattr(owner.value, name):
             raise NoForm(f"no attribute {name!r}")
         value = module_attribute(b, owner, name)
+    elif isinstance(owner, NumberList) and i.argval in number_lists.METHODS:
+        value = Method(owner, str(i.argval))
     elif arrays.is_array(owner) and i.argval == "dtype":
         value = views.dtype_of(owner, b.guard, b.name_constant)
     else:
@@ -146,6 +155,9 @@ def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
 def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
     sign = i.argrepr.removesuffix("=")
+    if sign == "*" and isinstance(left, Listed) and isinstance(right, Scalar):
+        b.push(number_lists.repeated(b, left, right, fail))
+        return
     if sign not in (*OPERATORS, "@"):
         raise NoForm(f"operator {sign}")
     if is_ordered([left, right]):
@@ -239,7 +251,9 @@ def unpacked(b: Blocks, owner: Any, count: int, fail: Callable[[], str]) -> Item
 @means("BINARY_SUBSCR")
 def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     key, container = b.pop(), b.pop()
-    if isinstance(container, Outside):
+    if isinstance(container, NumberList):
+        b.push(number_lists.element(b, container, key, fail))
+    elif isinstance(container, Outside):
         b.push(objects.item_of_dict(b, container, key))
     else:
         b.push(meanings.element(b.code, container, key, fail))
@@ -280,6 +294,9 @@ def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.write_to_arrays()
     b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
+    if isinstance(container, NumberList):
+        number_lists.set_element(b, container, key, value, fail)
+        return
     meanings.set_element(b.code, container, key, value, fail)
 
 
@@ -306,6 +323,10 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(updated(positional, lambda code, operands, fail: meanings.call(code, function, operands, {}, fail)))
     elif isinstance(function, Known) and can_inline(function.value):
         b.push(inline(b, function, positional, keywords, i.index + 1))
+    elif isinstance(function, Method) and isinstance(function.owner, NumberList):
+        b.push(number_lists.call(b, function.owner, function.name, arguments, fail))
+    elif positional and isinstance(positional[0], NumberList):
+        b.push(number_lists.function(b, function, positional, keywords, fail))
     elif not keywords and is_of_several_types(function, positional):
         b.push(extreme(b, function, positional, i.index + 1, fail))
     else:
@@ -372,7 +393,7 @@ def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
         if b.apart is not None and b.inside is None:
             b.apart.begin(b.code, made, value.start.text)
         return made
-    if isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
+    if isinstance(value, NumberList) or isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
         walk = Walk(name, value)
         b.code.set(b.code.variable(walk.next, "int"), "0")
         return walk
@@ -440,7 +461,7 @@ def has_next(iterator: Any) -> str:
         sign = "!=" if iterator.step is None else "<" if iterator.step > 0 else ">"
         return f"{iterator.next} {sign} {iterator.stop}"
     if isinstance(iterator, Walk):
-        return f"{iterator.next} < {arrays.part_of(iterator.elements).sizes[0]}"
+        return f"{iterator.next} < {number_of_items(iterator.elements)}"
     if isinstance(iterator, Together):
         return " && ".join(f"({has_next(part)})" for part in iterator.parts)
     raise NoForm("a loop over something else")
@@ -457,6 +478,8 @@ def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
         (way,) = (w for w in b.inside.strip.ways if w.first == iterator.next)
         place = way.place = b.code.new("int", f"{iterator.next} + k * {way.step}")
         b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
+    if isinstance(iterator, Walk) and isinstance(iterator.elements, NumberList):
+        return number_lists.element(b, iterator.elements, Scalar("int", place), fail)
     if isinstance(iterator, Walk):
         return meanings.element(b.code, iterator.elements, Scalar("int", place), fail)
     return Scalar("int", place)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, Tree
+from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 
 OTHER_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generators, coroutines, asynchronous generators
@@ -157,10 +158,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """An iterator over an array: a C variable for the next position."""
+    """An iterator over an array or a list: a C variable for the next position."""
 
     name: str
-    elements: Elements | Part
+    elements: Elements | Part | NumberList
     given: str | None = None
 
     @property

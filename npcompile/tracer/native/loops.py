@@ -11,7 +11,7 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.loops.loop_unit import SMALL, UNFIT, UNUSUAL, compile_unit
+from npcompile.backends.cpu.loops.loop_unit import GIVEN, SMALL, UNFIT, UNUSUAL, compile_unit
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
@@ -27,7 +27,21 @@ from npcompile.tracer.frame import Frame
 from npcompile.tracer.native import arrays, instructions
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
-from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, Null, Outside, Scalar, Span, Steps, Tied, Together, Walk
+from npcompile.tracer.native.kinds import (
+    CellOf,
+    Elements,
+    Items,
+    Known,
+    Null,
+    NumberList,
+    Outside,
+    Scalar,
+    Span,
+    Steps,
+    Tied,
+    Together,
+    Walk,
+)
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State
@@ -236,7 +250,7 @@ class NativeLoop:
                 return numbers[arrays.part_of(value)]
             case Outside(source) | Elements(_, source) | Known(_, source):
                 return source
-            case Part() | Scalar():
+            case Part() | Scalar() | NumberList():
                 return numbers[value]
             case Items(items):
                 return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
@@ -316,7 +330,8 @@ class NativeLoop:
 
         def lines_of_call(states: str) -> list[str]:
             lines = [f"found = {name(call, 'loop_')}({', '.join([facts, states, *arguments])})"]
-            return lines + ["if type(found) is not list:", "    return found"] * blocks.returns
+            lines += ["if type(found) is not list:", "    return found"] * blocks.returns
+            return lines + [f"if found[0] == {GIVEN}:", "    return found[1]"] * blocks.returns_list
 
         lines = [f"{ERROR_STATE} = {name(_present_state)}()"] * any(ERROR_STATE in text for text in arguments)
         if made is not None and made.writes_before_it_knows:

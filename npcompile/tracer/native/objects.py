@@ -9,8 +9,9 @@ from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, is_integer
 from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.native import number_lists
 from npcompile.tracer.native.blocks import Blocks, Left, means
-from npcompile.tracer.native.kinds import Items, Known, Outside, Scalar
+from npcompile.tracer.native.kinds import Items, Known, NumberList, Outside, Scalar
 from npcompile.tracer.native.meanings import compare
 from npcompile.tracer.native.numbers import truth
 
@@ -47,6 +48,9 @@ def compared(b: Blocks, sign: str, left: Any, right: Any, fail: Fail) -> Any:
 def truth_of(b: Blocks, value: Any) -> str:
     if is_none(value):
         return "0"
+    if isinstance(value, NumberList):
+        number_lists.require(b)
+        return b.code.new("bool", f"{value.count} != 0")
     found = text_of(b, value)
     return truth(b.code, value) if found is None else str(int(bool(found)))
 

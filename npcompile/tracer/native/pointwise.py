@@ -25,7 +25,7 @@ from npcompile.tracer.native import arrays
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks, Left
 from npcompile.tracer.native.instructions import advance, next_item
 from npcompile.tracer.native.kinds import Elements, Formula, Scalar, Slice, Steps, Walk
-from npcompile.tracer.native.states import NoProgram, State, has_known_steps
+from npcompile.tracer.native.states import NoProgram, State, has_known_steps, number_of_items
 
 MOST_STATEMENTS = 100
 CONVERTED = re.compile(r"^const \S+ (t\d+) = ((?:\(\w+\))+INT64_C\(-?\d+\));$")  # a number that the program knows
@@ -444,7 +444,7 @@ class PointwiseLoop:
     def count(self) -> str:
         """Iterations that are left."""
         if isinstance(self.iterator, Walk):
-            return f"({arrays.part_of(self.iterator.elements).sizes[0]} - {self.iterator.next})"
+            return f"({number_of_items(self.iterator.elements)} - {self.iterator.next})"
         step = self.iterator.step
         assert step is not None
         rest = f"({self.iterator.stop} - {self.iterator.next})"

@@ -17,6 +17,7 @@ from npcompile.tracer.native.kinds import (
     Known,
     Listed,
     Method,
+    NumberList,
     Outside,
     Scalar,
     Slice,
@@ -51,7 +52,7 @@ class Exit:
     index: int
     state: State
     is_end: bool  # compiled code may go on; else the instruction has no native form in a loop, or not for these numbers
-    values: list[Scalar | Part] = field(default_factory=list)  # numbers, arrays that the program made, and views
+    values: list[Scalar | Part | NumberList] = field(default_factory=list)  # numbers, arrays that the program made, and views
     given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
 
     def hand_over(self, value: Any) -> None:
@@ -59,7 +60,7 @@ class Exit:
         match value:
             case Elements(array) if array.made:
                 self.hand_over(arrays.part_of(value))
-            case Scalar() | Part():
+            case Scalar() | Part() | NumberList():
                 if value not in self.values:
                     self.values.append(value)
             case Items(items):
@@ -112,6 +113,8 @@ def signature(value: Any) -> Any:
                 value.is_ordered,
                 known,
             )
+        case NumberList(name, kinds, is_of_tuples):
+            return "list", name, kinds, is_of_tuples
         case Items(items):
             return "tuple", tuple(map(signature, items))
         case Ordered(name):
@@ -175,11 +178,29 @@ def names_of(iterator: Any) -> list[str]:
     return [iterator.name] if isinstance(iterator, Steps | Walk) else []
 
 
+def number_of_items(value: Any) -> str:
+    """Of an array or a list that a loop goes over, as C."""
+    return value.count if isinstance(value, NumberList) else arrays.part_of(value).sizes[0]
+
+
 def has_known_steps(iterator: Any) -> bool:
-    """Are the steps of all ranges that an iterator goes over constants?"""
+    """Are the steps of all ranges that an iterator goes over constants? Lists may change meanwhile."""
     if isinstance(iterator, Together):
         return all(map(has_known_steps, iterator.parts))
+    if isinstance(iterator, Walk) and isinstance(iterator.elements, NumberList):
+        return False
     return not isinstance(iterator, Steps) or iterator.step is not None
+
+
+def lists_in(value: Any) -> list[str]:
+    match value:
+        case NumberList(name):
+            return [name]
+        case Walk(_, elements):
+            return lists_in(elements)
+        case Items(parts) | Together(_, parts):
+            return [name for part in parts for name in lists_in(part)]
+    return []
 
 
 def is_object(value: Any) -> bool:
