@@ -79,6 +79,23 @@ def test_none(weights):
     agrees(weighted, VECTOR, *weights)
 
 
+def with_a_mode(x, mode):
+    total = 0.0
+    for i in range(len(x)):
+        if mode is None:
+            total += x[i]
+        else:
+            total -= x[i]
+    return total
+
+
+@pytest.mark.parametrize("mode", ["max", {"scale": 1.0}])
+def test_none_where_a_string_or_a_dict_was(mode):
+    compiled = npc.compile(with_a_mode)
+    for each in (mode, None, mode, "min", {}, None):
+        assert same(compiled(VECTOR, each), with_a_mode(VECTOR, each))
+
+
 def scaled(x, settings):
     total = 0.0
     for i in range(len(x)):

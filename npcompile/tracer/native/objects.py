@@ -22,7 +22,9 @@ def boolean(value: bool) -> Scalar:
     return Scalar("bool", str(int(value)))
 
 
-def is_none(value: Any) -> bool:
+def is_none(b: Blocks, value: Any) -> bool:
+    if isinstance(value, Outside):  # of which nothing else may be asked
+        b.guard(f"{value.source} is not None")
     return isinstance(value, Known) and value.value is None
 
 
@@ -46,7 +48,7 @@ def compared(b: Blocks, sign: str, left: Any, right: Any, fail: Fail) -> Any:
 
 
 def truth_of(b: Blocks, value: Any) -> str:
-    if is_none(value):
+    if is_none(b, value):
         return "0"
     if isinstance(value, NumberList):
         number_lists.require(b)
@@ -68,19 +70,20 @@ def jump_if(b: Blocks, i: Instruction, is_taken: bool) -> None:
 @means("IS_OP")
 def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     right, left = b.pop(), b.pop()
-    if not is_none(right) and not is_none(left):
+    are_none = [is_none(b, x) for x in (left, right)]
+    if not any(are_none):
         raise NoForm("`is` of other objects than None")
-    b.push(boolean((is_none(left) and is_none(right)) != bool(i.arg)))
+    b.push(boolean(all(are_none) != bool(i.arg)))
 
 
 @means("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def jump_if_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, is_none(b.pop()))
+    jump_if(b, i, is_none(b, b.pop()))
 
 
 @means("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def jump_if_not_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, not is_none(b.pop()))
+    jump_if(b, i, not is_none(b, b.pop()))
 
 
 @means("CONTAINS_OP")
