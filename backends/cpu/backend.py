@@ -121,6 +121,9 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given_out)]
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
     scratch, places = scratch_of(temporaries)
+    if isinstance(size := scratch.get("small"), int) and size <= SMALL:  # to allocate it would take longer than to fill it
+        del scratch["small"]
+        body.append(f"char small[{size}] __attribute__((aligned({LINE}))); /* scratch memory */")
     body += [f"char* {piece} = NULL;" for piece in scratch]
     body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
     for k, name in enumerate(map(symbol_text, graph.symbols)):

@@ -66,7 +66,7 @@ def scan_call(kernel: Kernel, scan: Scan) -> list[str]:
     combined = combine_text(a.reducer, "totals[k - 1]", "totals[k]", a.dtype)
     return [
         f"const int64_t n = {size_text(loop.size)};",
-        "const int64_t threads = rt->threads();",
+        f"const int64_t threads = n < {2 * LEAST_SLICE} ? 1 : rt->threads();",
         f"const int64_t most = threads < {FEWEST_THREADS} ? 1 : npc_min({MOST_SLICES}, 2 * threads);",
         f"c.slices = npc_max(1, npc_min(most, n / {LEAST_SLICE}));",
         "c.slice_size = npc_max(1, (n + c.slices - 1) / c.slices);",
