@@ -116,6 +116,29 @@ def test_scalars_that_math_trunc_does_not_take(dtype):
     agrees(in_a_loop("math.trunc(a) + math.trunc(k) + math.trunc(0.5 * k)"), x, x, np.zeros(30), 7, loops=int(dtype == "f8"))
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil"])
+def test_large_integers_of_numpys_are_floats_to_math(name):
+    """They have no __floor__, but __float__."""
+    x = np.tile([2**53 + 1, -(2**53) - 1, 7, -7, 2**60 + 1], 8)
+    program = in_a_loop(f"math.{name}(a) + 0 * math.{name}(k)")
+    compiled = npc.compile(program)
+    for _ in range(2):
+        assert compiled(x, x, np.zeros(40, np.int64), 0)[0] == program(x, x, np.zeros(40, np.int64), 0)[0] == 2**60
+    assert native_loops(compiled) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_which_zero_is_the_extreme(name, dtype):
+    zeros = np.tile(np.array([0.0, 0.0, -0.0, 0.0, -0.0, -0.0, 0.0, 1.0], dtype), 5)
+    program = in_a_loop(f"np.{name}(a, b)")
+    compiled = npc.compile(program)
+    for _ in range(2):
+        ours, theirs = (f(zeros, np.repeat(zeros[:8], 5), np.zeros(40, dtype), 0)[1] for f in (compiled, program))
+        np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))
+    assert native_loops(compiled) == 1
+
+
 def over_rows(A, out):
     for k in range(A.shape[0]):
         row = A[k]

@@ -449,9 +449,6 @@ class ScalarLoops:
             made = self.new(kind, f"npc_libm_pow{suffix(kind)}({a}, {b})")
             self.leave_if_new(made, kind, f"!__builtin_isfinite({made})", fail)
             return made
-        elif op in ("maximum", "minimum"):
-            sign = ">=" if op == "maximum" else "<="
-            return self.new(kind, f"{a} {sign} {b} || __builtin_isnan({a}) ? {a} : {b}")
         else:
             raise NoForm(f"{op} of {kind}")
         if kind != "float":  # a scalar of NumPy's reports

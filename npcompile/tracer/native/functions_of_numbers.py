@@ -59,7 +59,7 @@ def rounded(name: str) -> Callable[..., Scalar]:
         (x,) = map(number, arguments)
         if name == "trunc" and x.kind not in ("float", "f8", "int", "bool"):
             raise NoForm(f"{x.kind} has no __trunc__")
-        if is_float(x.kind) and name != "trunc":
+        if name != "trunc" and x.kind not in ("int", "bool"):  # NumPy's numbers are asked for a float
             x = as_float(code, x, fail)
             x = Scalar("float", code.function(name, "float", [x.text], fail))
         return to_int(code, [x], fail)
@@ -341,8 +341,8 @@ FUNCTIONS_OF_NUMBERS: dict[Any, Callable[..., Any]] = {
     np.isfinite: tested("isfinite", "b1", "1"),
     math.isfinite: tested("isfinite", "bool", "1"),
     **{getattr(np, n): of_numpy(getattr(np, n), libm) for n, libm in LIBM_OF_NUMPY.items()},
-    np.maximum: of_two(np.maximum, "{a} >= {b} || {isnan}({a}) ? {a} : {b}"),
-    np.minimum: of_two(np.minimum, "{a} <= {b} || {isnan}({a}) ? {a} : {b}"),
+    np.maximum: of_two(np.maximum, "{a} > {b} || {isnan}({a}) ? {a} : {b}"),  # of 0.0 and -0.0 the second, as NumPy's vectors
+    np.minimum: of_two(np.minimum, "{a} < {b} || {isnan}({a}) ? {a} : {b}"),
     np.fmax: of_two(np.fmax, "{a} >= {b} || {isnan}({b}) ? {a} : {b}"),
     np.fmin: of_two(np.fmin, "{a} <= {b} || {isnan}({b}) ? {a} : {b}"),
     np.copysign: of_two(np.copysign, "__builtin_copysign{f}({a}, {b})"),
