@@ -79,6 +79,11 @@ def test_short_vectors(expression):
         agree_on(expression, numbers("f8", 3, n), numbers("f8", n), is_native=False)
 
 
+@pytest.mark.parametrize("expression", ["np.append(x, 0.5, axis=0)", "np.append(x, k, 0)", "np.append(A, x, axis=0)"])
+def test_what_cannot_be_joined(expression):
+    agree_on(expression, numbers("f8", 5, 4), numbers("f8", 4), is_native=False)
+
+
 OF_MATRICES = [
     "A[A > 0]",
     "A[A > A[k % 2, 0]]",

@@ -128,11 +128,13 @@ def append(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any]
     if len(arguments) < 2 or not is_array(arguments[0]):
         raise NoForm("np.append with these arguments")
     x, more, *others = arguments
+    axis = given_axis("append", others, {"axis": Known(None, "None")} | keywords if not others else keywords, len(tree_of(x)[1]))
+    if isinstance(more, Scalar) and axis is not None:
+        raise NoForm("a number is joined along an axis, which is an error")
     if isinstance(more, Scalar):
         more = Listed((more,))
     if isinstance(more, Items | Listed):
         more = sequences.array(code, [more], {}, fail)
-    axis = given_axis("append", others, {"axis": Known(None, "None")} | keywords if not others else keywords, len(tree_of(x)[1]))
     both = [memory(code, v, fail) for v in (x, more)]
     return joined(code, both if axis is not None else [ravel(code, v, fail) for v in both], axis or 0, fail)
 
