@@ -255,3 +255,23 @@ def test_functions_made_anew_with_defaults_or_attributes_of_their_own():
         for is_marked in (False, True):
             ours, theirs = compiled(x, rate, is_marked), made(x, rate, is_marked)
             assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(ours, theirs))
+
+
+def test_a_function_that_branches_in_another() -> None:
+    def halved(t):
+        return t / 2 if t < 100 else 0.25
+
+    def sum_of(v, k, t):
+        return v * k + halved(t)
+
+    def program(x, n):
+        t = 0.0
+        for i in range(n):
+            t = t * 0.5 + x[i % x.size]
+            x[i % x.size] += sum_of(t, i, t) - halved(sum_of(i, 1, x[0]))
+        return x
+
+    compiled = npc.compile(program)
+    for n in (3, 50, 60):
+        assert np.array_equal(compiled(np.arange(20.0), n), program(np.arange(20.0), n))
+    assert native_loops(compiled)

@@ -583,8 +583,8 @@ class Blocks:
         self.code.settle()
         if self.inside is not None:
             self.inside.strip.is_straight = False
-        if self.calls:
-            self.calls[-1].branches = True
+        for call in self.calls:  # those around it have as many ways through them
+            call.branches = True
         self.code.line(f"if ({condition}) {{")
         if before is not None:
             before()
