@@ -22,7 +22,7 @@ from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
 from npcompile.tracer.python.calls import BUILTINS, is_library_code
-from npcompile.tracer.values import NULL, Closure, Constant, Iterator, Lazy, Opaque
+from npcompile.tracer.values import NULL, Closure, Constant, Iterator, Lazy, Method, Opaque
 
 
 def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
@@ -254,14 +254,18 @@ class Ending:
         value = self.frame.stack[position]
         if value is NULL or isinstance(value, Lazy) and not is_user_function(value.example):
             return
-        callee = self.capture.realize(value)
+        callee = called = self.capture.realize(value)
+        if isinstance(called, Method) and called.function is not None:
+            callee = self.capture.realize(called.function)
         user: Any = self.made_anew(callee) if isinstance(callee, (Closure, Opaque)) else getattr(callee, "value", None)
         if is_user_function(user) and id(user) not in self.capture.anew:
             is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
             if call in self.capture.decisions.native_calls or is_partly_disabled:
                 if isinstance(callee, Opaque) and user is callee.example:
                     self.capture.guard(f"{callee.source} is {function.name_constant(user)}")
-                self.frame.stack[position] = Constant(self.compiled_callee(user))
+                compiled = Constant(self.compiled_callee(user))
+                bound = Method(called.owner, compiled, called.name) if isinstance(called, Method) else compiled
+                self.frame.stack[position] = bound
 
     def made_anew(self, callee: Closure | Opaque) -> Any:
         """One function for all that are made of the same parts at each call, or the callee where it is no such function."""

@@ -251,9 +251,10 @@ class ScalarLoops:
     def branch(self, condition: str, true: str, false: str) -> None:
         self.line(f"if ({condition}) goto {true}; else goto {false};")
 
-    def poll(self) -> None:
-        """Seldom, see whether the user wants to interrupt."""
-        self.line("if (SELDOM(--fuel <= 0)) { fuel = POLL, elements = -POLL; if (rt->poll()) goto failed; }")
+    def poll(self, label: str = "") -> None:
+        """Seldom, see whether the user wants to interrupt, or go to the label."""
+        then = f"goto {label};" if label else "if (rt->poll()) goto failed;"
+        self.line(f"if (SELDOM(--fuel <= 0)) {{ fuel = POLL, elements = -POLL; {then} }}")
 
     def dtype(self, dtype: np.dtype) -> int:
         """Its index in npc_dtypes."""

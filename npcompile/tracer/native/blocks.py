@@ -46,6 +46,7 @@ from npcompile.tracer.native.states import (
     Exit,
     NoProgram,
     State,
+    is_attribute,
     is_object,
     key_of,
     lists_in,
@@ -53,7 +54,9 @@ from npcompile.tracer.native.states import (
     names_of,
     names_set,
     placed,
+    still_needed,
 )
+from npcompile.tracer.python.objects import is_of_python
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -129,6 +132,7 @@ class Blocks:
     globals_source: str = "G"
     cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
     contents: dict[int, tuple[str, str]] = field(default_factory=dict)  # id of a cell -> (its source, the name for what it has)
+    attributes: Any = None  # what is known of attributes of objects: `attributes` fills it
     given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
@@ -185,7 +189,7 @@ class Blocks:
             self.code.label(label)
             self.at, self.state = index, state
             if index in self.facts.loop_headers:
-                self.code.poll()
+                self.poll(index)
                 is_inside = any(index in region and index != header for header, region in self.parallel.items())
                 if self.apart is not None:
                     self.code.lines += self.apart.at_header(index)
@@ -194,6 +198,13 @@ class Blocks:
                 if self.write_strip is not None:
                     self.write_strip(self, index, label)
             self.block(index)
+
+    def poll(self, index: int) -> None:
+        """Seldom, let the user interrupt the loop. Where attributes have to be set before that, Python goes on here."""
+        if self.apart is None and any(map(is_attribute, self.state.locals)):
+            self.code.poll(self.leave(index, self.state))
+        else:
+            self.code.poll()
 
     # --- blocks
 
@@ -250,9 +261,9 @@ class Blocks:
         copies: list[tuple[str, str, str]] = []
         stack = [placed(self.code, v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
-        kept = {n: v for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
+        kept = still_needed(self.state.locals, live)
         kept = lending.returned(self, kept, index)
-        variables = {n: placed(self.code, v, f"L{slots[n]}", copies) for n, v in kept.items()}
+        variables = {n: placed(self.code, v, f"L{slots.get(n, n[1:])}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
         variables, lending_lines = lending.lend(self, variables, index)
         owners |= {v.input.made for v in variables.values() if isinstance(v, Elements)}
@@ -316,7 +327,7 @@ class Blocks:
             return Scalar(value.kind, name)
 
         live = self.facts.live[index]
-        variables = {n: out(v) for n, v in self.state.locals.items() if n in live or isinstance(v, Outside)}
+        variables = {n: out(v) for n, v in still_needed(self.state.locals, live).items()}
         inside.left.append((index, State([*map(out, self.state.stack)], variables)))
         self.code.jump(f"out{len(inside.left) - 1}")
 
@@ -330,9 +341,10 @@ class Blocks:
             index = index + 1 if following is None else following
         raise NoForm("a loop in a function that is called")
 
-    def write_to_arrays(self) -> None:
+    def note_write(self) -> None:
+        """An array was written: what writes in a call does not go back to before it, as Python would call the function again."""
         if self.calls:
-            raise NoForm("a function that writes to arrays")
+            self.clean = None
 
     def release_others(self, owners: set[str]) -> None:
         """Arrays that the program made and nobody names any more."""
@@ -361,7 +373,7 @@ class Blocks:
         if not facts.enterable[entry]:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
         live = facts.live[entry]
-        state = State(state.stack.copy(), {n: v for n, v in state.locals.items() if n in live or isinstance(v, Outside)})
+        state = State(state.stack.copy(), still_needed(state.locals, live))
         made = Exit(entry, state, is_end)
         for value in [*state.stack, *state.locals.values()]:
             made.hand_over(value)
@@ -380,6 +392,8 @@ class Blocks:
             raise NoForm("an iterator that others may have has to be set")
         if len(lists := lists_in(value)) > len(set(lists)):
             raise NoForm("a list that is returned twice")
+        if any(map(is_attribute, self.state.locals)):
+            raise NoForm("an attribute has to be set")
         text = self.object_text(self.all_settled(value, fail))
         if not self.is_start:
             text = f"rt->tuple_of(2, {self.object_text(Known(None, 'None'))}, {text})"
@@ -482,7 +496,7 @@ class Blocks:
             if source != constant:
                 self.guard(f"{source} is {constant}")
             return Known(x, constant)
-        if type(x) in (str, dict):
+        if type(x) in (str, dict) or is_of_python(type(x)):
             return Outside(source, x)  # what is asked of it decides what is guarded
         raise NoForm(f"an object of type {type(x).__name__}")
 
@@ -549,6 +563,8 @@ class Blocks:
 
     def back_out(self, is_refused: bool = False) -> str:
         """The label of an exit where all is as before the statement, or what of it has no effects."""
+        if self.clean is None and self.calls:
+            raise NoForm("a function that may leave for Python after it has written to an array")
         if self.clean is None:
             raise NoProgram("a block that begins with what cannot be handed over")
         index, state = self.clean
@@ -588,9 +604,10 @@ class Blocks:
         self.code.line(f"if ({condition}) {{")
         if before is not None:
             before()
+        clean = self.clean
         self.go(index)
         self.code.line("}")
-        self.state = after
+        self.state, self.clean = after, clean
 
 
 class NotChosen(Exception):

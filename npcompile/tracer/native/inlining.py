@@ -1,12 +1,13 @@
 """Calls of the user's functions in a native loop: their instructions are written where they are called.
 
-Each way through the function is written by itself, up to its return, so a function may branch but not loop. Nothing in it may
-have effects: what leaves the program in the middle of it does so before the call, and Python calls the function again.
+Each way through the function is written by itself, up to its return, so a function may branch but not loop. What leaves the
+program in the middle of it does so before the call, and Python calls the function again: so nothing in it leaves after it has
+written to an array. Attributes that it sets are variables until then.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
@@ -14,7 +15,7 @@ from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
-from npcompile.tracer.native.states import NoProgram, State
+from npcompile.tracer.native.states import NoProgram, State, is_attribute
 
 MOST_RETURNS = 16
 MOST_DEPTH = 8
@@ -29,12 +30,13 @@ class Call:
     branches: bool = False  # is there another way than the one that is being written?
     returns: int = 0
     result: Any = None
+    attributes: dict[str, Any] = field(default_factory=dict)  # that it has set
 
 
 def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any], following: int) -> Any:
     """The function's result; Left when it branches, and every way through it goes on behind the call.
 
-    NoForm where it has effects, or loops, or does what has no form.
+    NoForm where it loops, does what has no form, or may leave after it has written.
     """
     if len(b.calls) >= MOST_DEPTH:
         raise NoForm("functions that call one another too deep")
@@ -42,17 +44,18 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
     values = bound(b, known, arguments, keywords)
     b.settle(b.fail())
     caller = context(b)
-    written = len(b.code.lines)
+    written, clean = len(b.code.lines), b.clean
     call = Call(caller, following)
     b.calls.append(call)
     code, source = function.__code__, known.source
     cells = {n: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, n in enumerate(code.co_freevars)}
     enter(b, (decode(code), analyse(code), function.__globals__, f"{source}.__globals__", cells))
-    b.state = State([], values)
+    b.state = State([], values | {n: v for n, v in b.state.locals.items() if is_attribute(n)})
     try:
         b.follow(b.facts.start)
     except NoForm as reason:
         del b.code.lines[written:]
+        b.clean = clean
         if b.inside is not None:
             raise NoProgram(str(reason)) from None
         raise
@@ -61,6 +64,7 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
         enter(b, caller)
     if call.branches:
         raise Left
+    b.state.locals |= call.attributes
     return call.result
 
 
@@ -122,11 +126,12 @@ def returned(b: Blocks, value: Any, fail: Fail) -> None:
     if call.returns > MOST_RETURNS:
         raise NoForm("a function with many ways through it")
     b.code.settle()
+    call.attributes = {n: v for n, v in b.state.locals.items() if is_attribute(n)}
     if call.branches:
         here = context(b)
         b.calls.pop()
         enter(b, call.caller)
-        b.state = State([*b.state.stack, value], b.state.locals.copy())
+        b.state = State([*b.state.stack, value], b.state.locals | call.attributes)
         try:
             b.go(call.following)
         finally:

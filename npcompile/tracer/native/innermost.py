@@ -166,14 +166,15 @@ def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
     """Does the instruction do the same in each iteration of a loop that sets the variables `stored`?"""
     match i.opname:
         case "LOAD_FAST" | "LOAD_FAST_CHECK":
-            return i.argval not in stored
+            value = b.realize(b.state.locals.get(i.argval))
+            return i.argval not in stored and not isinstance(value, Known)  # a function may write when it is called
         case "LOAD_FAST_LOAD_FAST":
             return not {*i.argval}.intersection(stored)
         case "LOAD_GLOBAL":
             value = b.global_value(i.argval)
             return isinstance(value, Scalar) or isinstance(value, Known) and value.value in SAME
         case "LOAD_ATTR":
-            return i.argval in ("shape", "size")
+            return i.argval in ("shape", "size") and b.attributes is None
         case "BINARY_SUBSCR":
             before = [b.program.instructions[i.index - k] for k in (1, 2)]
             return [each.opname for each in before] == ["LOAD_CONST", "LOAD_ATTR"]

@@ -12,12 +12,13 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, meanings, number_lists, objects, trip_counts, views
+from npcompile.tracer.native import arrays, attributes, meanings, number_lists, objects, trip_counts, views
 from npcompile.tracer.native.arms import choose, usual_branch
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
+    Bound,
     Elements,
     Items,
     Known,
@@ -133,6 +134,8 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         value = module_attribute(b, owner, name)
     elif isinstance(owner, NumberList) and i.argval in number_lists.METHODS:
         value = Method(owner, str(i.argval))
+    elif isinstance(owner, Outside):
+        value = attributes.load(b, owner, str(i.argval), i.index + 1)
     elif arrays.is_array(owner) and i.argval == "dtype":
         value = views.dtype_of(owner, b.guard, b.name_constant)
     else:
@@ -164,12 +167,12 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(updated([left, right], lambda code, operands, fail: meanings.binary(code, sign, operands[0], operands[1], fail)))
         return
     if i.argrepr.endswith("=") and arrays.is_array(left):
-        b.write_to_arrays()
         b.push(left)  # they stay on the stack of what has to be computed before
         b.push(right)
         b.settle(fail, below=2)
         del b.state.stack[-2:]
         b.push(meanings.in_place(b.code, sign, left, right, fail))
+        b.note_write()
     else:
         b.push(meanings.binary(b.code, sign, left, right, fail))
 
@@ -283,21 +286,21 @@ def binary_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("STORE_SLICE")
 def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.write_to_arrays()
     b.settle(fail, below=4)
     stop, start, container, value = b.pop(), b.pop(), b.pop(), b.pop()
     meanings.set_element(b.code, container, slice_of([start, stop]), value, fail)
+    b.note_write()
 
 
 @means("STORE_SUBSCR")
 def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.write_to_arrays()
     b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
     if isinstance(container, NumberList):
         number_lists.set_element(b, container, key, value, fail)
         return
     meanings.set_element(b.code, container, key, value, fail)
+    b.note_write()
 
 
 @means("KW_NAMES")
@@ -315,6 +318,8 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     function, null = (first, second) if NULL_AFTER_CALLABLE else (second, first)
     if not isinstance(null, Null):
         raise NoForm("a call of a method")
+    if isinstance(function, Bound):
+        arguments, function = [function.owner, *arguments], function.function
     positional = arguments[: len(arguments) - len(names)]
     keywords = dict(zip(names, arguments[len(positional) :]))
     if is_ordered(arguments):

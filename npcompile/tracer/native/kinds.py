@@ -203,6 +203,14 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A method of an object from outside, to be called."""
+
+    owner: Outside
+    function: Known
+
+
+@dataclass(frozen=True, slots=True)
 class Null:
     """A NULL of the stack."""
 

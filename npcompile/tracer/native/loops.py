@@ -44,7 +44,7 @@ from npcompile.tracer.native.kinds import (
 )
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
-from npcompile.tracer.native.states import Exit, State
+from npcompile.tracer.native.states import Exit, State, is_attribute
 from npcompile.tracer.values import NULL, Lazy
 
 assert instructions  # it registers what instructions do
@@ -280,7 +280,9 @@ class NativeLoop:
         lines = [self.text(iterator, numbers) for iterator in exit.given]
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
-        frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items()}
+        texts = {n: self.text(v, numbers) for n, v in exit.state.locals.items()}
+        lines += [f"{self.blocks.attributes.places[n]} = {text}" for n, text in texts.items() if is_attribute(n)]
+        frame.locals = {n: Lazy(text, None) for n, text in texts.items() if not is_attribute(n)}
         frame.stack = [v if v is NULL else Lazy(v, None) for v in stack]
         go = self.ending.go if exit.is_end else self.ending.run_natively_later
         return [*lines, go(exit.index, frame.stack)]

@@ -35,7 +35,8 @@ def require(b: Blocks, changes: bool = False) -> None:
     if b.inside is not None or b.apart is not None:
         raise NoProgram("a list of numbers")
     if changes:
-        b.write_to_arrays()
+        if b.calls:
+            raise NoForm("a function that changes a list")
         if not all(map(is_object, b.state.stack)):
             raise NoForm("a list that changes in the middle of a statement")
 

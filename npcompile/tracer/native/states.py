@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
+    Bound,
     Closure,
     Elements,
     Formula,
@@ -136,7 +138,7 @@ def placed(code: ScalarLoops, value: Any, name: str, copies: list[Any]) -> Any:
         return Walk(value.name, placed(code, value.elements, f"{value.name}_of", copies), value.given)
     if isinstance(value, Together):
         return Together(value.function, tuple(placed(code, part, name, copies) for part in value.parts))
-    if isinstance(value, Listed | Method | Slice):
+    if isinstance(value, Bound | Listed | Method | Slice):
         raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
     if isinstance(value, Ordered) and value.steps:
         raise NoProgram("a sum that is made in one block and stored in another")
@@ -183,6 +185,16 @@ def number_of_items(value: Any) -> str:
     return value.count if isinstance(value, NumberList) else arrays.part_of(value).sizes[0]
 
 
+def is_attribute(name: str) -> bool:
+    """Is it no variable of the code, but an attribute that was set, and is set in Python when the program leaves?"""
+    return name[0] == "."
+
+
+def still_needed(variables: dict[str, Any], live: Collection[str]) -> dict[str, Any]:
+    """Those variables that somebody may read."""
+    return {n: v for n, v in variables.items() if n in live or isinstance(v, Outside) or is_attribute(n)}
+
+
 def has_known_steps(iterator: Any) -> bool:
     """Are the steps of all ranges that an iterator goes over constants? Lists may change meanwhile."""
     if isinstance(iterator, Together):
@@ -207,7 +219,7 @@ def is_object(value: Any) -> bool:
     """Could Python be handed it?"""
     if isinstance(value, Items):
         return all(map(is_object, value.items))
-    return not isinstance(value, Formula | Listed | Method | Slice)
+    return not isinstance(value, Bound | Formula | Listed | Method | Slice)
 
 
 def is_variable(text: str) -> bool:

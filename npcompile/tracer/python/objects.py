@@ -74,8 +74,8 @@ def find(kind: type, name: str, after: type | None = None) -> Any:
     return next((vars(each)[name] for each in order if name in vars(each)), MISSING)
 
 
-def on_class(capture: Capture, kind: type, name: str, after: type | None = None) -> Any:
-    """The same, guarded."""
+def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> Any:
+    """The same, guarded. `capture` notes the guards: a native program does too."""
     found = find(kind, name, after)
     known = capture.name_constant(kind)
     if after is None and isinstance(found, FOUND_AS_THEY_ARE) and getattr(kind, name, MISSING) is found:

@@ -1,0 +1,120 @@
+"""Attributes of objects whose classes are written in Python.
+
+They are found as object.__getattribute__ finds them. Numbers and arrays are read before the native program begins; those that
+it sets are variables of its own, until it leaves for Python, which sets them. Methods and properties are written where they are
+called.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
+from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.native import arrays
+from npcompile.tracer.native.blocks import Blocks, means
+from npcompile.tracer.native.inlining import inline
+from npcompile.tracer.native.kinds import Bound, Elements, Known, Outside, Scalar
+from npcompile.tracer.native.states import NoProgram
+from npcompile.tracer.python.objects import MISSING, find, is_of_python, on_class
+
+
+@dataclass(slots=True)
+class Attributes:
+    """What a program has met of objects and their attributes."""
+
+    names: dict[str, str] = field(default_factory=dict)  # `source.name` -> the name for what it has before the program
+    places: dict[str, str] = field(default_factory=dict)  # what stands among the variables -> `source.name` that is set
+    owners: dict[str, Any] = field(default_factory=dict)  # sources of objects -> the objects
+    changed: set[str] = field(default_factory=set)  # sources of those whose attributes are set
+
+
+def attributes_of(b: Blocks) -> Attributes:
+    if b.attributes is None:
+        b.attributes = Attributes()
+    return b.attributes  # type: ignore[no-any-return]
+
+
+def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
+    """An object whose attributes are read or set: one that is changed is none of the others."""
+    met, kind = attributes_of(b), type(owner.example)
+    if not is_of_python(kind):
+        raise NoForm(f"an attribute of an object of type {kind.__name__}")
+    b.guard(f"type({owner.source}) is {b.name_constant(kind)}")
+    met.owners[owner.source] = owner.example
+    if is_changed:
+        met.changed.add(owner.source)
+    for source, other in met.owners.items():
+        is_concerned = is_changed or source in met.changed
+        if is_concerned and source != owner.source and type(other) is kind:
+            if other is owner.example:
+                raise NoForm("an object under two names, one of which is used to change it")
+            b.guard(f"{owner.source} is not {source}")
+
+
+def is_data(found: Any) -> bool:
+    return found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
+
+
+def own_value(owner: Outside, name: str, found: Any) -> Any:
+    """What the object itself has, not its class; MISSING if it has none."""
+    if isinstance(found, types.MemberDescriptorType):
+        return getattr(owner.example, name, MISSING)
+    return MISSING if is_data(found) else getattr(owner.example, "__dict__", {}).get(name, MISSING)
+
+
+def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
+    """`owner.name`, for the instruction before `following`. NoForm where it is not there, or made by other code of the user's."""
+    meet(b, owner)
+    known, kind, source = attributes_of(b), type(owner.example), f"{owner.source}.{name}"
+    is_set = next((n for n, place in known.places.items() if place == source and n in b.state.locals), None)
+    if is_set is not None:
+        return b.state.locals[is_set]
+    on_class(b, kind, "__getattribute__")
+    found = find(kind, name)
+    value = own_value(owner, name, found)
+    if value is not MISSING:
+        if source not in known.names:
+            known.names[source] = f"a{len(known.names)}"
+            b.guard(f"[{known.names[source]} := {source}]")
+        return b.realize(Outside(known.names[source], value))
+    if isinstance(found, (types.MemberDescriptorType, classmethod)):
+        raise NoForm(f"attribute {name!r}")
+    on_class(b, kind, name)
+    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+        return inline(b, Known(found.fget, b.name_constant(found.fget)), [owner], {}, following)
+    if hasattr(owner.example, "__dict__"):
+        b.guard(f"{name!r} not in {owner.source}.__dict__")
+    if isinstance(found, types.FunctionType):
+        return Bound(owner, Known(found, b.name_constant(found)))
+    if isinstance(found, staticmethod):
+        return b.realize(Outside(b.name_constant(found.__func__), found.__func__))
+    if found is MISSING or hasattr(type(found), "__get__"):
+        raise NoForm(f"attribute {name!r} of an object of type {kind.__name__}")
+    return b.realize(Outside(b.name_constant(found), found))
+
+
+@means("STORE_ATTR")
+def store_attr(b: Blocks, i: Instruction, fail: Fail) -> None:
+    """A number or an array, into an attribute that the object has."""
+    owner, name = b.pop(), str(i.argval)
+    value = arrays.settled(b.code, b.pop(), fail)
+    if b.pointwise is not None:
+        raise NoForm("a loop over whole arrays that sets attributes")
+    if b.inside is not None or b.apart is not None:
+        raise NoProgram("an attribute that is set")
+    if not isinstance(owner, Outside) or not isinstance(value, Scalar | Elements | Part):
+        raise NoForm("an attribute that is set to something else than a number or an array")
+    meet(b, owner, is_changed=True)
+    kind = type(owner.example)
+    found = find(kind, name)
+    if own_value(owner, name, found) is MISSING or on_class(b, kind, "__setattr__") is not object.__setattr__:
+        raise NoForm(f"attribute {name!r} is set")
+    load(b, owner, name, i.index + 1)  # the object has it in all calls
+    places, source = attributes_of(b).places, f"{owner.source}.{name}"
+    own = next((n for n, place in places.items() if place == source), f".a{len(places)}")
+    places[own] = source
+    b.state.locals[own] = value
