@@ -181,6 +181,7 @@ def eigh(a: TensorMeta, *, uplo):
     **LAPACK_FAILS,
 )
 def eigvalsh(a: TensorMeta, *, uplo):
+    """The eigenvalues that `eigh` gives, in the same order, without eigenvectors."""
     require_square(a)
     return TensorMeta(a.shape[:-1], real_dtype(a.dtype))
 
