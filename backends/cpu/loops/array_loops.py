@@ -33,6 +33,7 @@ from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.grains import elements_of_a_grain
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops.accesses import OWN
+from npcompile.backends.cpu.loops.extents import Extent, bounds_of
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.scalar_loops import Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.primitives import c_type
@@ -251,6 +252,7 @@ class ArrayLoops:
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
     instructions: set[tuple[int, int]] = field(default_factory=set)  # that are loops over arrays: (loop around, instruction)
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
+    extents: list[Extent] = field(default_factory=list)  # of statements, but for those outside of loops that copy
     rooms: dict[str, int] = field(default_factory=dict)  # variables of arrays that it makes, to bytes of an element
     made: int = 0
 
@@ -259,13 +261,20 @@ class ArrayLoops:
         return f"part{self.made}"
 
     def call(
-        self, function: Function, extra: str, fail: Fail, can_leave: bool, work: Sequence[str], is_plain: bool = False
+        self,
+        function: Function,
+        extra: str,
+        fail: Fail,
+        can_leave: bool,
+        work: Sequence[str],
+        is_plain: bool = False,
+        matrix: str = "",
     ) -> None:
         """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set. A plain one copies, or sets one number.
 
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
-        self.work(work, is_plain)
+        self.work(work, is_plain, matrix)
         if self.code.accesses is not None:
             for text, (c, _) in function.parameters.items():
                 if c == "char*" and text != "rt":
@@ -274,12 +283,16 @@ class ArrayLoops:
         leave = f"goto {fail()};" if can_leave else ""
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
 
-    def work(self, sizes: Sequence[str], is_plain: bool = False) -> None:
-        """What follows goes over so many elements."""
+    def work(self, sizes: Sequence[str], is_plain: bool = False, matrix: str = "") -> None:
+        """What follows goes over so many elements. `matrix`: the array whose product with a vector it is."""
         self.code.line(f"NPC_COMPUTED({known_product(sizes)});")
         self.instructions.add((self.code.loop, self.code.instruction))
-        if self.code.loop < 0 and not is_plain:
-            if not self.code.are_small:
+        is_outside = self.code.loop < 0
+        if is_outside and is_plain:
+            return
+        self.extents.append(Extent(self.code.loop, self.code.instruction, tuple(sizes), matrix))
+        if is_outside:
+            if not self.code.are_small and bounds_of(self.extents[-1:], [-1], self.code.examples) is None:
                 raise NoForm("whole arrays that are large, outside of loops")
             self.code.asks_small = True
 

@@ -19,11 +19,19 @@ from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.texts import filled
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
+SHORT = 64  # elements of rows that are read where they lie
 GRAIN, PIECE = 1 << 18, 1 << 13  # products that are worth waking a thread; that are worth one which is awake
 
 VECTORS = r"""
 typedef TYPE npc_v_TAG __attribute__((vector_size(64), aligned(sizeof(TYPE)), may_alias));
 #define W ((int64_t)(64 / sizeof(TYPE)))
+#if __has_builtin(__builtin_elementwise_fma)
+#define npc_fused_TAG(a, b, c) __builtin_elementwise_fma(a, b, c)
+#elif defined(__AVX512F__)
+#define npc_fused_TAG(a, b, c) FUSED(a, b, c, -1, 4)
+#else
+#define npc_fused_TAG(a, b, c) ((a) * (b) + (c))
+#endif
 static inline TYPE npc_added_TAG(npc_v_TAG v) {
   typedef TYPE half __attribute__((vector_size(32)));
   typedef TYPE quarter __attribute__((vector_size(16)));
@@ -70,73 +78,126 @@ static inline int npc_not_finite_TAG(const TYPE* x, int64_t n) {
   for (int64_t i = 0; i < n; i++) bits |= ((union { TYPE x; BITS bits; }){x[i] - x[i]}).bits;
   return bits != 0;
 }
+/* Lanes from `first` to below `last` of the vector at p. The others are 0, and are not read. */
+static inline npc_v_TAG npc_lanes_TAG(const TYPE* p, int64_t first, int64_t last) {
+  npc_v_TAG v = {0};
+#if defined(__AVX512F__)
+  if (last > first) v = MASKED(p, v, (1u << last) - (1u << first));
+#else
+  for (int64_t k = first; k < last; k++) v[k] = p[k];
+#endif
+  return v;
+}
 struct npc_matvec_TAG { const char* a; int64_t rows, inner; const char* x; int64_t step; char* out; int64_t n; };
+/* The sums of four rows of products, whose lanes begin at the last boundary of a vector before the row: reading across boundaries
+   takes twice as long. A lane adds every W-th element of a row wherever this begins, and npc_added does not depend on which lane
+   is the first, so a result does not depend on where the matrix lies. */
+static inline __attribute__((always_inline)) void npc_four_rows_TAG(const TYPE* const* a, const int64_t* shifts, const TYPE* x,
+                                                                    int64_t n, int are_alike, TYPE* out) {
+  npc_v_TAG v0 = {0}, v1 = {0}, v2 = {0}, v3 = {0};
+  const TYPE *a0 = a[0] - shifts[0], *a1 = a[1] - shifts[1], *a2 = a[2] - shifts[2], *a3 = a[3] - shifts[3];
+  const TYPE *x0 = x - shifts[0], *x1 = x - shifts[1], *x2 = x - shifts[2], *x3 = x - shifts[3];
+  const int64_t least = npc_min(npc_min(shifts[0], shifts[1]), npc_min(shifts[2], shifts[3])), whole = (n + least) / W * W;
+  const int64_t most = npc_max(npc_max(shifts[0], shifts[1]), npc_max(shifts[2], shifts[3]));
+  int64_t k = 0;
+#define NPC_PART(r) \
+  v##r = npc_fused_TAG(npc_lanes_TAG(a##r + k, npc_max(0, shifts[r] - k), npc_max(0, npc_min(W, n + shifts[r] - k))), \
+                       npc_lanes_TAG(x##r + k, npc_max(0, shifts[r] - k), npc_max(0, npc_min(W, n + shifts[r] - k))), v##r);
+#define NPC_PARTS NPC_PART(0) NPC_PART(1) NPC_PART(2) NPC_PART(3) k += W;
+  if (most) { NPC_PARTS }
+  if (are_alike)
+    for (; k < whole; k += W) {
+      const npc_v_TAG b = *(npc_v_TAG*)(x0 + k);
+      v0 = npc_fused_TAG(*(npc_v_TAG*)(a0 + k), b, v0);
+      v1 = npc_fused_TAG(*(npc_v_TAG*)(a1 + k), b, v1);
+      v2 = npc_fused_TAG(*(npc_v_TAG*)(a2 + k), b, v2);
+      v3 = npc_fused_TAG(*(npc_v_TAG*)(a3 + k), b, v3);
+    }
+  else
+    for (; k < whole; k += W) {
+      v0 = npc_fused_TAG(*(npc_v_TAG*)(a0 + k), *(npc_v_TAG*)(x0 + k), v0);
+      v1 = npc_fused_TAG(*(npc_v_TAG*)(a1 + k), *(npc_v_TAG*)(x1 + k), v1);
+      v2 = npc_fused_TAG(*(npc_v_TAG*)(a2 + k), *(npc_v_TAG*)(x2 + k), v2);
+      v3 = npc_fused_TAG(*(npc_v_TAG*)(a3 + k), *(npc_v_TAG*)(x3 + k), v3);
+    }
+  while (k < n + most) { NPC_PARTS }
+#undef NPC_PARTS
+#undef NPC_PART
+  out[0] = npc_added_TAG(v0), out[1] = npc_added_TAG(v1), out[2] = npc_added_TAG(v2), out[3] = npc_added_TAG(v3);
+}
+static void npc_matvec_along_TAG(const struct npc_matvec_TAG* c, int64_t begin, int64_t end) {
+  const TYPE* const x = (const TYPE*)c->x;
+  const int64_t n = c->n;
+  for (int64_t i = begin; i < end; i += 4) {
+    const TYPE* a[4];
+    TYPE sums[4];
+    for (int64_t r = 0; r < 4; r++) /* rows that are not there are the last one again */
+      a[r] = (const TYPE*)(c->a + npc_min(i + r, end - 1) * c->rows);
+    if (n < SHORT) {
+      npc_four_rows_TAG(a, (const int64_t[4]){0}, x, n, 1, sums);
+    } else {
+      int64_t shifts[4];
+      for (int64_t r = 0; r < 4; r++)
+        shifts[r] = (uintptr_t)a[r] % sizeof(TYPE) == 0 ? (int64_t)((uintptr_t)a[r] / sizeof(TYPE) % W) : 0;
+      const int64_t s = shifts[0];
+      if (s == shifts[1] && s == shifts[2] && s == shifts[3]) npc_four_rows_TAG(a, (const int64_t[4]){s, s, s, s}, x, n, 1, sums);
+      else npc_four_rows_TAG(a, shifts, x, n, 0, sums);
+    }
+    TYPE* const out = (TYPE*)c->out + i;
+    for (int64_t r = 0; r < npc_min(4, end - i); r++) out[r] = sums[r];
+  }
+}
+/* Many results at once, where columns have their elements side by side. Two chains of additions for each vector of results. */
+static inline __attribute__((always_inline)) void npc_four_columns_TAG(const struct npc_matvec_TAG* c, int64_t i,
+                                                                       const int64_t* first, const int64_t* last, int parts) {
+  npc_v_TAG total[4] = {{0}};
+  const char *a = c->a + i * (int64_t)sizeof(TYPE), *x = c->x;
+  for (int64_t k = 0; k < c->n;) {
+    const int64_t stop = npc_min(c->n, k + LONG);
+    npc_v_TAG v[4] = {{0}}, w[4] = {{0}};
+#define NPC_COLUMN(sum, p) npc_fused_TAG(parts ? npc_lanes_TAG((const TYPE*)a + p * W, first[p], last[p]) : \
+                                         *(const npc_v_TAG*)((const TYPE*)a + p * W), b, sum[p])
+#define NPC_STEP(sum) { \
+      const TYPE factor = *(const TYPE*)x; \
+      const npc_v_TAG b = factor - (npc_v_TAG){0}; \
+      for (int64_t p = 0; p < (parts ? parts : 4); p++) sum[p] = NPC_COLUMN(sum, p); \
+      k++, a += c->inner, x += c->step; \
+    }
+    while (k + 2 <= stop) { NPC_STEP(v) NPC_STEP(w) }
+    if (k < stop) NPC_STEP(v)
+#undef NPC_STEP
+#undef NPC_COLUMN
+    for (int64_t p = 0; p < 4; p++) total[p] += v[p] + w[p];
+  }
+  TYPE* const out = (TYPE*)c->out + i;
+  for (int64_t p = 0; p < (parts ? parts : 4); p++)
+    if (parts) for (int64_t lane = first[p]; lane < last[p]; lane++) out[p * W + lane] = total[p][lane];
+    else *(npc_v_TAG*)(out + p * W) = total[p];
+}
+static void npc_matvec_across_TAG(const struct npc_matvec_TAG* c, int64_t begin, int64_t end) {
+  const int64_t address = (int64_t)(uintptr_t)c->a + begin * (int64_t)sizeof(TYPE);
+  const int is_along = address % (int64_t)sizeof(TYPE) == 0 && c->inner % 64 == 0; /* boundaries of vectors are in one row */
+  for (int64_t i = begin - (is_along ? address / (int64_t)sizeof(TYPE) % W : 0); i < end; i += 4 * W) {
+    int64_t first[4], last[4];
+    for (int64_t p = 0; p < 4; p++) {
+      first[p] = npc_min(W, npc_max(0, begin - i - p * W));
+      last[p] = npc_max(0, npc_min(W, end - i - p * W));
+    }
+    const int64_t parts = npc_min(4, (end - i + W - 1) / W);
+    if (i >= begin && i + 4 * W <= end) npc_four_columns_TAG(c, i, first, last, 0);
+    else if (parts == 1) npc_four_columns_TAG(c, i, first, last, 1);
+    else if (parts == 2) npc_four_columns_TAG(c, i, first, last, 2);
+    else if (parts == 3) npc_four_columns_TAG(c, i, first, last, 3);
+    else npc_four_columns_TAG(c, i, first, last, 4);
+  }
+}
 /* out[i] = the sum over k of a[i, k] * x[k], with `out` in C order. */
 static void npc_matvec_rows_TAG(void* context, int64_t begin, int64_t end, int thread) {
-  const struct npc_matvec_TAG c = *(struct npc_matvec_TAG*)context;
-  TYPE* out = (TYPE*)c.out;
-  int64_t i = begin;
-  if (c.inner == sizeof(TYPE) && c.step == sizeof(TYPE)) {
-    const TYPE* x = (const TYPE*)c.x;
-    for (; i + 4 <= end && c.n >= W; i += 4) {
-      const char* a = c.a + i * c.rows;
-      npc_v_TAG v0 = {0}, v1 = {0}, v2 = {0}, v3 = {0};
-      int64_t k = 0;
-      for (; k + W <= c.n; k += W) {
-        const npc_v_TAG b = *(npc_v_TAG*)(x + k);
-        v0 += *(npc_v_TAG*)((TYPE*)a + k) * b;
-        v1 += *(npc_v_TAG*)((TYPE*)(a + c.rows) + k) * b;
-        v2 += *(npc_v_TAG*)((TYPE*)(a + 2 * c.rows) + k) * b;
-        v3 += *(npc_v_TAG*)((TYPE*)(a + 3 * c.rows) + k) * b;
-      }
-      TYPE rest[4] = {0};
-      for (; k < c.n; k++)
-        for (int64_t r = 0; r < 4; r++) rest[r] += *((TYPE*)(a + r * c.rows) + k) * x[k];
-      out[i] = npc_added_TAG(v0) + rest[0];
-      out[i + 1] = npc_added_TAG(v1) + rest[1];
-      out[i + 2] = npc_added_TAG(v2) + rest[2];
-      out[i + 3] = npc_added_TAG(v3) + rest[3];
-    }
-  } else if (c.rows == sizeof(TYPE)) {
-    for (; i + W <= end; i += 4 * W) {
-      const int64_t parts = npc_min(4, (end - i) / W);
-      npc_v_TAG total[4] = {{0}};
-      for (int64_t k = 0; k < c.n;) {
-        const int64_t stop = npc_min(c.n, k + LONG);
-        npc_v_TAG v[4] = {{0}};
-        if (parts == 4) {
-          for (; k < stop; k++) {
-            const TYPE* a = (const TYPE*)(c.a + k * c.inner) + i;
-            const TYPE b = *(const TYPE*)(c.x + k * c.step);
-            for (int64_t p = 0; p < 4; p++) v[p] += *(npc_v_TAG*)(a + p * W) * b;
-          }
-        } else {
-          for (; k < stop; k++) {
-            const TYPE* a = (const TYPE*)(c.a + k * c.inner) + i;
-            const TYPE b = *(const TYPE*)(c.x + k * c.step);
-            for (int64_t p = 0; p < parts; p++) v[p] += *(npc_v_TAG*)(a + p * W) * b;
-          }
-        }
-        for (int64_t p = 0; p < 4; p++) total[p] += v[p];
-      }
-      for (int64_t p = 0; p < parts; p++) *(npc_v_TAG*)(out + i + p * W) = total[p];
-      if (parts < 4) { i += parts * W; break; }
-    }
-    const int64_t left = end - i;
-    if (left > 0 && left < W) {
-      TYPE total[W] = {0};
-      for (int64_t k = 0; k < c.n;) {
-        const int64_t stop = npc_min(c.n, k + LONG);
-        TYPE v[W] = {0};
-        for (; k < stop; k++)
-          for (int64_t p = 0; p < left; p++) v[p] += ((const TYPE*)(c.a + k * c.inner))[i + p] * *(const TYPE*)(c.x + k * c.step);
-        for (int64_t p = 0; p < left; p++) total[p] += v[p];
-      }
-      for (int64_t p = 0; p < left; p++) out[i + p] = total[p];
-      i = end;
-    }
-  }
-  for (; i < end; i++) out[i] = npc_dot_TAG(c.a + i * c.rows, c.inner, c.x, c.step, c.n);
+  const struct npc_matvec_TAG* const c = context;
+  if (c->inner == sizeof(TYPE) && c->step == sizeof(TYPE)) npc_matvec_along_TAG(c, begin, end);
+  else if (c->rows == sizeof(TYPE)) npc_matvec_across_TAG(c, begin, end);
+  else
+    for (int64_t i = begin; i < end; i++) ((TYPE*)c->out)[i] = npc_dot_TAG(c->a + i * c->rows, c->inner, c->x, c->step, c->n);
 }
 static int npc_matvec_TAG(const char* a, int64_t rows, int64_t inner, const char* x, int64_t step, char* out, int64_t m,
                           int64_t n) {
@@ -149,6 +210,11 @@ static int npc_matvec_TAG(const char* a, int64_t rows, int64_t inner, const char
 #undef W
 """
 TAGS = {"f4": "float", "f8": "double"}
+MASKED = {  # loads of AVX-512 of the lanes in a mask
+    "f4": "__builtin_ia32_loadups512_mask",
+    "f8": "__builtin_ia32_loadupd512_mask",
+}
+FUSED = {"f4": "__builtin_ia32_vfmaddps512_mask", "f8": "__builtin_ia32_vfmaddpd512_mask"}
 
 
 def has_form(dtype: np.dtype) -> bool:
@@ -162,7 +228,10 @@ def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
         "TYPE": TAGS[tag],
         "BITS": f"int{8 * dtype.itemsize}_t",
         "TAG": tag,
+        "MASKED": MASKED[tag],
+        "FUSED": FUSED[tag],
         "LONG": str(LONG),
+        "SHORT": str(SHORT),
         "GRAIN": str(GRAIN),
         "PIECE": str(PIECE),
     }
@@ -194,7 +263,7 @@ def matrix_vector(loops: ArrayLoops, a: Part, x: Part, fail: Fail) -> Part:
     )
     lines = [f"if (npc_matvec_{tag}({matrix}, {rows}, {inner}, {vector}, {step}, {out}, {m}, {n})) return -1;"]
     lines.append(f"if (SELDOM(npc_not_finite_{tag}((const {c_type(x.dtype)}*){out}, {m})) && ({infinite})) return 1;")
-    finish(loops, f, lines, fail, a.sizes)
+    finish(loops, f, lines, fail, a.sizes, matrix=a.root)
     return target
 
 
@@ -209,10 +278,17 @@ def matrices(loops: ArrayLoops, a: Part, b: Part, fail: Fail) -> Part:
 
 
 def finish(
-    loops: ArrayLoops, f: Function, lines: list[str], fail: Fail, work: Sequence[str], extra: str = "", passed: str = ""
+    loops: ArrayLoops,
+    f: Function,
+    lines: list[str],
+    fail: Fail,
+    work: Sequence[str],
+    extra: str = "",
+    passed: str = "",
+    matrix: str = "",
 ) -> None:
     """The function and its call. It leaves where NumPy's product may report an error: BLAS notes infinities in its own way."""
     out = ['__asm__ volatile("" : "+m"(*out) : : "memory");'] * bool(extra)
     head = f"static int {f.name}({', '.join(filter(None, [f.signature, extra]))}) {{"
     loops.functions += [head, "npc_forget();", *lines, *out, "return npc_noted() != 0;", "}"]
-    loops.call(f, passed, fail, True, work)
+    loops.call(f, passed, fail, True, work, matrix=matrix)

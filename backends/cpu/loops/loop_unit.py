@@ -23,7 +23,6 @@ MANY_EXITS = 30  # of programs whose compile time counts: the loops that take th
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
 GIVEN = -4  # of those that return a list, which follows
-SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
 
 HELPERS = r"""
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
@@ -161,9 +160,7 @@ def inputs(code: ScalarLoops) -> list[str]:
             lines.append(f"const int64_t {a.name}_n{axis} = {a.name}_array->dimensions[{axis}];")
             lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
         lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted};")
-        if a.name in code.most:
-            size = " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
-            lines.append(f"if ({size} > {SMALL}) {others}")
+    lines += [f"if ({size} > {most}) {others}" for size, most in code.bounds.items()]
     n = len(code.given_arrays)
     far = code.statements.far_texts() if code.statements is not None else []
     fits = " && ".join([*(f"{a.name}_fits" for a in code.given_arrays), *far]) or "1"

@@ -69,7 +69,8 @@ class ScalarLoops:
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
     objects: int = 0  # inputs that are only handed on
-    most: set[str] = field(default_factory=set)  # arrays that may not have more elements than `SMALL`
+    examples: dict[str, int] = field(default_factory=dict)  # sizes of arrays that are given, in the call that this is written for
+    bounds: dict[str, int] = field(default_factory=dict)  # products of such sizes -> the most that they may be
     dtypes: list[np.dtype] = field(default_factory=list)
     lists: dict[str, None] = field(default_factory=dict)  # of numbers, that the program makes: C variables
     constants: set[str] = field(default_factory=set)  # variables that are set once, before the program begins

@@ -479,6 +479,7 @@ class Blocks:
         if type(x) is np.ndarray and x.dtype.isnative and x.ndim:
             is_contiguous = x.flags.c_contiguous
             made = self.code.array(x.dtype, x.ndim, is_contiguous)
+            self.code.examples |= {f"{made.name}_n{axis}": n for axis, n in enumerate(x.shape)}
             self.guard(f"type({source}) is {self.name_constant(np.ndarray)}", source.isidentifier())
             self.guard(f"{source}.dtype == {self.name_constant(x.dtype)}", True)
             self.guard(f"{source}.ndim == {x.ndim}", True)

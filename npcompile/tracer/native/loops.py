@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
+from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.loops.loop_unit import GIVEN, SMALL, UNFIT, UNUSUAL, compile_unit
+from npcompile.backends.cpu.loops.extents import SMALL, bounds_of
+from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL, compile_unit
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
@@ -49,6 +51,7 @@ from npcompile.tracer.values import NULL, Lazy
 
 assert instructions  # it registers what instructions do
 
+SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
 RANGE_ITERATOR: type = type(iter(range(0)))
 ARRAY_ITERATOR: type = type(iter(np.zeros(0)))
 COUNTS_FROM_ITSELF = sys.version_info >= (3, 12)  # range_iterator.__setstate__ counts from where the iterator is
@@ -85,6 +88,10 @@ def walked_array(iterator: Any) -> tuple[Any, int]:
 def advance_walk(iterator: Any, position: int) -> Any:
     iterator.__setstate__(position)
     return iterator
+
+
+def array_size(a: ArrayInput) -> str:
+    return " * ".join(f"{a.name}_n{axis}" for axis in range(a.ndim))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,14 +306,19 @@ class NativeLoop:
         made, code = blocks.code.statements, blocks.code
         instructions = made.instructions if made is not None else set()
         loops = [loop for loop, i in instructions if loop >= 0 and i not in code.by_blocks]
-        repeated = any(loops.count(loop) > 1 and loop not in code.indexed for loop in loops)
-        if not code.asks_small and not repeated and short_loops.isdisjoint(loops):
+        repeated = {loop for loop in loops if loop in short_loops or (loops.count(loop) > 1 and loop not in code.indexed)}
+        if not code.asks_small and not repeated:
             return
+        bounds: dict[str, int] | None = {array_size(a): SMALL for a in code.given_arrays}
         if self.has_large_arrays():
+            bounds = bounds_of(made.extents, {*repeated, -1}, code.examples) if made is not None else None
+        if bounds is None:
             raise TooLarge("whole arrays that are large")
-        blocks.code.most = {a.name for a in blocks.code.arrays}
-        for source in blocks.arrays:
-            self.guard(f"{source}.size <= {SMALL}", True)
+        code.bounds = bounds
+        sources = {a.name: source for a, source in zip(code.given_arrays, blocks.arrays, strict=True)}
+        for size, most in bounds.items():
+            named = SIZE.sub(lambda found: f"{sources[found[1]]}.shape[{found[2]}]", size)
+            self.guard(f"{named} <= {most}", True)
 
     def make(self, short_loops: frozenset[int]) -> Made:
         """`short_loops`: headers of those that have few iterations. Raises NotNative."""
