@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +14,7 @@ import npcompile as npc
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.prelude import PRELUDE
+from tests.native_loops.agreement import native_sources
 
 
 def chain_of_extremes(x, y):
@@ -43,21 +46,55 @@ def sources_of(function: Callable, *args: np.ndarray) -> list[str]:
     return sources
 
 
-@pytest.mark.parametrize("function", PROGRAMS)
-def test_parallel_loops_become_vectors(function) -> None:
+def vectorized_lines(text: str) -> dict[int, int]:
+    """Of a C unit: the lines of loops that were vectorised, and how often with the widest vectors there."""
     compiler = loader().compiler
     if "gcc" not in subprocess.run([*compiler.command, "-v"], capture_output=True, text=True, check=True).stderr:
         pytest.skip("only GCC tells which loops it vectorised")
+    report = [*compiler.command, *compiler.flags, "-fopt-info-vec-optimized", "-o", "/dev/null", "-", *compiler.libraries]
+    done = subprocess.run(report, input=text, capture_output=True, text=True, check=True)
+    found = re.findall(r"^[^:]*:(\d+):.*loop vectorized using (\d+) byte", done.stderr, re.M)
+    counts = Counter((int(line), int(width)) for line, width in found)
+    return {line: counts[line, width] for line, width in sorted(counts)}
+
+
+def lines_behind_pragmas(lines: list[str]) -> set[int]:
+    return {k for k, line in enumerate(lines, 1) if k > 1 and lines[k - 2].strip().startswith("#pragma")}
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_parallel_loops_become_vectors(function) -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
     (source,) = sources_of(function, x, y)
     text = PRELUDE + source
     lines = text.splitlines()
-    wanted = {k for k, line in enumerate(lines, 1) if k > 1 and lines[k - 2].strip().startswith("#pragma")}
+    wanted = lines_behind_pragmas(lines)
     assert wanted, source
-    report = [*compiler.command, *compiler.flags, "-fopt-info-vec-optimized", "-o", "/dev/null", "-", *compiler.libraries]
-    done = subprocess.run(report, input=text, capture_output=True, text=True, check=True)
-    made = {int(line.split(":")[1]) for line in done.stderr.splitlines() if "loop vectorized" in line}
+    made = vectorized_lines(text).keys()
     assert wanted <= made, [lines[k - 1] for k in wanted - made]
+
+
+def test_statements_behind_others_become_vectors() -> None:
+    """The compiler is not left to think that they seldom run: for a worker, and for the calling thread alone."""
+
+    def steps(X, y, w, count):
+        for _ in range(count):
+            q = X @ w
+            p = np.exp(y)
+            w = w + q[:20] * 1e-9 + p[:20] * 1e-9
+            y = y * 0.99 - 0.01
+        return w
+
+    rng = np.random.default_rng(0)
+    X, y, w = rng.random((200, 20)), rng.random(200), rng.random(20)
+    compiled = npc.compile(steps)
+    compiled(X, y, w, 30)
+    (source,) = native_sources(compiled)
+    text = PRELUDE + source
+    lines = text.splitlines()
+    found = vectorized_lines(text)
+    wanted = [k for k in lines_behind_pragmas(lines) if any("exp" in line for line in lines[k : k + 4])]
+    assert wanted and all(found.get(k, 0) > 1 for k in wanted), found
 
 
 def cubes(x):
