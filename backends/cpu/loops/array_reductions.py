@@ -5,6 +5,7 @@ Numbers are written to a block and combined there on several lanes, blocks in pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from npcompile.backends.cpu.primitives import c_type
 
 ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
 ABREAST = 64  # columns whose best elements are looked for at a time
+VECTOR = 64  # bytes of a block of columns: of so many, their results stay in registers through all rows
 FOLD = r"""
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
@@ -288,20 +290,70 @@ def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
     _, pair = FOLD_OPS[name]
     identity = FOLD_OPS[name][0]
     start = "0" if name == "sum" else identity if isinstance(identity, str) else identity(dtype)
-    before, behind = range(axis), range(axis + 1, len(sizes))
+    before, behind, last = range(axis), range(axis + 1, len(sizes)), len(sizes) - 1
 
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
 
     joined = pair(dtype).format(a="before", x="x")
     c = c_type(dtype)
-    lines = [loop(k) for k in before]
-    lines += [*(loop(k) for k in behind), f"{element} = {start};", *("}" for _ in behind)]
+    lines = [*(loop(k) for k in behind), f"{element} = {start};", *("}" for _ in behind)]
     row = ["#pragma GCC ivdep", loop(behind[-1]), *nest.body, f"const {c} x = {value};"]
     lines += [loop(k) for k in (axis, *behind[:-1])] + nest.rows + [f"if (i{axis}) {{"]
     lines += [*row, f"const {c} before = {element};", f"{element} = {joined};", "}"]
-    lines += ["} else {", *row, f"{element} = x;", "}", "}"]
-    return [*nest.begins, *lines, *("}" for _ in sizes[:-1])]
+    lines += ["} else {", *row, f"{element} = x;", "}", "}", *("}" for _ in behind)]
+    if len(behind) == 1 and has_blocks(tree):
+        step = [f"if (i{axis}) all = {vector_text(name)};", "else all = now;"]
+        block = [f"npc_vector all = {{0}}; all += ({c}){start};", *rows_of_a_block(nest, axis, value, dtype), *step, "}"]
+        store = f"*(npc_vector*){to_first(element, last)} = all;"
+        lines = in_blocks(dtype, f.take(sizes[last]), [*block, store], lines)
+    return [*nest.begins, *(loop(k) for k in before), *lines, *("}" for _ in before)]
+
+
+def has_blocks(tree: Tree) -> bool:
+    """May columns be computed twice, by vectors?"""
+    return tree.dtype.kind in "fiu" and tree.dtype.itemsize in (4, 8) and not may_fail(tree)
+
+
+def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The statements about a block of columns from `first`, for each, where there are not many; else the others."""
+    lanes, c, aligned = VECTOR // dtype.itemsize, c_type(dtype), f"vector_size({VECTOR}), aligned({dtype.itemsize}), may_alias"
+    return [
+        f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{",
+        f"typedef {c} npc_vector __attribute__(({aligned}));",
+        f"typedef int{8 * dtype.itemsize}_t npc_places __attribute__(({aligned}));",
+        f"for (int64_t first = 0; first < {size}; first += {lanes}) {{",
+        f"first = npc_min(first, {size} - {lanes}); /* the last block begins in the one before */",
+        *block,
+        "}",
+        "} else {",
+        *others,
+        "}",
+    ]
+
+
+def rows_of_a_block(nest: Nest, axis: int, value: str, dtype: np.dtype) -> list[str]:
+    """The beginning of a loop over the rows of a block, whose elements are `now`. (Arrays stay in memory from row to row.)"""
+    last, lanes = len(nest.sizes) - 1, VECTOR // dtype.itemsize
+    rows = [nest.function.loop(axis, nest.sizes[axis]), *nest.rows]
+    if not nest.body and re.fullmatch(rf"\*\(\w+\*\)\(r\d+ \+ i{last} \* {dtype.itemsize}\)", value):
+        return [*rows, f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]
+    computed = [f"const int64_t i{last} = first + lane;", *nest.body, f"elements[lane] = {value};"]
+    lines = ["#pragma omp simd", f"for (int64_t lane = 0; lane < {lanes}; lane++) {{", *computed, "}"]
+    return [*rows, f"{c_type(dtype)} elements[{lanes}];", *lines, "const npc_vector now = *(npc_vector*)elements;"]
+
+
+def to_first(element: str, last: int) -> str:
+    """The address of the element in the first column of a block."""
+    return f"(&{element})".replace(f"i{last} ", "first ")
+
+
+def vector_text(name: str) -> str:
+    """C text that combines the vectors `all` and `now`."""
+    if name not in ("max", "min"):
+        return FOLD_OPS[name][1](np.dtype("i8")).format(a="all", x="now")
+    kept = f"((all {'>' if name == 'max' else '<'} now) | (all != all))"
+    return f"(npc_vector)(((npc_places)all & {kept}) | ((npc_places)now & ~{kept}))"
 
 
 def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], axis: int | None, fail: Fail) -> str | Part:
@@ -333,8 +385,18 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
         if order[-1] > inner[0]:
             *outer, last = order
             lines, axes = [loop(k) for k in outer], (inner[0], last, f.take(sizes[last]))
-            lines += positions_of_columns(nest, loop(inner[0]), axes, c, f"const {c} x = {value};", better)
-            lines += [f"{element} = found[i{last} - first];", "}", "}", *("}" for _ in outer)]
+            given = f"const {c} x = {value};"
+            wide = [
+                *positions_of_columns(nest, loop(inner[0]), axes, c, given, better),
+                f"{element} = found[i{last} - first];",
+                "}",
+                "}",
+            ]
+            if has_blocks(tree) and dtype.itemsize == index.itemsize:
+                block = positions_of_block(rows_of_a_block(nest, inner[0], value, dtype), inner[0], sign)
+                store = f"*(npc_places*){to_first(element, last)} = found;"
+                wide = in_blocks(dtype, axes[2], [*block, store], wide)
+            lines += [*wide, *("}" for _ in outer)]
         else:
             lines = [loop(k) for k in order]
             lines += one_position(c, better, [loop(k) for k in inner], [*nest.rows, *nest.body, f"const {c} x = {value};"])
@@ -363,6 +425,21 @@ def positions_of_columns(nest: Nest, rows: str, axes: tuple[int, int, str], c: s
     lines += [f"const {c} best = all_best[k];", f"const int is_better = !i{axis} | {better};"]
     lines += ["all_best[k] = is_better ? x : best;", f"found[k] = is_better ? i{axis} : found[k];"]
     return [*lines, "}", "}", columns]
+
+
+def positions_of_block(rows: list[str], axis: int, sign: str) -> list[str]:
+    """`found` of each lane of a block of columns."""
+    better = f"(npc_places)((now {sign} best) | ((now != now) & (best == best)))"
+    return [
+        "npc_vector best = {0}; npc_places found = {0};",
+        *rows,
+        "npc_places is_better = {0};",
+        f"if (i{axis}) is_better = {better};",
+        "else is_better = ~is_better;",
+        "best = (npc_vector)(((npc_places)best & ~is_better) | ((npc_places)now & is_better));",
+        f"found = (found & ~is_better) | (i{axis} & is_better);",
+        "}",
+    ]
 
 
 # --- what combines numbers: (the identity, C text that combines {a} and {x})
