@@ -1,5 +1,7 @@
 """Objects of the user's classes: what Python does for them, and what changes of their classes between calls do."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -297,3 +299,57 @@ def test_isinstance_of_classes(dtype, kind, x):
 def test_isinstance_that_a_class_answers(x):
     y = x * 2
     return isinstance(3, Anything), isinstance(y, Anything), y
+
+
+# --- attributes that one object has, and for which another asks code of the user's
+
+
+class Asked:
+    def __init__(self, **attributes):
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def __getattr__(self, name):
+        if name != "extra":
+            raise AttributeError(name)
+        COUNTED.append(name)
+        return float(len(COUNTED))
+
+
+class AskedForSlots(Asked):
+    __slots__ = ("extra",)
+
+
+class Computed(Asked):
+    @functools.cached_property
+    def extra(self):
+        COUNTED.append("extra")
+        return float(len(COUNTED))
+
+
+COUNTED: list[str] = []
+
+
+def in_an_array(obj, x):
+    return x * obj.extra + obj.extra
+
+
+def in_a_loop(obj, x):
+    total = 0.0
+    for k in range(40):
+        total += obj.extra * k + x[k % 3]
+    return total
+
+
+@pytest.mark.parametrize("kind", [Asked, AskedForSlots, Computed])
+@pytest.mark.parametrize("user", [in_an_array, in_a_loop])
+def test_an_object_without_the_attribute_asks_as_often_as_in_python(user, kind):
+    orders = ({"extra": 1.0}, {"extra": 2.0}, {}, {}), ({}, {"extra": 1.0}, {}, {"extra": 2.0})
+    for order in orders:
+        compiled = npc.compile(user, backend="eager")
+        for attributes in order:
+            found = []
+            for function in (user, compiled):
+                COUNTED.clear()
+                found.append((np.asarray(function(kind(**attributes), np.ones(3))).tolist(), len(COUNTED)))
+            assert found[0] == found[1], attributes

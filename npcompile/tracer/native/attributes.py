@@ -19,7 +19,7 @@ from npcompile.tracer.native.blocks import Blocks, means
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import Bound, Elements, Known, Outside, Scalar
 from npcompile.tracer.native.states import NoProgram
-from npcompile.tracer.python.objects import MISSING, find, is_of_python, on_class
+from npcompile.tracer.python.class_attributes import MISSING, find, guard_own, is_asked_for, is_of_python, on_class
 
 
 @dataclass(slots=True)
@@ -61,6 +61,8 @@ def is_data(found: Any) -> bool:
 
 def own_value(owner: Outside, name: str, found: Any) -> Any:
     """What the object itself has, not its class; MISSING if it has none."""
+    if is_asked_for(type(owner.example), found):
+        raise NoForm(f"attribute {name!r}, a slot for which __getattr__ may be asked")
     if isinstance(found, types.MemberDescriptorType):
         return getattr(owner.example, name, MISSING)
     return MISSING if is_data(found) else getattr(owner.example, "__dict__", {}).get(name, MISSING)
@@ -77,6 +79,8 @@ def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
     found = find(kind, name)
     value = own_value(owner, name, found)
     if value is not MISSING:
+        if not isinstance(found, types.MemberDescriptorType):
+            guard_own(b, kind, owner.source, name)
         if source not in known.names:
             known.names[source] = f"a{len(known.names)}"
             b.guard(f"[{known.names[source]} := {source}]")

@@ -56,7 +56,7 @@ from npcompile.tracer.native.states import (
     placed,
     still_needed,
 )
-from npcompile.tracer.python.objects import is_of_python
+from npcompile.tracer.python.class_attributes import is_of_python
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block

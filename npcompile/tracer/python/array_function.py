@@ -9,7 +9,8 @@ import numpy as np
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python.objects import MISSING, class_of, on_class
+from npcompile.tracer.python.class_attributes import MISSING, on_class
+from npcompile.tracer.python.objects import class_of
 from npcompile.tracer.python.operators import HOOKS
 from npcompile.tracer.values import DictView, Lazy, Opaque, Sequence, SetValue
 from npcompile.tracer.values import Iterator as IteratorValue

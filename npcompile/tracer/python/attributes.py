@@ -17,7 +17,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, generators, groups, objects, operators
+from npcompile.tracer.python import calls, class_attributes, containers, generators, groups, objects, operators
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
@@ -306,10 +306,10 @@ def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
         return Lazy(f"{source}.{name}", vars(member)[name])
     if name == "__class__":
         return Constant(kind)
-    found = objects.on_class(frame.capture, kind, name)
+    found = class_attributes.on_class(frame.capture, kind, name)
     if isinstance(found, property) and found.fget is not None:
         return calls.call(frame, Constant(found.fget), [Constant(member)], {})
-    if found is objects.MISSING:
+    if found is class_attributes.MISSING:
         raise Decline(f"attribute {name!r} of a member of {kind.__qualname__}")
     return objects.bound(frame, found, Constant(member), kind, name)
 

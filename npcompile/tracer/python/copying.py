@@ -13,7 +13,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import ATOMIC_TYPES, Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, objects, operators
+from npcompile.tracer.python import calls, class_attributes, objects, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.values import ArrayMethod, Closure, Constant, Lazy, Mapping, Opaque, Record, Sequence, SetValue
 
@@ -65,11 +65,11 @@ def parts_of(capture: Capture, value: Opaque | Record) -> tuple[type, dict[str, 
     """The class of an object and its attributes, of which a plain copy is made."""
     kind = objects.class_of(value)
     assert kind is not None
-    if not objects.is_made_plainly(kind) or objects.find(kind, "__new__") is not object.__new__:
+    if not objects.is_made_plainly(kind) or class_attributes.find(kind, "__new__") is not object.__new__:
         raise Decline(f"a copy of an object of type {kind.__qualname__}")
     for name in SAYS_HOW:
-        if getattr(objects.find(kind, name), "__objclass__", object) is not object or isinstance(
-            objects.find(kind, name), types.FunctionType
+        if getattr(class_attributes.find(kind, name), "__objclass__", object) is not object or isinstance(
+            class_attributes.find(kind, name), types.FunctionType
         ):
             raise Decline(f"{kind.__qualname__} says how its objects are copied")
     if isinstance(value, Record):

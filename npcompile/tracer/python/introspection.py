@@ -16,7 +16,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import attributes, objects, operators
+from npcompile.tracer.python import attributes, class_attributes, objects, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.operators import evaluate, plain
 from npcompile.tracer.raising import Raises
@@ -63,7 +63,7 @@ def call_issubclass(frame: Frame, positional: Arguments, keywords: Keywords) -> 
 def require_plain_check(kinds: Any, name: str) -> None:
     """Do the classes leave the answer to Python, or to abc?"""
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-        check = objects.find(type(kind), name)
+        check = class_attributes.find(type(kind), name)
         if isinstance(check, types.FunctionType) and check.__module__ != "abc" or getattr(kind, "_is_protocol", False):
             raise Decline(f"{type(kind).__qualname__}.{name}")
 
@@ -130,7 +130,7 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
         case Array() | TensorValue():
             return Constant(hasattr(type_of(owner), name))
         case Opaque() | Record() if objects.class_of(owner) is not None:
-            is_there = found_on(frame, owner, name) is not objects.MISSING
+            is_there = found_on(frame, owner, name) is not class_attributes.MISSING
             if isinstance(owner, Opaque) and name not in owner.written:
                 frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
             return Constant(is_there)
@@ -149,7 +149,7 @@ def found_on(frame: Frame, owner: Any, name: str) -> Any:
     except Raises as error:
         if not issubclass(error.value.kind, AttributeError):
             raise
-        return objects.MISSING
+        return class_attributes.MISSING
     finally:
         frame.catches, frame.capture.frame = False, frame
 
@@ -167,7 +167,7 @@ def call_getattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
     owner, name = positional[0], plain(frame.capture, positional[1])
     if len(positional) == 3 and isinstance(owner, (Opaque, Record)) and objects.class_of(owner) is not None:
         found = found_on(frame, owner, name)
-        return positional[2] if found is objects.MISSING else found
+        return positional[2] if found is class_attributes.MISSING else found
     if len(positional) == 3 and isinstance(owner, (Array, TensorValue, Constant)):
         holder = owner.value if isinstance(owner, Constant) else type_of(owner)
         if not has_attribute(frame, owner, holder, name):

@@ -18,6 +18,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
+from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, find, guard_own, is_asked_for, is_of_python, on_class
 from npcompile.tracer.python.operators import HOOKS, lift
 from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
@@ -37,8 +38,6 @@ from npcompile.tracer.values import (
     is_named_tuple,
 )
 
-MISSING = object()
-IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
 Instance = Record | Opaque
 
 
@@ -56,50 +55,6 @@ def class_of(value: Any) -> type | None:
         case Constant(enum.Enum()):
             return type(value.value)
     return None
-
-
-def is_of_python(kind: type) -> bool:
-    """Do objects of this class behave as its Python code says, down to `object`?"""
-    return (
-        bool(kind.__flags__ & IS_OF_PYTHON)
-        and kind.__module__.partition(".")[0] not in ("numpy", "npcompile", "cupy")
-        and find(kind, "__getattribute__") is object.__getattribute__
-        and not issubclass(kind, (type, np.ndarray))
-    )
-
-
-def find(kind: type, name: str, after: type | None = None) -> Any:
-    """What the class, or the next one after `after`, has under `name`; MISSING if none has. Runs no code of the user's."""
-    order = kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]
-    return next((vars(each)[name] for each in order if name in vars(each)), MISSING)
-
-
-def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> Any:
-    """The same, guarded. `capture` notes the guards: a native program does too."""
-    found = find(kind, name, after)
-    known = capture.name_constant(kind)
-    if after is None and isinstance(found, FOUND_AS_THEY_ARE) and getattr(kind, name, MISSING) is found:
-        capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
-    elif after is None and isinstance(found, classmethod):
-        capture.guard_class(kind, name)
-    elif after is None and found is MISSING and not hasattr(type(kind), name):
-        capture.guard(f"not hasattr({known}, {name!r})")
-    else:
-        capture.guard(f"{known}.__mro__ is {capture.name_constant(kind.__mro__)}")
-        for each in kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]:
-            if each.__flags__ & IS_OF_PYTHON:
-                text = f"{capture.name_constant(each)}.__dict__"
-                is_here = name in vars(each)
-                capture.guard(f"{text}[{name!r}] is {capture.name_constant(found)}" if is_here else f"{name!r} not in {text}")
-            if name in vars(each):
-                break
-    return found
-
-
-# What a class gives when it is asked by name: itself.
-FOUND_AS_THEY_ARE = (
-    *(types.FunctionType, property, types.MemberDescriptorType, types.WrapperDescriptorType, functools.cached_property),
-)
 
 
 def function_on_class(capture: Capture, value: Any, name: str) -> Any:
@@ -173,9 +128,12 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
     if not effects.is_name(name):
         raise Decline(f"an attribute that is called {name!r}")
     if name in held:
+        guard_own(capture, type(owner.example), owner.source, name)
         return Lazy(f"{owner.source}.{name}", held[name])
     slot = next((vars(c)[name] for c in type(owner.example).__mro__ if name in vars(c)), None)
     if isinstance(slot, types.MemberDescriptorType):
+        if is_asked_for(type(owner.example), slot):
+            raise Decline(f"attribute {name!r}, a slot for which __getattr__ may be asked")
         value = getattr(owner.example, name, MISSING)
         if value is not MISSING:
             return Lazy(f"{owner.source}.{name}", value)

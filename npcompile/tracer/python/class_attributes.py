@@ -1,0 +1,69 @@
+"""What classes give for a name, found as Python finds it, and guarded."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import numpy as np
+
+MISSING = object()
+IS_OF_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE of a class: a `class` statement made it
+
+
+def is_of_python(kind: type) -> bool:
+    """Do objects of this class behave as its Python code says, down to `object`?"""
+    return (
+        bool(kind.__flags__ & IS_OF_PYTHON)
+        and kind.__module__.partition(".")[0] not in ("numpy", "npcompile", "cupy")
+        and find(kind, "__getattribute__") is object.__getattribute__
+        and not issubclass(kind, (type, np.ndarray))
+    )
+
+
+def find(kind: type, name: str, after: type | None = None) -> Any:
+    """What the class, or the next one after `after`, has under `name`; MISSING if none has. Runs no code of the user's."""
+    order = kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]
+    return next((vars(each)[name] for each in order if name in vars(each)), MISSING)
+
+
+def is_asked_for(kind: type, found: Any) -> bool:
+    """Would __getattr__ be asked for a slot, if it were empty?"""
+    return isinstance(found, types.MemberDescriptorType) and find(kind, "__getattr__") is not MISSING
+
+
+def guard_own(capture: Any, kind: type, source: str, name: str) -> None:
+    """An object has an attribute in its __dict__: guarded where code of the user's would answer for one that has not."""
+    found = find(kind, name)
+    is_computed = found is not MISSING and not isinstance(found, types.FunctionType) and hasattr(type(found), "__get__")
+    if is_computed or find(kind, "__getattr__") is not MISSING:
+        capture.guard(f"{name!r} in {source}.__dict__")
+
+
+def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> Any:
+    """The same, guarded. `capture` notes the guards: a native program does too."""
+    found = find(kind, name, after)
+    known = capture.name_constant(kind)
+    if after is None and isinstance(found, FOUND_AS_THEY_ARE) and getattr(kind, name, MISSING) is found:
+        capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
+    elif after is None and isinstance(found, classmethod):
+        capture.guard_class(kind, name)
+    elif after is None and found is MISSING and not hasattr(type(kind), name):
+        capture.guard(f"not hasattr({known}, {name!r})")
+    else:
+        capture.guard(f"{known}.__mro__ is {capture.name_constant(kind.__mro__)}")
+        for each in kind.__mro__ if after is None else kind.__mro__[kind.__mro__.index(after) + 1 :]:
+            if each.__flags__ & IS_OF_PYTHON:
+                text = f"{capture.name_constant(each)}.__dict__"
+                is_here = name in vars(each)
+                capture.guard(f"{text}[{name!r}] is {capture.name_constant(found)}" if is_here else f"{name!r} not in {text}")
+            if name in vars(each):
+                break
+    return found
+
+
+# What a class gives when it is asked by name: itself.
+FOUND_AS_THEY_ARE = (
+    *(types.FunctionType, property, types.MemberDescriptorType, types.WrapperDescriptorType, functools.cached_property),
+)
