@@ -53,7 +53,7 @@ def cut(
         return stage[n] == number and is_native(n) and n.op != "input"
 
     needed = set(graph.results)
-    needed |= {i for n in graph.nodes for i in n.inputs if not is_inside(n)}
+    needed |= {i for n in graph.nodes if not is_inside(n) for i in n.inputs}
     outputs = [n for n in graph.nodes if is_inside(n) and n in needed and not is_leaf(n)]
     outputs += [n for n in graph.results if is_leaf(n) and stage[n] == number and n not in outputs]
     if not outputs:
