@@ -198,7 +198,10 @@ class Ending:
                 else:
                     self.next_item(index, text(iterator))
             case NextItem(index, iterator):
-                self.next_item(index, text(iterator))
+                if index != self.point.layout.index and self.function.may_be_native(index):
+                    lines.append(self.go(index, self.frame.stack))
+                else:
+                    self.next_item(index, text(iterator))
             case Branch(condition, if_true, if_false, reason):
                 test = text(condition.array)
                 if self.capture.place is not None:

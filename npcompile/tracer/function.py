@@ -101,6 +101,7 @@ class CompiledFunction:
     stops: dict[int, Break] = field(default_factory=dict)  # instructions that always end the graph
     refusals: dict[int, int] = field(default_factory=dict)  # headers of loops -> attempts at a native program that failed
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
+    calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
     is_forwarded: bool = False
     is_random: bool = False  # does some program draw random numbers?

@@ -21,7 +21,6 @@ from npcompile.tensor_core.meta import TupleMeta, product
 from npcompile.tracer.native.states import loop_region
 
 PATIENCE = 64  # hops from Point to Point, in one call or several, before a loop is looked at
-OFTEN = PATIENCE // 8  # a native program that leaves more seldom goes to the end of the function, or has much to do
 NEVER = 1 << 62
 SMALL = 512  # elements of an array: as little work for NumPy as none
 HOP = 2.0  # microseconds from Point to Point
@@ -82,7 +81,8 @@ def is_cheap(function: Any, region: frozenset[int]) -> bool:
             hops += 1
             work += max(cost(v.graph) for v in point.variants)
             if any(v.compiled is not None and v.graph is None for v in point.variants):  # a native program
-                work += ITERATION * point.iterations / point.entered if point.entered >= OFTEN else math.inf
+                is_usual = point.entered > function.calls  # else it goes to the end of the function, or has much to do
+                work += ITERATION * point.iterations / point.entered if is_usual else math.inf
     return work < HOP * hops
 
 

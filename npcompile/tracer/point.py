@@ -228,6 +228,7 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
             point, state = point.enter(*state) if plain is None else plain(*state)
         if function is not None:
             function.hops = min(hops, PATIENCE)
+            function.calls += 1
         return state
     except BaseException as error:
         if point is None or not point.is_protected or is_raised_in(point.function.code, error):
