@@ -106,6 +106,7 @@ class Capture(Assumptions):
     may_break: bool = True  # not where the user asks for one graph
     may_ask_levels: bool = False  # is no other program at this Point for sizes that make a function call itself often?
     asks_levels: bool = False  # is this one?
+    calls_itself: bool = False  # does the function here come after such a call, so that further ones are calls too?
     is_native: Callable[[int, dict[str, Any]], bool] = lambda header, variables: False  # is a loop, if short, none to unroll?
     came_after: Break | None = None  # the graph break that this capture resumes after
     tensors: dict[str, tuple[TensorValue, Any]] = field(default_factory=dict)  # source -> Tensor from outside, example

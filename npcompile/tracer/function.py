@@ -312,6 +312,7 @@ class CompiledFunction:
             capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
+            capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
             capture.came_after = self.breaks[-1] if self.breaks and not point.is_start else None
             frame = self.frame_at(capture, point, state)
             try:

@@ -200,6 +200,19 @@ def test_levels_that_a_small_size_asks_for_are_one_graph() -> None:
         assert len(calls) <= 2 * 1024 / 32, (sizes, len(calls))
 
 
+def test_levels_are_one_graph_only_where_the_function_begins() -> None:
+    """What follows a call of itself calls itself too: the program of few levels is there already."""
+    graphs = []
+
+    def backend(graph: Graph, example_inputs: Any) -> Any:
+        graphs.append(graph)
+        return compile_eager(graph, example_inputs)
+
+    x = np.arange(4096.0)
+    np.testing.assert_array_equal(npc.compile(merged, backend=backend)(x), merged(x))
+    assert sum(2 <= str(graph).count("concatenate(") <= 15 for graph in graphs) == 1  # 32 elements: 7
+
+
 def test_one_graph_where_it_is_asked_for() -> None:
     compiled = npc.compile(merged, fullgraph=True, dynamic=True, backend="eager")
     x = np.arange(64.0)
