@@ -15,16 +15,13 @@ from npcompile.tracer.native.kinds import (
     Closure,
     Elements,
     Formula,
-    Generator,
     Items,
     Known,
     Listed,
     Method,
-    Nested,
     NumberList,
     Outside,
     Scalar,
-    Shared,
     Slice,
     Span,
     Steps,
@@ -141,11 +138,7 @@ def placed(code: ScalarLoops, value: Any, name: str, copies: list[Any]) -> Any:
         return Walk(value.name, placed(code, value.elements, f"{value.name}_of", copies), value.given)
     if isinstance(value, Together):
         return Together(value.function, tuple(placed(code, part, name, copies) for part in value.parts))
-<<<<<<< HEAD
     if isinstance(value, Bound | Listed | Method | Slice):
-=======
-    if isinstance(value, Generator | Listed | Method | Nested | Shared | Slice):
->>>>>>> 452c3dc (Native loops: list comprehensions, and generators that sum, min, max, any and all go over)
         raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
     if isinstance(value, Ordered) and value.steps:
         raise NoProgram("a sum that is made in one block and stored in another")
@@ -226,11 +219,7 @@ def is_object(value: Any) -> bool:
     """Could Python be handed it?"""
     if isinstance(value, Items):
         return all(map(is_object, value.items))
-<<<<<<< HEAD
     return not isinstance(value, Bound | Formula | Listed | Method | Slice)
-=======
-    return not isinstance(value, Formula | Generator | Listed | Method | Nested | Shared | Slice)
->>>>>>> 452c3dc (Native loops: list comprehensions, and generators that sum, min, max, any and all go over)
 
 
 def is_variable(text: str) -> bool:
@@ -257,8 +246,6 @@ def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
 
 def names_set(i: Any) -> tuple[str, ...]:
     """The variables that an instruction sets."""
-    if i.opname == "STORE_DEREF":
-        return (i.argval,)
     if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
         return ()
     return i.argval if isinstance(i.argval, tuple) else (i.argval,)
