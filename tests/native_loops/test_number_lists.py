@@ -307,3 +307,44 @@ def test_an_empty_list_that_leaves():
 
     for k in (-1, 0, 100, 299, 300):
         agrees(run, VECTOR, k, loops=0)
+
+
+def under_two_names(n):
+    a = b = []
+    for i in range(n):
+        a.append(i)
+        if i % 3 == 0:
+            b.append(-i)
+    return a, b, a is b
+
+
+def with_a_name_in_an_expression(n):
+    pair = (b := [1]), 2
+    for i in range(n):
+        b.append(i)
+    return pair, b, pair[0] is b
+
+
+def under_three_names(n):
+    a = b = c = [1.5]
+    b = [2.5]
+    for i in range(n):
+        a.append(i * 0.5)
+        b.append(i * 1.5)
+        c[0] += b[-1]
+    return a, b, c, a is c
+
+
+def equal_numbers_under_two_names(n):
+    a = b = [0.5] * n
+    for i in range(n):
+        a[i] += i
+        b[0] -= 1
+    return a, b, a is b
+
+
+@pytest.mark.parametrize(
+    "function", [under_two_names, with_a_name_in_an_expression, under_three_names, equal_numbers_under_two_names]
+)
+def test_one_list_under_several_names(function):
+    agrees(function, 40)

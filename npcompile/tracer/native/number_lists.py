@@ -52,8 +52,14 @@ def kept(b: Blocks, value: Any, name: str) -> Any:
     if not grows and (b.code.loop >= 0 or not is_read_in_loops(b, name)):
         return value
     made = begun(b, value.items)
-    others = [n for n, v in b.state.locals.items() if v is value]
-    b.state.locals |= dict.fromkeys(others, made)
+
+    def seen(other: Any) -> Any:
+        """What else shows the list shows it still: `a = b = []`."""
+        if isinstance(other, Items):
+            return Items(tuple(map(seen, other.items)))
+        return made if other is value else other
+
+    b.state = State([*map(seen, b.state.stack)], {n: seen(v) for n, v in b.state.locals.items()})
     return made
 
 
