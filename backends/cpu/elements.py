@@ -14,9 +14,14 @@ C_OF_KIND = {
     "f8": "double",
     **{f"i{n}": f"int{8 * n}_t" for n in (1, 2, 4, 8)},
     **{f"u{n}": f"uint{8 * n}_t" for n in (1, 2, 4, 8)},
+    "complex": "npc_z16",
+    "c8": "npc_z8",
+    "c16": "npc_z16",
     "data": "char*",  # memory
     "object": "PyObject*",  # an array that the program made: a reference of its own, or NULL
 }
+COMPLEX_TYPES = "typedef float _Complex npc_z8;\ntypedef double _Complex npc_z16;"
+PART_OF_COMPLEX = {"complex": "float", "c8": "f4", "c16": "f8"}  # kinds of complex numbers -> those of both parts
 LIMITS = {f"i{n}": (-(2 ** (8 * n - 1)), 2 ** (8 * n - 1) - 1) for n in (1, 2, 4, 8)} | {
     f"u{n}": (0, 2 ** (8 * n) - 1) for n in (1, 2, 4, 8)
 }

@@ -101,20 +101,22 @@ struct npc_runtime {
   PyObject* (*tuple_of)(int n, ...);
   /* A list of `count` numbers, i f b n as below, which lie `size` bytes apart; after ( of tuples of them, each in 8 bytes. */
   PyObject* (*list_of)(const char* letters, PyObject* const* dtypes, const char* data, int64_t count, int64_t size);
-  /* A list of a number and of what the letters say: i int64_t, f double, b int as Python's numbers; as NumPy's scalars d a
-     dtype and a double, n a dtype and an address; o an object; l the arguments of `list_of`; v those of `view`. NULL where one
-     cannot be made. */
+  /* A list of a number and of what the letters say: i int64_t, f double, b int, c two doubles as Python's numbers; as NumPy's
+     scalars d a dtype and a double, n a dtype and an address; o an object; l the arguments of `list_of`; v those of `view`.
+     NULL where one cannot be made. */
   PyObject* (*leave)(int64_t where, const char* letters, ...);
   PyObject* (*from_int64)(long long);
   PyObject* (*from_uint64)(unsigned long long);
   PyObject* (*from_double)(double);
   PyObject* (*from_bool)(long);
+  PyObject* (*from_complex)(double, double);
 
   /* Guards: 0 where the object is exactly of that type. Nothing else is asked of it, and no exception is set. */
   int (*take_array)(PyObject* object, PyObject* dtype, int nd, int flags); /* with all of these flags set */
   int (*take_int)(PyObject* object, int64_t* out);                         /* and of less than 64 bits */
   int (*take_float)(PyObject* object, double* out);
   int (*take_bool)(PyObject* object, uint8_t* out);
+  int (*take_complex)(PyObject* object, double _Complex* out);
   int (*take_scalar)(PyObject* object, PyObject* dtype, void* out);
   int (*are_names_known)(PyObject* facts); /* 1 or 0, or -1 with an exception set, as the next */
   int (*is_state_known)(PyObject* states); /* NumPy's, of floating-point errors */

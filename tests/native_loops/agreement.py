@@ -50,12 +50,16 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, (np.ndarray, np.generic)):
         same_order = all(getattr(ours.flags, order) == getattr(theirs.flags, order) for order in ("c_contiguous", "f_contiguous"))
         return ours.dtype == theirs.dtype and ours.shape == theirs.shape and same_order and same_bits(ours, theirs)
+    if isinstance(theirs, complex):
+        return same_bits(np.complex128(ours), np.complex128(theirs))
     if isinstance(theirs, float):
         return same_bits(np.float64(ours), np.float64(theirs))
     return bool(ours == theirs)
 
 
 def same_bits(ours: Any, theirs: Any) -> bool:
+    if theirs.dtype.kind == "c":
+        return same_bits(ours.real, theirs.real) and same_bits(ours.imag, theirs.imag)
     both_nan = (ours != ours) & (theirs != theirs)
     signs = np.signbit(ours) == np.signbit(theirs) if theirs.dtype.kind == "f" else True
     return bool(np.all(both_nan | ((ours == theirs) & signs)))

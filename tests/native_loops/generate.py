@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cmath
 import linecache
+import math
 import types
 from dataclasses import dataclass
 from itertools import count
@@ -15,10 +17,17 @@ from tests.random_programs import Choices, Draw
 DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "u1", "i2", "u8", "b1")
 OPERATORS = ("+", "-", "*", "+", "-", "*", "/", "//", "%", "&", "|", "^")
 BY_SMALL = ("<< 3", "<< 40", ">> 1", ">> k", "<< -1")  # others make integers of any length
+POWERS = ("** 2", "** 3", "** 5", "/ 2")
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A",
           "range(0, n, p)", "range({outer}, n, {outer})", "range(n - 1, {outer}, -p)")  # fmt: skip
 CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
+COMPLEX_DTYPES = ("c16", "c16", "c8", "f8", "f4", "i8")
+COMPLEX_OPERATORS = ("+", "-", "*", "+", "-", "*", "/")
+COMPLEX_CONSTANTS = ("0", "1", "-2.0", "0.5", "True", "1j", "-0.5j", "(2 - 1.5j)", "0j", "1e200j")
+COMPLEX_FUNCTIONS = ("abs", "np.abs", "complex", "bool", "np.conj", "np.real", "np.imag", "np.negative", "np.isfinite", "np.exp",
+                     "np.sqrt", "np.add", "np.complex64", "np.complex128", "cmath.exp", "cmath.sqrt", "cmath.phase",
+                     "cmath.polar", "np.equal")  # fmt: skip
 FUNCTIONS = (
     "abs",
     "int",
@@ -43,7 +52,7 @@ FUNCTIONS = (
     *("np.sign", "np.abs", "np.rint", "np.square", "np.minimum", "np.fmax", "np.add", "np.less", "np.logical_and", "np.clip"),
 )
 OPERANDS = dict.fromkeys(("min", "max", "limited", "np.maximum", "np.minimum", "np.fmax", "np.add", "np.less"), 2)
-OPERANDS |= {"np.logical_and": 2, "np.clip": 3}
+OPERANDS |= {"np.logical_and": 2, "np.clip": 3, "np.equal": 2}
 BEFORE = ("", "", "", "B = A.copy()", "A = B = B.copy()", "B = np.zeros(n + 1)", "B = np.ones(len(A), np.int64)",
           "M = np.empty((n, n)); M[:] = 2")  # fmt: skip
 AFTER = ("", "", "A = A[::-1]", "k = A.shape[0] * s", "A[0] = s", "if s > t: return A, k", "B = B[:, None]", "t = np.roll(A, k)",
@@ -54,6 +63,8 @@ LISTS = ("Q = []", "Q = [{cast}(1)]", "Q = [{cast}(2)] * n", "Q = [({cast}(1), 2
 OF_LISTS = ("Q.append({cast}({a}))", "Q.append({cast}({a}))", "Q[{i}] = {cast}({a})", "s = Q[{i}]", "t = Q.pop()", "t = len(Q)",
             "s += Q[-1]", "Q.append(({cast}({a}), {i}))", "t, u = Q.pop()", "for u in Q: s += u", "if Q and len(Q) < 9: s = Q[0]",
             "s = sum(Q)", "t = max(Q)", "Q = [{cast}({a})]", "s = np.array(Q)[{i}]", "Q.pop(0)")  # fmt: skip
+PARAMETERS = (3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7), np.uint8(200), 2**70)
+COMPLEX_PARAMETERS = (1.5 - 2j, np.complex64(0.5j), np.complex128(2), 3)
 PAIRS = ("R = np.zeros((n, 2))", "R = np.ones((n, 2), np.int64)", "R = np.empty((n, 2), np.float32); R[:] = 1", "R = M[:, 1:3]")
 SERIAL = count()
 
@@ -87,15 +98,19 @@ class LoopProgram:
     def function(self) -> types.FunctionType:
         filename = f"<loops {next(SERIAL)}>"
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
-        space: dict[str, Any] = {"np": np, "math": __import__("math"), "limited": limited, "shifted": shifted}
+        space: dict[str, Any] = {"np": np, "math": math, "cmath": cmath, "limited": limited, "shifted": shifted}
         exec(compile(self.source, filename, "exec"), space)
         made: types.FunctionType = space["program"]
         return made
 
 
 class Writer(Choices):
-    def __init__(self, draw: Draw):
+    def __init__(self, draw: Draw, is_complex: bool = False):
         super().__init__(draw)
+        self.is_complex = is_complex
+        self.constants = COMPLEX_CONSTANTS if is_complex else CONSTANTS
+        self.operators = COMPLEX_OPERATORS if is_complex else OPERATORS
+        self.dtypes = COMPLEX_DTYPES if is_complex else DTYPES
         self.lines: list[str] = []
         self.names = ["s", "t"]  # variables that have a value
         self.indices: list[str] = []
@@ -117,7 +132,7 @@ class Writer(Choices):
 
     def atom(self) -> str:
         return self.pick((self.element, self.element, lambda: self.pick(self.names), lambda: self.pick(self.indices + ["n"]),
-                          lambda: self.pick(CONSTANTS), lambda: "p"))()  # fmt: skip
+                          lambda: self.pick(self.constants), lambda: "p"))()  # fmt: skip
 
     def expression(self, depth: int = 2) -> str:
         if not depth:
@@ -128,29 +143,37 @@ class Writer(Choices):
 
         return self.weighted(
             (4, self.atom),
-            (1, lambda: f"({part()} {self.pick(BY_SMALL)})"),
-            (3, lambda: f"({part()} {self.pick(OPERATORS)} {part()})"),
+            (1, lambda: f"({part()} {self.pick(POWERS if self.is_complex else BY_SMALL)})"),
+            (3, lambda: f"({part()} {self.pick(self.operators)} {part()})"),
             (1, lambda: f"({part()} if {self.condition(depth - 1)} else {part()})"),
-            (1, lambda: f"({self.pick(('-', '-', '~', 'not '))}{self.atom()})"),
+            (1, lambda: f"({self.pick(('-', '-', 'not ') if self.is_complex else ('-', '-', '~', 'not '))}{self.atom()})"),
             (1, lambda: self.call(depth)),
             (1, lambda: f"({self.condition(depth - 1)})"),
         )
 
     def call(self, depth: int) -> str:
-        name = self.pick(FUNCTIONS)
+        if self.is_complex and self.draw(0, 2) == 0:
+            return f"({self.atom()}).{self.pick(('real', 'imag', 'conjugate()'))}"
+        name = self.pick(COMPLEX_FUNCTIONS if self.is_complex else FUNCTIONS)
         if name == "len":
             return "len(A)"
         return f"{name}({', '.join(self.expression(depth - 1) for _ in range(OPERANDS.get(name, 1)))})"
 
+    def compared(self) -> str:
+        return f"abs({self.atom()})" if self.is_complex else self.atom()
+
     def condition(self, depth: int) -> str:
-        test = f"{self.expression(depth)} {self.pick(COMPARISONS)} {self.expression(depth)}"
+        one, other, sign = self.expression(depth), self.expression(depth), self.pick(COMPARISONS)
+        if self.is_complex and sign not in ("==", "!="):
+            one, other = f"abs({one})", f"abs({other})"
+        test = f"{one} {sign} {other}"
         kind = self.draw(0, 7)
         if kind == 0 and depth:
             return f"{test} {self.pick(('and', 'or'))} {self.condition(depth - 1)}"
         if kind == 1:
             return f"not {test}"
         if kind == 2:
-            return f"{self.atom()} < {self.atom()} <= {self.atom()}"
+            return f"{self.compared()} < {self.compared()} <= {self.compared()}"
         return test
 
     # --- statements
@@ -217,10 +240,10 @@ class Writer(Choices):
         self.names = names
 
 
-def draw_program(draw: Draw) -> LoopProgram:
-    w = Writer(draw)
+def draw_program(draw: Draw, is_complex: bool = False) -> LoopProgram:
+    w = Writer(draw, is_complex)
     w.line("def program(A, B, M, n, p):", 0)
-    w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 0", 1)
+    w.line(f"s, t, k = {w.pick(w.constants)}, {w.pick(w.constants)}, 0", 1)
     w.line(w.pick(BEFORE) or "pass", 1)
     w.line(w.pick(PAIRS), 1)
     w.line(w.pick(LISTS).format(cast=w.cast), 1)
@@ -230,16 +253,18 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.line(f"return {w.pick(RETURNED)}, R{w.pick(('', ', Q', ', Q'))}", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
-    arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)), values(rng, w.pick(DTYPES), (n,), draw(0, 3))]
-    arrays.append(values(rng, w.pick(DTYPES), (n, n), draw(0, 3)))
+    arrays = [values(rng, w.pick(w.dtypes), (n,), draw(0, 3)), values(rng, w.pick(w.dtypes), (n,), draw(0, 3))]
+    arrays.append(values(rng, w.pick(w.dtypes), (n, n), draw(0, 3)))
     if draw(0, 7) == 0:
         arrays[1] = arrays[0]
-    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7), np.uint8(200), 2**70))
+    p = w.pick(COMPLEX_PARAMETERS if is_complex else PARAMETERS)
     return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p))
 
 
 def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], layout: int) -> np.ndarray:
     made = (rng.standard_normal(shape) * 10).astype(dtype) if dtype[0] != "u" else rng.integers(0, 200, shape).astype(dtype)
+    if dtype[0] == "c":
+        made.imag = rng.standard_normal(shape)
     if layout == 1:
         wide = np.zeros(tuple(2 * n for n in shape), dtype)[tuple(slice(None, None, 2) for _ in shape)]
         wide[...] = made

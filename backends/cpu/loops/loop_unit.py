@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.elements import C_OF_KIND
+from npcompile.backends.cpu.c_functions import ROUNDED_TEXT
+from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
-from npcompile.backends.cpu.loops import number_lists
+from npcompile.backends.cpu.loops import complex_numbers, number_lists
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
@@ -99,7 +100,17 @@ def source(code: ScalarLoops) -> str:
     OTHERS is the exit where names, types, or what else guards ask of what is given, are not as expected; UNFIT where memory
     is; UNUSUAL where NumPy's state of errors is not among those given. Facts about names and these states come first.
     """
-    lines = ["#define INT64_C(x) x##L", f"#define POLL {POLL}", COUNTED, HELPERS, helpers(), STRIP_HELPERS]
+    lines = [
+        "#define INT64_C(x) x##L",
+        f"#define POLL {POLL}",
+        COUNTED,
+        COMPLEX_TYPES,
+        ROUNDED_TEXT,
+        HELPERS,
+        helpers(),
+        STRIP_HELPERS,
+    ]
+    lines += [complex_numbers.declarations()] * any("npc_complex_" in text for text in [*code.lines, *code.functions])
     lines += [number_lists.LIST_HELPERS] * bool(code.lists)
     lines += [SPREAD_HELPERS] * any("npc_spread(" in text for text in code.functions)
     if code.statements is not None:
@@ -108,7 +119,9 @@ def source(code: ScalarLoops) -> str:
     rooms = code.statements.rooms if code.statements is not None else {}
     lines += code.statements.kept_rooms() if rooms else []
     is_brief = (code.functions or code.by_blocks) and len(code.exits) > MANY_EXITS
-    speed = "BRIEF" if is_brief else "FAST"
+    # Of two numbers side by side GCC 12 forgets that they were rounded to float32, where it makes a vector of them.
+    is_complex = any("npc_z" in line for line in code.lines)
+    speed = "BRIEF" if is_brief else "FAST BY_NUMBER" if is_complex else "FAST"
     lines.append(f"{speed} PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
     lines += [f"  {line}" for line in inputs(code)]
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
@@ -169,7 +182,7 @@ def inputs(code: ScalarLoops) -> list[str]:
     far = code.statements.far_texts() if code.statements is not None else []
     fits = " && ".join([*(f"{a.name}_fits" for a in code.given_arrays), *far]) or "1"
     for k, (kind, name) in enumerate(code.numbers, n):
-        is_python = kind in ("int", "float", "bool")
+        is_python = kind in ("int", "float", "bool", "complex")
         dtype = "" if is_python else f"npc_dtypes[{code.dtype(np.dtype(kind))}], "
         lines.append(f"{C_OF_KIND[kind]} {name}_read;")
         lines.append(f"if (rt->take_{kind if is_python else 'scalar'}(args[{k}], {dtype}&{name}_read)) {others}")

@@ -32,8 +32,8 @@ WORTH_KEEPING = 8.0  # units of fuel of an iteration of which terms are kept
 LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-SIZES = {
-    c: 8 if c == "double" else 4 if c == "float" else int(c.strip("uint_")) // 8 for c in C_OF_KIND.values() if c[-1] not in "*"
+SIZES = {"double": 8, "float": 4, "npc_z8": 8, "npc_z16": 16} | {
+    c: int(c.strip("uint_")) // 8 for c in C_OF_KIND.values() if c.endswith("_t")
 }
 CONSTANT = re.compile(r"(?:INT64_C\(-?\d+\)|-?0x[\d.a-f]+p[-+]\d+|\d+)")
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, ArrayInput
+from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, PART_OF_COMPLEX, ArrayInput
+from npcompile.backends.cpu.loops import complex_numbers
 from npcompile.backends.cpu.loops.accesses import Accesses
 from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
 from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
@@ -41,6 +42,10 @@ Handed = tuple[str, str]  # an object for Python: the letter and the arguments t
 
 class NoForm(Exception):
     """There is no C for this, or none that does it exactly."""
+
+
+def is_complex(kind: str) -> bool:
+    return kind in PART_OF_COMPLEX
 
 
 def is_float(kind: str) -> bool:
@@ -84,6 +89,7 @@ class ScalarLoops:
     asks_small: bool = False  # do they have to be?
     made: int = 0
     sites: int = 0  # where arrays are made
+    parts: dict[str, tuple[str, str]] = field(default_factory=dict)  # variables of complex numbers that were made of these
     integers: dict[str, Integer] = field(default_factory=dict)  # what is known of variables that are set once
     copies: dict[str, str] = field(default_factory=dict)  # C variables that are set once -> of the program, as they were read
     read_at: dict[str, set[str]] = field(default_factory=dict)  # elements -> variables of the program among the indices
@@ -276,6 +282,8 @@ class ScalarLoops:
         makers = {"int": "from_int64", "float": "from_double", "bool": "from_bool"}
         if kind in makers:
             return f"rt->{makers[kind]}({text})"
+        if kind == "complex":
+            return f"rt->from_complex(__real__ {text}, __imag__ {text})"
         return f"rt->box(npc_dtypes[{self.dtype(np.dtype(kind))}], &({C_OF_KIND[kind]}){{{text}}})"
 
     def handed(self, kind: str, text: str) -> Handed:
@@ -283,6 +291,8 @@ class ScalarLoops:
         letters = {"int": "i", "float": "f", "bool": "b"}
         if kind in letters:
             return letters[kind], f"({C_OF_KIND[kind]})({text})"
+        if kind == "complex":
+            return "c", f"__real__ {text}, __imag__ {text}"
         dtype = f"npc_dtypes[{self.dtype(np.dtype(kind))}]"
         return ("d", f"{dtype}, (double)({text})") if kind == "f8" else ("n", f"{dtype}, &({C_OF_KIND[kind]}){{{text}}}")
 
@@ -293,7 +303,9 @@ class ScalarLoops:
 
     # --- numbers
 
-    def constant(self, kind: str, value: bool | int | float) -> str:
+    def constant(self, kind: str, value: bool | int | float | complex) -> str:
+        if isinstance(value, complex):
+            return complex_numbers.paired(self, kind, self.constant("float", value.real), self.constant("float", value.imag))
         if kind == "bool":
             return str(int(value))
         if kind == "int":
@@ -308,13 +320,15 @@ class ScalarLoops:
         """A number as an operand of a loop of NumPy's, or as Python's: `to` can hold it, or the program leaves."""
         if kind == to or C_OF_KIND[kind] == C_OF_KIND[to]:
             return value
+        if is_complex(to):
+            return complex_numbers.converted(self, value, kind, to, fail)
         if kind == "int" and to in LIMITS:
             self.require_range(value, kind, to, fail)
         if kind in ("float", "f8") and to == "f4":
             made = self.new(to, f"(float){value}")
             self.leave_if_new(made, to, f"IS_BAD1({made}, {value})", fail)
             return made
-        if is_float(kind) and not is_float(to):
+        if is_complex(kind) or is_float(kind) and not is_float(to):
             raise NoForm(f"{kind} as {to}")
         if to == "f4":
             return self.new(to, f"(float)(double){value}")  # NumPy rounds twice
@@ -340,6 +354,10 @@ class ScalarLoops:
         """A number as an element of an array: cast as NumPy's assignment does, where that reports nothing."""
         if to == "b1":
             return self.truth(value, kind)
+        if is_complex(to):
+            return complex_numbers.converted(self, value, kind, to, fail, is_stored=True)
+        if is_complex(kind):
+            raise NoForm(f"{kind} stored as {to}")  # a warning
         if is_float(kind) and not is_float(to):
             low, high = LIMITS[to]
             upper = f"{value} < {float(high + 1)!r}" if high > 2**31 else f"{value} < {high + 1}.0"
@@ -368,6 +386,10 @@ class ScalarLoops:
             return kind, self.new(kind, f"{a} {BITWISE[op]} {b}")
         if is_float(kind):
             return kind, self.float_binary(op, kind, a, b, fail)
+        if is_complex(kind):
+            if op not in complex_numbers.OPERATIONS:
+                raise NoForm(f"{op} of {kind}")
+            return kind, complex_numbers.OPERATIONS[op](self, kind, a, b, fail)
         rule, x, y = RULES.get(op), self.integer(a, kind), self.integer(b, kind)
         known = rule(x, y) if rule is not None else None
         low = BOUNDS[kind][0]
@@ -461,6 +483,8 @@ class ScalarLoops:
     def negative(self, kind: str, a: str, fail: Fail) -> str:
         if kind in ("bool", "b1") or kind[0] == "u":
             raise NoForm(f"the negative of {kind}")
+        if is_complex(kind):
+            return complex_numbers.negative(self, kind, a, fail)
         if is_integer(kind):
             return self.binary("subtract", kind, "INT64_C(0)", a, fail)[1]
         made = self.new(kind, f"-{a}")
@@ -469,7 +493,7 @@ class ScalarLoops:
         return made
 
     def invert(self, kind: str, a: str) -> str:
-        if is_float(kind) or kind == "bool":
+        if is_float(kind) or is_complex(kind) or kind == "bool":
             raise NoForm(f"the inverse of {kind}")
         return self.new(kind, f"!{a}" if kind == "b1" else f"~{a}")
 
@@ -479,14 +503,18 @@ class ScalarLoops:
             if self.strip is not None:
                 self.strip.is_not_finite_with(made, kind, a)
             return made
-        if kind in ("bool", "b1"):
-            raise NoForm("the absolute value of a boolean")
+        if kind in ("bool", "b1") or is_complex(kind):
+            raise NoForm(f"the absolute value of {kind}")
         return a if self.integer(a, kind).least >= 0 else self.new(kind, f"{a} < 0 ? {self.negative(kind, a, fail)} : {a}")
 
     def compare(self, op: str, kind: str, a: str, b: str) -> str:
+        if is_complex(kind) and op not in ("equal", "not_equal"):
+            raise NoForm(f"{op} of {kind}")
         return self.new("bool", f"{a} {COMPARISONS[op]} {b}")
 
     def choose(self, kind: str, condition: str, a: str, b: str) -> str:
+        if is_complex(kind):
+            return complex_numbers.choose(self, kind, condition, a, b)
         if self.strip is None:
             return self.new(kind, f"{condition} ? {a} : {b}")
         made = self.new(kind, self.strip.choice(condition, a, b))
@@ -538,6 +566,8 @@ class ScalarLoops:
         else:
             places = [self.place(array, axis, index, fail) for axis, index in enumerate(indices)]
         if self.pointwise is not None:
+            if is_complex(array.kind):
+                raise NoForm("elements of complex numbers in blocks of rows")
             self.pointwise.reads[f"(PyObject*){array.name}_array"] = None
         made = self.new(array.kind, array.element(places))
         self.read_at[made] = {self.copies.get(index, index) for index in indices}

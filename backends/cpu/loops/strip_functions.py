@@ -19,11 +19,13 @@ STRIP_HELPERS = r"""
 #define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
 #define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
 #define BRIEF __attribute__((optimize("O1")))
+#define BY_NUMBER __attribute__((optimize("no-tree-slp-vectorize")))
 #else
 #define STRIP static __attribute__((noinline))
 #define CHAIN STRIP
 #define BAND STRIP
 #define BRIEF
+#define BY_NUMBER
 #endif
 enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
 /* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point
@@ -84,7 +86,7 @@ def own_variables(strip: Strip) -> list[str]:
         stores = enumerate(strip.kept)
         return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{strip.longest}]'};" for j, s in stores]
     length = max(strip.longest * len(strip.kept), 1)
-    return [*lines, f"char* at[{length}];", f"uint64_t old[{length}];", f"uint8_t size[{length}];"]
+    return [*lines, f"char* at[{length}];", f"uint64_t old[{length * strip.words}];", f"uint8_t size[{length}];"]
 
 
 def bounds(strip: Strip) -> list[str]:
@@ -108,7 +110,7 @@ def undo(strip: Strip) -> list[str]:
     """Lines that put back what was stored, the last first."""
     if not strip.is_regular:
         sizes = {size_of(s.kind) for s in strip.kept}
-        copy = "if (size[stored] == {0}) __builtin_memcpy(at[stored], &old[stored], {0});"
+        copy = f"if (size[stored] == {{0}}) __builtin_memcpy(at[stored], {strip.old}, {{0}});"
         return ["while (stored) {", "--stored;", *(copy.format(size) for size in sorted(sizes)), "}"]
     moving = [(j, s) for j, s in reversed(list(enumerate(strip.kept))) if not s.stays]
     lines = [f"{s.iteration('k')} = old{j}[k];" for j, s in moving]

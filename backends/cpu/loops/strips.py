@@ -369,6 +369,16 @@ class Strip:
         return bool(self.kept and self.jumps) and self.is_chain and self.is_regular
 
     @property
+    def words(self) -> int:
+        """Of 8 bytes, in which an old element is kept."""
+        return max([1, *(size_of(s.kind) // 8 for s in self.kept)])
+
+    @property
+    def old(self) -> str:
+        """Where the element is kept that is stored next, where that is not known before."""
+        return "&old[stored]" if self.words == 1 else f"&old[stored * {self.words}]"
+
+    @property
     def longest(self) -> int:
         return max(LENGTH // len(self.kept), 1) if self.kept else LONGEST
 
@@ -405,7 +415,7 @@ class Strip:
                 lines[line] = text
         for j, s in enumerate(self.stores):
             size = size_of(s.kind)
-            kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy(&old[stored], &{s.element}, {size});"]
+            kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy({self.old}, &{s.element}, {size});"]
             kept.append(f"size[stored++] = {size};")
             if self.is_regular or not self.kept:
                 kept = [] if s.stays or self.is_kept_before or not self.kept or not keeps else [f"old{j}[k] = {s.element};"]

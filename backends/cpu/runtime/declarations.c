@@ -15,7 +15,7 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
-extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type;
+extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
@@ -41,6 +41,7 @@ PyObject* PyNumber_Index(PyObject*);
 PyObject* PyDict_GetItemWithError(PyObject*, PyObject*);
 double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
+PyObject* PyComplex_FromDoubles(double, double);
 PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);

@@ -89,6 +89,12 @@ static int take_bool(PyObject* object, uint8_t* out) {
   return 0;
 }
 
+static int take_complex(PyObject* object, double _Complex* out) {
+  if (type_of(object) != &PyComplex_Type) return 1;
+  as_complex(object, (double*)out);
+  return 0;
+}
+
 static int take_scalar(PyObject* object, PyObject* dtype, void* out) {
   if (type_of(object) != ((npc_descr*)dtype)->typeobj) return 1;
   PyArray_ScalarAsCtype(object, out);
@@ -220,6 +226,10 @@ static PyObject* next_object(char letter, struct handed* from) {
   if (letter == 'i') return PyLong_FromLongLong(__builtin_va_arg(from->items, int64_t));
   if (letter == 'f') return PyFloat_FromDouble(__builtin_va_arg(from->items, double));
   if (letter == 'b') return PyBool_FromLong(__builtin_va_arg(from->items, int));
+  if (letter == 'c') {
+    const double real = __builtin_va_arg(from->items, double);
+    return PyComplex_FromDoubles(real, __builtin_va_arg(from->items, double));
+  }
   PyObject* first = __builtin_va_arg(from->items, PyObject*);
   if (letter == 'd') {
     const double number = __builtin_va_arg(from->items, double);

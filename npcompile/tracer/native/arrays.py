@@ -14,7 +14,7 @@ from npcompile.backends.cpu.loops import array_products, array_reductions
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.packed_columns import name_of
-from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)
@@ -103,7 +103,18 @@ def kind_of(value: Any) -> str:
     return tree_of(value)[0].dtype.str[1:]
 
 
+def is_complex_array(value: Any) -> bool:
+    return is_array(value) and is_complex(kind_of(value))
+
+
+def require_real(*kinds: str) -> None:
+    """What is computed of whole arrays of complex numbers is left to graphs and to NumPy."""
+    if any(map(is_complex, kinds)):
+        raise NoForm("a statement over arrays of complex numbers")
+
+
 def number(text: str, kind: str) -> Number:
+    require_real(kind)
     return Number(text, np.dtype(kind))
 
 
@@ -157,6 +168,7 @@ def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fa
         kinds.append(kind_of(x))
     if ufunc in (np.power, np.float_power):
         raise NoForm("powers of arrays")  # NumPy's loops take roots and squares for some exponents
+    require_real(*kinds)
     wanted, result = promoted(ufunc, tuple(kinds))
     trees: list[Tree] = []
     for x, kind in zip(arguments, wanted):
@@ -181,6 +193,7 @@ def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
     condition, a, b = arguments
     if kind_of(condition) not in ("b1",) or not is_array(condition):
         raise NoForm("np.where of a condition that is no array of booleans")
+    require_real(kind_of(a), kind_of(b))
     wanted, _ = promoted(np.maximum, (kind_of(a), kind_of(b)))
     made: list[Tree] = [tree_of(condition)[0]]
     for x in (a, b):
@@ -313,6 +326,7 @@ def sliced(code: ScalarLoops, item: Slice, n: str, fail: Fail) -> tuple[str, str
 def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
     """A view, a scalar of a part, or elements at computed places."""
     if is_array(key):
+        require_real(kind_of(owner))
         places, sizes = tree_of(key)
         if places.dtype.kind == "b" and code.pointwise is not None:
             return code.pointwise.select(owner, key)
@@ -359,6 +373,8 @@ def assign(code: ScalarLoops, target: Part, value: Any, fail: Fail) -> None:
     if not is_array(value):
         raise NoForm(f"{type(value).__name__} is stored")
     tree, sizes = tree_of(value)
+    if tree.dtype != target.dtype:
+        require_real(kind, kind_of(value))
     if isinstance(tree, Read) and is_same(tree.part, target):
         return  # what an operator in place gives is written back
     if len(sizes) > target.ndim:
@@ -524,9 +540,18 @@ def filled(code: ScalarLoops, kind: str, sizes: Sequence[str], value: str | None
     if not 1 <= len(sizes) <= AXES:
         raise NoForm(f"an array of {len(sizes)} axes")
     made = statements(code).fresh(np.dtype(kind), sizes)
-    if value is not None:
+    if value is not None and is_complex(kind):
+        fill(code, made, value)
+    elif value is not None:
         statements(code).store(made, number(value, kind), fail, is_new=True)
     return made
+
+
+def fill(code: ScalarLoops, part: Part, value: str) -> None:
+    """The elements of a new array, which lie side by side."""
+    size = code.new("int", " * ".join(part.sizes))
+    statements(code).work([size])
+    code.line(f"for (int64_t k = 0; k < {size}; k++) (({C_OF_KIND[kind_of(part)]}*){part.data})[k] = {value};")
 
 
 def copied(code: ScalarLoops, x: Any, fail: Fail) -> Part | Formula:

@@ -40,7 +40,7 @@ from npcompile.tracer.native.kinds import (
     can_inline,
     kind_of_number,
 )
-from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, is_known
+from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
 from npcompile.tracer.native.ordered import is_ordered
 from npcompile.tracer.native.states import (
     Exit,
@@ -492,7 +492,8 @@ class Blocks:
             self.guard(f"{source}.__code__ is {self.name_constant(x.__code__)}")
             return Closure(x, source)
         is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
-        if is_function or is_known(x, OF_ARRAYS) or is_known(x, FUNCTIONS) or x is None or can_inline(x):
+        is_function |= any(is_known(x, table) for table in (OF_ARRAYS, FUNCTIONS, OF_COMPLEX))
+        if is_function or x is None or can_inline(x):
             constant = self.name_constant(x)
             if source != constant:
                 self.guard(f"{source} is {constant}")
@@ -503,7 +504,7 @@ class Blocks:
 
     def constant(self, value: Any) -> Any:
         kind = kind_of_number(value)
-        if kind in ("int", "float", "bool"):
+        if kind in ("int", "float", "bool", "complex"):
             return Scalar(kind, self.code.constant(kind, value))
         if type(value) is tuple:
             return Items(tuple(map(self.constant, value)))

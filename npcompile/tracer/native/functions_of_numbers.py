@@ -168,7 +168,7 @@ def of_type(kind: str) -> Callable[..., Scalar]:
 
 def as_numpy(x: Scalar) -> Scalar:
     """A number of Python's as NumPy takes it where there is nothing else."""
-    return Scalar({"int": "i8", "float": "f8", "bool": "b1"}.get(x.kind, x.kind), x.text)
+    return Scalar({"int": "i8", "float": "f8", "bool": "b1", "complex": "c16"}.get(x.kind, x.kind), x.text)
 
 
 def numbers_of(arguments: Sequence[Any], count: int) -> list[Scalar]:

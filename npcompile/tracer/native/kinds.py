@@ -13,12 +13,12 @@ from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, ArrayInput, NoForm
 
 OTHER_KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generators, coroutines, asynchronous generators
-PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
+PYTHON_KINDS: dict[type, str] = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number: "int", "float", "bool" of Python, else the dtype of a scalar of NumPy's."""
+    """A number: "int", "float", "bool", "complex" of Python, else the dtype of a scalar of NumPy's."""
 
     kind: str
     text: str  # the C variable, or a literal
@@ -236,7 +236,7 @@ def kind_of_number(value: Any) -> str | None:
 
 def promoted(ufunc: np.ufunc, kinds: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The kinds in which NumPy computes `ufunc` of these, and that of the result: NEP 50."""
-    weak = {"int": int, "float": float, "bool": np.dtype("?")}
+    weak = {"int": int, "float": float, "complex": complex, "bool": np.dtype("?")}
     asked = (*(weak.get(k) or np.dtype(k) for k in kinds), *(None,) * ufunc.nout)
     try:
         *inputs, output = ufunc.resolve_dtypes(asked)

@@ -9,6 +9,7 @@ import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays, lists, selecting, sequences, views
+from npcompile.tracer.native.complex_numbers import FUNCTIONS_OF_COMPLEX, MADE_OF_NUMBERS, conjugate, is_complex_number, part_of
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
 from npcompile.tracer.native.going_over import GOING_OVER
@@ -104,10 +105,12 @@ def note_index(code: ScalarLoops, index: Any) -> None:
 
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
     if isinstance(index, Listed) and arrays.is_array(owner):
+        arrays.require_real(arrays.kind_of(owner))
         note_index(code, Items(index.items))
         return lists.getitem(code, owner, index, fail)
     note_index(code, index)
     if selects(code, owner, index):
+        arrays.require_real(arrays.kind_of(owner))
         return selecting.getitem(code, owner, index, fail)
     if isinstance(owner, Items):
         (text,) = index_texts(index)
@@ -131,6 +134,7 @@ def selects(code: ScalarLoops, owner: Any, index: Any) -> bool:
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
     if isinstance(index, Listed) and arrays.is_array(owner):
+        arrays.require_real(arrays.kind_of(owner))
         note_index(code, Items(index.items))
         lists.setitem(code, owner, index, value, fail)
         return
@@ -138,6 +142,7 @@ def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fai
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
     if selects(code, owner, index):
+        arrays.require_real(arrays.kind_of(owner))
         selecting.setitem(code, owner, index, value, fail)
         return
     if isinstance(value, Items | Listed) and isinstance(owner, Elements):
@@ -158,6 +163,10 @@ def shape(owner: Any) -> Items:
 def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
     if name == "outer" and isinstance(owner, Known) and isinstance(owner.value, np.ufunc):
         return Method(owner, name)
+    if is_complex_number(owner) and name in ("real", "imag"):
+        return part_of(code, owner, name)
+    if is_complex_number(owner) and name == "conjugate":
+        return Method(owner, name)
     if not arrays.is_array(owner):
         raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
     if name == "shape":
@@ -177,13 +186,18 @@ def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
 
 
 def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
+    given = [*arguments, *keywords.values()]
+    require_complex_form(function, given)
     if isinstance(function, Method):
         if isinstance(function.owner, Known):
             return views.outer_of(code, [function.owner, *arguments], keywords, fail)
+        if is_complex_number(function.owner):
+            if arguments or keywords:
+                raise NoForm("a method of a number with arguments")
+            return conjugate(code, function.owner, fail)
         return METHODS[function.name](code, [function.owner, *arguments], keywords, fail)
     if not isinstance(function, Known):
         raise NoForm("a call of something that is computed")
-    given = [*arguments, *keywords.values()]
     table: dict[Any, Callable[..., Any]] = {}
     if any(map(arrays.is_array, given)) or is_known(function.value, MADE):
         if isinstance(function.value, np.ufunc) and not keywords and function.value.nout == 1:
@@ -197,9 +211,20 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
         return tied(function.value)(code, arguments, dict(keywords), fail)
     if is_known(function.value, table):
         return table[function.value](code, arguments, keywords, fail)
-    if keywords or not is_known(function.value, FUNCTIONS):
+    functions = OF_COMPLEX if any(map(is_complex_number, given)) else FUNCTIONS
+    if keywords or not is_known(function.value, functions):
         raise NoForm(f"a call of {getattr(function.value, '__name__', function.value)}")
-    return FUNCTIONS[function.value](code, arguments, fail)
+    return functions[function.value](code, arguments, fail)
+
+
+def require_complex_form(function: Any, given: Sequence[Any]) -> None:
+    """NoForm for other functions of arrays of complex numbers than those that only hold them."""
+    items = [item for x in given for item in (x.items if isinstance(x, Items | Listed) else (x,))]
+    if isinstance(function, Method):
+        items.append(function.owner)
+    name = function.name if isinstance(function, Method) else getattr(getattr(function, "value", None), "__name__", "")
+    if name not in OF_COMPLEX_ARRAYS and any(map(arrays.is_complex_array, items)):
+        raise NoForm(f"{name} of an array of complex numbers")
 
 
 def is_known(function: Any, table: dict[Any, Any]) -> bool:
@@ -260,6 +285,10 @@ METHODS: dict[str, Callable[..., Any]] = {
     "repeat": JOINING[np.repeat],
     "take": positional(lambda code, x, places, fail: take(code, x, places, fail), 2),
 }
+OF_COMPLEX_ARRAYS = (
+    *("zeros_like", "ones_like", "empty_like", "full_like", "copy", "transpose"),
+    *("len", "enumerate", "zip", "reversed"),
+)
 MADE: dict[Any, Callable[..., Any]] = {**MAKERS, **JOINING, np.asarray: sequences.array}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MADE,
@@ -358,4 +387,6 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return shape(x).items[0]  # type: ignore[no-any-return]
 
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
+OPERATORS_OF_COMPLEX = (np.add, np.subtract, np.divide, np.equal, np.not_equal)  # np.multiply may round once
+OF_COMPLEX = {**FUNCTIONS_OF_COMPLEX, **{f: FUNCTIONS_OF_NUMBERS[f] for f in (bool, pow, *OPERATORS_OF_COMPLEX)}}

@@ -16,7 +16,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.number_lists import NumberList, dtype_of
-from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_complex
 from npcompile.tracer.native import arrays, going_over, making
 from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar, Slice, Together, Walk
@@ -75,7 +75,8 @@ def is_of_one_type(items: Sequence[Any]) -> bool:
 
 def numbers_of(item: Any) -> tuple[Scalar, ...] | None:
     numbers = item.items if isinstance(item, Items) else (item,)
-    return numbers if numbers and all(isinstance(x, Scalar) for x in numbers) else None
+    are_real = all(isinstance(x, Scalar) and not is_complex(x.kind) for x in numbers)
+    return numbers if numbers and are_real else None
 
 
 def kinds_of(item: Any) -> tuple[tuple[str, ...], bool]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_float
+from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
+from npcompile.tracer.native.complex_numbers import as_pythons, power, require_rounding
 from npcompile.tracer.native.kinds import Scalar, promoted
 
 OPERATORS: dict[str, np.ufunc] = {
@@ -55,6 +56,11 @@ def calculated(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) 
     a, b = number(left), number(right)
     ufunc = OPERATORS[sign]
     name = ufunc.__name__
+    if is_complex(a.kind) and name == "power":
+        return power(code, a, b, fail)
+    if is_complex(a.kind) or is_complex(b.kind):
+        require_rounding()
+        a, b = as_pythons(a, b)
     if a.is_numpy or b.is_numpy:
         (one, other), _ = promoted(ufunc, (a.kind, b.kind))
         if one != other:
@@ -67,23 +73,23 @@ def calculated(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) 
     if a.kind == b.kind == "bool" and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         return Scalar(*code.binary(name, "bool", a.text, b.text, fail))
     a, b = as_python_int(a), as_python_int(b)
-    kind = "float" if "float" in (a.kind, b.kind) else "int"
-    if kind == "float":
-        a, b = as_float(code, a, fail), as_float(code, b, fail)
-    return Scalar(*code.binary(name, kind, a.text, b.text, fail))
+    kind = next(k for k in ("complex", "float", "int") if k in (a.kind, b.kind))
+    x, y = (code.converted(v.text, v.kind, kind, fail) for v in (a, b))
+    return Scalar(*code.binary(name, kind, x, y, fail))
 
 
 def compared(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Scalar:
     a, b = number(left), number(right)
+    a, b = as_pythons(a, b)
     name = COMPARISONS[sign].__name__
     if not (a.is_numpy or b.is_numpy):
         a, b = as_python_int(a), as_python_int(b)
         if a.kind != b.kind:  # Python compares an integer and a float exactly
-            (whole_number,) = (v for v in (a, b) if v.kind == "int")
-            code.require_exact([whole_number.text], fail)
-            a, b = as_float(code, a, fail), as_float(code, b, fail)
+            code.require_exact([v.text for v in (a, b) if v.kind == "int"], fail)
+            kind = "complex" if "complex" in (a.kind, b.kind) else "float"
+            a, b = (Scalar(kind, code.converted(v.text, v.kind, kind, fail)) for v in (a, b))
         return Scalar("bool", code.compare(name, a.kind, a.text, b.text))
-    whole = [v.kind for v in (a, b) if not is_float(v.kind)]
+    whole = [v.kind for v in (a, b) if not is_float(v.kind) and not is_complex(v.kind)]
     if len(whole) == 2 and "u8" in whole and whole != ["u8", "u8"]:
         raise NoForm("a comparison of uint64 and another integer")
     if len(whole) == 2:  # by value, whatever their dtypes
