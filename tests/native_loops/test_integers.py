@@ -222,3 +222,79 @@ def test_shifts_that_fit_need_no_test():
 
     for k, n, by in ((1, 62, 3), (-1, 63, 0), (1, 70, 5), (2**62, 3, 1), (3, 10, 62), (0, 5, 63), (3, 5, 70)):
         agrees(shifted, k, n, by, loops=0)
+
+
+def test_known_signs_need_no_test():
+    """Of indices that branches and ranges bound, no program counts from the end; sums of them do not overflow."""
+    source = "".join(native_sources(agrees(insertion_sort, rng.integers(-50, 50, 40))))
+    inner = source[source.index("block3_") :]
+    assert " += a0_n0; if" not in source and "_overflow(" not in inner
+
+    def fenwick(values, queries):
+        tree = np.zeros(len(values) + 1, np.int64)
+        for i in range(len(values)):
+            k = i + 1
+            while k <= len(values):
+                tree[k] += values[i]
+                k += k & -k
+        total = 0
+        for q in range(len(queries)):
+            k = int(queries[q])
+            while k > 0:
+                total += int(tree[k])
+                k -= k & -k
+        return total
+
+    source = "".join(native_sources(agrees(fenwick, np.arange(30), rng.integers(-5, 31, 50))))
+    assert " += a" not in source.replace("spread", "")
+    agrees(fenwick, np.arange(30), np.array([3, 31, 2]), loops=0)  # an index outside
+
+
+def test_signs_that_only_seem_known():
+    def down(a, k, n):
+        total = 0
+        for i in range(n):
+            if k >= 0:
+                k -= 3
+            total += a[k]
+            k = k + 1 if i % 5 else -k
+        return total, k
+
+    def swapped(a, j, i):
+        for _ in range(12):
+            while j >= 0 and a[j] > 2:
+                i, j = j, j - 2
+            a[i] += a[j]
+            i, j = -i if i == 3 else i - 1, len(a) - 1
+            if i < -len(a):
+                i = 0
+        return a, i, j
+
+    def of_range(a, first, last):
+        total = 0
+        for k in range(first, last):
+            total = total * 3 + a[k]
+            for m in range(k, first - 1, -1):
+                total -= a[m] * (m - k)
+                total %= 1000
+        return total
+
+    def divided(n, k):
+        out = []
+        total = 0
+        for i in range(n):
+            for j in range(i - 2, 3):
+                if j:
+                    total += (i * 7 - 20) // j + (i - 9) % j
+                k = abs(k) - 4 if j > 1 else max(k, j) + min(k, -j)
+                total += k // (j * j + 1)
+        return total, k, out
+
+    for k in (0, 3, -2, 7):
+        agrees(down, np.arange(12), k, 30, loops=0)
+        agrees(swapped, rng.integers(0, 9, 10), k, -1, loops=0)
+        agrees(of_range, np.arange(12), -k, k, loops=0)
+        agrees(divided, 20, k, loops=0)
+    for k in (2**62, 2**63 - 1, -(2**63) + 1, 2**70, 2.5, True, np.int64(4)):
+        agrees(divided, 12, k, loops=0)
+        agrees(of_range, np.arange(12), 0, min(k, 30) if not isinstance(k, float) else 4, loops=0)

@@ -60,19 +60,22 @@ def multiplied(a: Integer, b: Integer) -> Integer:
 
 
 def floor_divided(a: Integer, b: Integer) -> Integer | None:
-    if b.least <= 0:
+    if b.least < 0 or b.most == 0:
         return None
-    ends = [x // y for x in (a.least, a.most) for y in (b.least, b.most)]
+    ends = [x // y for x in (a.least, a.most) for y in (max(b.least, 1), b.most)]
     return Integer(min(ends), max(ends))
 
 
 def remainder(a: Integer, b: Integer) -> Integer | None:
-    return Integer(0, b.most - 1, is_reduced=b.least == b.most) if b.least > 0 else None
+    if b.least < 0 or b.most == 0:  # by 0 there is none
+        return None
+    most = min(a.most, b.most - 1) if a.least >= 0 else b.most - 1
+    return Integer(0, most, is_reduced=b.least == b.most)
 
 
 def masked(a: Integer, b: Integer) -> Integer | None:
     most = [x.most for x in (a, b) if x.least >= 0]
-    return Integer(0, min(most), is_reduced=True) if most else None
+    return Integer(0, min(most), is_reduced=min(most) < 2**32) if most else None
 
 
 def joined(a: Integer, b: Integer) -> Integer | None:

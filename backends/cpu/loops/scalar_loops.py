@@ -191,6 +191,13 @@ class ScalarLoops:
             return Integer(least, most, ((text, 1),))
         return Integer(least, most)
 
+    def bound(self, text: str, least: int, most: int) -> None:
+        """An integer lies between these, where the program is being written."""
+        known = self.integer(text)
+        least, most = max(least, known.least), min(most, known.most)
+        if least <= most:
+            self.integers[text] = replace(known, least=least, most=most)
+
     def variable(self, name: str, kind: str) -> str:
         self.variables[name] = C_OF_KIND[kind]
         return name

@@ -42,6 +42,7 @@ from npcompile.tracer.native.kinds import (
 )
 from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
 from npcompile.tracer.native.ordered import is_ordered
+from npcompile.tracer.native.ranges import Ranges
 from npcompile.tracer.native.states import (
     Exit,
     NoProgram,
@@ -146,6 +147,7 @@ class Blocks:
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
     why_serial: list[str] = field(default_factory=list)
     trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
+    ranges: Ranges | None = None
     counters_of_codes: dict[types.CodeType, dict[str, Integer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -175,6 +177,8 @@ class Blocks:
 
     def write(self, state: State) -> None:
         """The whole program, entered at the header."""
+        self.ranges = Ranges(self.program, self.facts, self.globals, self.region, self.counters)
+        self.ranges.follow(self.header, state.stack, state.locals)
         self.state = state
         self.go(self.header)
         self.write_pending()
@@ -454,6 +458,18 @@ class Blocks:
         if code not in self.counters_of_codes:
             self.counters_of_codes[code] = counters_of(self.program, self.facts)
         return self.counters_of_codes[code]
+
+    def bound(self, text: str, name: str = "") -> None:
+        """Use what is known of a variable's integer, or of the next item of a loop's range, at the present instruction."""
+        if self.ranges is None or self.calls or self.pointwise is not None or not TEMPORARY.fullmatch(text):
+            return
+        index = self.code.instruction
+        if self.inside is not None and name:  # both arms are computed there: what is known is what was known before
+            if self.code.copies.get(text) not in self.inside.strip.stays:
+                return
+            index = self.inside.header
+        known = self.ranges.variable(index, name) if name else self.ranges.item(index)
+        self.code.bound(text, known.least, known.most)
 
     def realize(self, value: Any) -> Any:
         if not isinstance(value, Outside):

@@ -84,7 +84,9 @@ def local(b: Blocks, name: str) -> Any:
     value = b.realize(b.state.locals[name])
     if isinstance(value, Scalar) and value.text in b.code.variables:
         known = b.counters.get(name) if value.kind == "int" else None
-        return Scalar(value.kind, b.code.known(value.kind, value.text, known))  # the variable may be set before this is read
+        value = Scalar(value.kind, b.code.known(value.kind, value.text, known))  # the variable may be set before this is read
+    if isinstance(value, Scalar) and value.kind == "int":
+        b.bound(value.text, name)
     return value
 
 
@@ -483,6 +485,8 @@ def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
         (way,) = (w for w in b.inside.strip.ways if w.first == iterator.next)
         place = way.place = b.code.new("int", f"{iterator.next} + k * {way.step}")
         b.code.integers[place] = Integer(-(2**62), 2**62, ((place, 1),))
+    if iterator is b.state.stack[-1] and isinstance(iterator, Steps):
+        b.bound(place)
     if isinstance(iterator, Walk) and isinstance(iterator.elements, NumberList):
         return number_lists.element(b, iterator.elements, Scalar("int", place), fail)
     if isinstance(iterator, Walk):
