@@ -37,6 +37,7 @@ def median(code: ScalarLoops, x: Any, fail: Fail) -> Scalar:
     made = kind if kind[0] == "f" else "f8"
     c, elements = C_OF_KIND[made], f"(({C_OF_KIND[kind]}*){ordered.data})"
     low, high = f"({c}){elements}[({size} - 1) / 2]", f"({c}){elements}[{size} / 2]"
-    middle = code.new(made, f"{size} % 2 ? {low} : ({low} + {high}) / 2")
+    # Sums begin with 0, so that of -0.0 is 0.0.
+    middle = code.new(made, f"0 + ({size} % 2 ? {low} : ({low} + {high}) / 2)")
     code.leave_if(f"!__builtin_isfinite({middle})", fail)  # an overflow is reported
     return Scalar(made, middle)
