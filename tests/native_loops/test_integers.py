@@ -298,3 +298,17 @@ def test_signs_that_only_seem_known():
     for k in (2**62, 2**63 - 1, -(2**63) + 1, 2**70, 2.5, True, np.int64(4)):
         agrees(divided, 12, k, loops=0)
         agrees(of_range, np.arange(12), 0, min(k, 30) if not isinstance(k, float) else 4, loops=0)
+
+
+def test_what_an_iteration_has_read_the_next_need_not():
+    """Compilers may keep it where no statement over arrays has choices, of which they would make no vectors then."""
+
+    def chosen(a, n):
+        for i in range(n):
+            a = np.where(a > i, a - 1, a + 2)
+            n -= int(a[0])
+        return a, n
+
+    whole = "BLOCKS PyObject* npc_run("
+    assert any(whole in text for text in native_sources(agrees(insertion_sort, rng.integers(-50, 50, 40))))
+    assert not any(whole in text for text in native_sources(agrees(chosen, rng.integers(-9, 9, 40), 20)))

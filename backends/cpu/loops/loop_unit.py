@@ -93,6 +93,18 @@ static int npc_are_far(PyObject* one, PyObject* other) {
 """
 
 
+def speed_of(code: ScalarLoops) -> str:
+    """How the program's own function is compiled."""
+    if (code.functions or code.by_blocks) and len(code.exits) > MANY_EXITS:
+        return "BRIEF"
+    # Of two numbers side by side GCC 12 forgets that they were rounded to float32, where it makes a vector of them.
+    if any("npc_z" in line for line in code.lines):
+        return "FAST BY_NUMBER"
+    # What one iteration has read and tested the next need not; of choices in statements over arrays there are no vectors then.
+    chooses = code.statements is not None and any(" ? " in text for text in code.statements.functions)
+    return "FAST" if chooses or code.by_blocks else "FAST BLOCKS"
+
+
 def source(code: ScalarLoops) -> str:
     """The C unit: `npc_run(arrays ..., numbers ..., objects ...)` gives a list: the number of the exit, what it hands over,
     and about how many iterations it has done, statements over arrays included.
@@ -118,11 +130,7 @@ def source(code: ScalarLoops) -> str:
     lines += code.functions
     rooms = code.statements.rooms if code.statements is not None else {}
     lines += code.statements.kept_rooms() if rooms else []
-    is_brief = (code.functions or code.by_blocks) and len(code.exits) > MANY_EXITS
-    # Of two numbers side by side GCC 12 forgets that they were rounded to float32, where it makes a vector of them.
-    is_complex = any("npc_z" in line for line in code.lines)
-    speed = "BRIEF" if is_brief else "FAST BY_NUMBER" if is_complex else "FAST"
-    lines.append(f"{speed} PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
+    lines.append(f"{speed_of(code)} PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
     lines += [f"  {line}" for line in inputs(code)]
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
     lines += [f"  {line}" for line in code.statements.take_rooms()] if rooms else []

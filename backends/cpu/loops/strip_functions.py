@@ -13,19 +13,22 @@ MOST_ROWS = 256  # of the loop around
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 STRIP_HELPERS = r"""
-/* A function of its own, for its registers. Of straight code vectors make chains longer. */
+/* A function of its own, for its registers. Of straight code vectors make chains longer. Where BLOCKS keep what they have read,
+   what both arms of a branch compute stays in these: else the branch is a jump, also where nobody can tell which arm is next. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
 #define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
 #define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
 #define BRIEF __attribute__((optimize("O1")))
 #define BY_NUMBER __attribute__((optimize("no-tree-slp-vectorize")))
+#define BLOCKS __attribute__((optimize("tree-pre", "no-code-hoisting")))
 #else
 #define STRIP static __attribute__((noinline))
 #define CHAIN STRIP
 #define BAND STRIP
 #define BRIEF
 #define BY_NUMBER
+#define BLOCKS
 #endif
 enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
 /* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point

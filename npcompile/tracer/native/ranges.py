@@ -26,7 +26,7 @@ UP = (2**32, 2**60, LONGEST, MOST)
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 POPS = frozenset({"POP_TOP", "STORE_SUBSCR", "STORE_SLICE", "END_FOR", "POP_ITER", "JUMP_FORWARD", "JUMP_BACKWARD"})
-POPS |= {"JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE"}
+POPS |= {"JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "STORE_ATTR"}
 TAKES_ONE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "UNPACK_SEQUENCE"})
 GIVES_ONE = frozenset(
     {"LOAD_CONST", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "COMPARE_OP", "CALL", "LOAD_DEREF"}
