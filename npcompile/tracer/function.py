@@ -348,6 +348,12 @@ class CompiledFunction:
         space = self.user.__globals__
         return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
 
+    @property
+    def comprehends(self) -> bool:
+        """Are there list comprehensions, or generator expressions, that may be loops of a native program?"""
+        nested = [c.co_name for c in self.code.co_consts if isinstance(c, types.CodeType)]
+        return self.are_native_asked and not {"<listcomp>", "<genexpr>"}.isdisjoint(nested)
+
     def native_function(
         self, point: Point, state: tuple[Any, ...], frame: Frame, outcome: Outcome, decisions: Decisions
     ) -> Variant | None:
@@ -356,13 +362,13 @@ class CompiledFunction:
         Without loops, where its graph would find sizes between its pieces.
         """
         is_refused = self.refusals.get(point.layout.index, 0) >= MOST_REFUSALS
-        if not point.is_start or self.code.co_cellvars or is_refused:
+        if not point.is_start or self.code.co_cellvars and not self.comprehends or is_refused:
             return None
         branches = any(node.op == "cond" for node in frame.capture.builder.made) and decisions.short_loops
         finds_sizes = bool(frame.capture.builder.env.measured) and not self.facts.loop_headers and self.are_native_asked
         if isinstance(outcome, Return) and (not (branches or finds_sizes) or loops.has_gradients(frame)):
             return None
-        if not any(map(self.may_be_native, self.facts.loop_headers)) and not finds_sizes:
+        if not any(map(self.may_be_native, self.facts.loop_headers)) and not (finds_sizes or self.comprehends):
             return None
         return self.native_program(point, state, frozenset(decisions.short_loops))
 

@@ -65,6 +65,10 @@ OF_LISTS = ("Q.append({cast}({a}))", "Q.append({cast}({a}))", "Q[{i}] = {cast}({
             "s = sum(Q)", "t = max(Q)", "Q = [{cast}({a})]", "s = np.array(Q)[{i}]", "Q.pop(0)")  # fmt: skip
 PARAMETERS = (3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7), np.uint8(200), 2**70)
 COMPLEX_PARAMETERS = (1.5 - 2j, np.complex64(0.5j), np.complex128(2), 3)
+COMPREHENSIONS = ("s = sum(A[e] * {b} for e in range(n))", "s = sum(e for e in A if e > {a})", "t = max(abs(e) for e in B)",
+                  "t = any(e > {a} for e in A)", "t = all({c} for e in range(k))", "s = np.array([e + {b} for e in A])[{i}]",
+                  "Q = [{a} for e in B if e > 0]", "t = len([e for e in A if e < {b}])", "s += min(A[e] - e for e in range(n))",
+                  "Q = [e * 2 for e in Q]", "s = sum(sum(M[d, e] for e in range(d)) for d in range(n))")  # fmt: skip
 PAIRS = ("R = np.zeros((n, 2))", "R = np.ones((n, 2), np.int64)", "R = np.empty((n, 2), np.float32); R[:] = 1", "R = M[:, 1:3]")
 SERIAL = count()
 
@@ -114,6 +118,7 @@ class Writer(Choices):
         self.lines: list[str] = []
         self.names = ["s", "t"]  # variables that have a value
         self.indices: list[str] = []
+        self.comprehends = self.draw(0, 3) == 0  # in the others no variable is shared with code inside
         self.cast = self.pick(CASTS)  # what is put into the list is of one type, mostly
 
     def line(self, text: str, depth: int) -> None:
@@ -203,6 +208,10 @@ class Writer(Choices):
             self.loop(depth, loops)
         elif self.draw(0, 3) == 0:
             text = self.pick(OF_LISTS).format(i=self.index(), a=self.expression(1), cast=self.cast)
+            if self.comprehends:
+                text = self.pick(COMPREHENSIONS).format(
+                    i=self.index(), a=self.expression(1), b=self.element(), c=self.condition(0)
+                )
             self.line(text, depth)
             self.names = sorted({*self.names, *["u"] * ("u" in text.split(" =")[0].split(", "))})
         elif self.draw(0, 2):

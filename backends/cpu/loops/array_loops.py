@@ -57,15 +57,6 @@ static inline int npc_noted(void) { return 0; }
 #endif
 static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 #define NPC_FOLDED 128 /* numbers that are combined without a tree, on 16 lanes */
-/* Where a slice with a step begins and how many items it has, as Python's slice.indices has it. */
-static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high) {
-  if (at < 0) at += n;
-  return at < low ? low : at > high ? high : at;
-}
-static inline int64_t npc_count(int64_t start, int64_t stop, int64_t step) {
-  if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
-  return stop < start ? (start - stop - 1) / -step + 1 : 0;
-}
 static inline int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
   const npc_array* a = (npc_array*)object;
   for (int k = 0; k < nd; k++)

@@ -51,6 +51,15 @@ static inline int npc_power(int64_t a, int64_t b, int64_t* out) {
   *out = r;
   return 0;
 }
+/* Where a slice with a step begins and how many items it has, as Python's slice.indices has it. */
+static inline int64_t npc_bound(int64_t at, int64_t n, int64_t low, int64_t high) {
+  if (at < 0) at += n;
+  return at < low ? low : at > high ? high : at;
+}
+static inline int64_t npc_count(int64_t start, int64_t stop, int64_t step) {
+  if (step > 0) return start < stop ? (stop - start - 1) / step + 1 : 0;
+  return stop < start ? (start - stop - 1) / -step + 1 : 0;
+}
 /* Behind the last item of a range, by its step. */
 static inline int64_t npc_range_end(int64_t start, int64_t stop, int64_t step) {
   const uint64_t distance = step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;

@@ -131,6 +131,10 @@ class Blocks:
     returns_list: bool = False  # and is what it returns a list?
     refused: list[str] = field(default_factory=list)  # why paths leave
     globals_source: str = "G"
+    comprehensions: int = 0  # that are written
+    site: str = ""  # of lists that a comprehension makes: where it is
+    suffix: str = ""  # of C variables and labels: those of a comprehension are its own
+    own_cells: frozenset[str] = frozenset()  # variables that the code shares with functions that it makes
     cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
     contents: dict[int, tuple[str, str]] = field(default_factory=dict)  # id of a cell -> (its source, the name for what it has)
     attributes: Any = None  # what is known of attributes of objects: `attributes` fills it
@@ -182,8 +186,11 @@ class Blocks:
         self.state = state
         self.go(self.header)
         self.write_pending()
+        comprehends = self.comprehensions > 0
         reached = {index for index, *_ in self.labels} & self.loops.keys() if self.is_start else {self.header}
-        is_whole = reached <= self.came_back if reached else self.is_start and not self.loops and not self.refused
+        is_whole = (
+            reached <= self.came_back if reached else self.is_start and not self.loops and (comprehends or not self.refused)
+        )
         if not is_whole:
             raise NoForm("; ".join(dict.fromkeys(self.refused)) or "the loop does not come back to its beginning")
 
@@ -194,12 +201,13 @@ class Blocks:
             self.at, self.state = index, state
             if index in self.facts.loop_headers:
                 self.poll(index)
+                is_shared = any(self.program.instructions[k].opname == "STORE_DEREF" for k in self.loops.get(index, ()))
                 is_inside = any(index in region and index != header for header, region in self.parallel.items())
                 if self.apart is not None:
                     self.code.lines += self.apart.at_header(index)
-                elif self.write_parallel is not None and not is_inside:
+                elif self.write_parallel is not None and not is_inside and not is_shared:
                     self.write_parallel(self, index, label)
-                if self.write_strip is not None:
+                if self.write_strip is not None and not is_shared:
                     self.write_strip(self, index, label)
             self.block(index)
 
@@ -265,7 +273,7 @@ class Blocks:
         copies: list[tuple[str, str, str]] = []
         stack = [placed(self.code, v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
-        kept = still_needed(self.state.locals, live)
+        kept = still_needed(self.state.locals, live | self.own_cells)
         kept = lending.returned(self, kept, index)
         variables = {n: placed(self.code, v, f"L{slots.get(n, n[1:])}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
@@ -377,7 +385,7 @@ class Blocks:
         if not facts.enterable[entry]:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
         live = facts.live[entry]
-        state = State(state.stack.copy(), still_needed(state.locals, live))
+        state = State(state.stack.copy(), still_needed(state.locals, live | self.own_cells))
         made = Exit(entry, state, is_end)
         for value in [*state.stack, *state.locals.values()]:
             made.hand_over(value)
@@ -608,6 +616,9 @@ class Blocks:
 
     def pop(self) -> Any:
         return self.realize(self.state.stack.pop())
+
+    def values_in_use(self) -> list[Any]:
+        return [*self.state.stack, *self.state.locals.values()]
 
     def branch(self, condition: str, index: int, before: Callable[[], None] | None = None) -> None:
         """To `index` if the condition holds, when `before` has written what is done for that, else on."""

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, attributes, meanings, number_lists, objects, trip_counts, views
+from npcompile.tracer.native import arrays, attributes, comprehensions, meanings, number_lists, objects, trip_counts, views
 from npcompile.tracer.native.arms import choose, usual_branch
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
@@ -20,14 +20,17 @@ from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import (
     Bound,
     Elements,
+    Generator,
     Items,
     Known,
     Listed,
     Method,
+    Nested,
     Null,
     NumberList,
     Outside,
     Scalar,
+    Shared,
     Slice,
     Span,
     Steps,
@@ -93,11 +96,15 @@ def local(b: Blocks, name: str) -> Any:
 @means("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST")
 def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        b.push(local(b, name))
+        is_cell = name in b.facts.cells or name in b.facts.free  # since Python 3.13 they are loaded so
+        b.push(Shared(shared(b, name)) if is_cell else local(b, name))
 
 
 def stored_value(b: Blocks, name: str, fail: Callable[[], str]) -> Any:
-    return number_lists.kept(b, arrays.settled(b.code, b.state.stack.pop(), fail), name)
+    value = arrays.settled(b.code, b.state.stack.pop(), fail)
+    if isinstance(value, Generator | Nested):
+        raise NoForm("a function or generator that is kept")
+    return number_lists.kept(b, value, name)
 
 
 @means("STORE_FAST", "STORE_FAST_STORE_FAST")
@@ -115,7 +122,23 @@ def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("LOAD_DEREF")
 def load_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(b.shared_value(str(i.argval)))
+    b.push(shared(b, str(i.argval)))
+
+
+def shared(b: Blocks, name: str) -> Any:
+    return local(b, name) if name in b.own_cells and not b.calls else b.shared_value(name)
+
+
+@means("LOAD_CLOSURE")
+def load_closure(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    b.push(Shared(shared(b, str(i.argval))))
+
+
+@means("STORE_DEREF")
+def store_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
+    if i.argval not in b.own_cells or b.calls:
+        raise NoForm("a variable of an outer function is set")
+    b.store(str(i.argval), stored_value(b, str(i.argval), fail))
 
 
 @means("LOAD_GLOBAL")
@@ -216,7 +239,8 @@ def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("BUILD_LIST")
 def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]
-    b.push(listed(items[::-1]))
+    is_begun = isinstance(b, comprehensions.Comprehension) and not items
+    b.push(number_lists.begun(b, ()) if is_begun else listed(items[::-1]))
 
 
 @means("LIST_EXTEND")
@@ -318,7 +342,9 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     arguments = [b.pop() for _ in range(i.arg)][::-1]
     second, first = b.pop(), b.pop()
     function, null = (first, second) if NULL_AFTER_CALLABLE else (second, first)
-    if not isinstance(null, Null):
+    if isinstance(first, Nested) and not isinstance(second, Null):  # its argument is where methods have their object
+        function, arguments = first, [second, *arguments]
+    elif not isinstance(null, Null):
         raise NoForm("a call of a method")
     if isinstance(function, Bound):
         arguments, function = [function.owner, *arguments], function.function
@@ -330,6 +356,8 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         b.push(updated(positional, lambda code, operands, fail: meanings.call(code, function, operands, {}, fail)))
     elif isinstance(function, Known) and can_inline(function.value):
         b.push(inline(b, function, positional, keywords, i.index + 1))
+    elif isinstance(function, Nested) or positional and isinstance(positional[0], Generator):
+        b.push(comprehensions.call(b, function, positional, keywords, i.index + 1, fail))
     elif isinstance(function, Method) and isinstance(function.owner, NumberList):
         b.push(number_lists.call(b, function.owner, function.name, arguments, fail))
     elif positional and isinstance(positional[0], NumberList):
@@ -382,7 +410,7 @@ def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("GET_ITER")
 def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
-    b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}", i.index + 1))
+    b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}{b.suffix}", i.index + 1))
 
 
 def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:

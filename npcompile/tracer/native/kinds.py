@@ -121,6 +121,29 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """The cell of a variable that a comprehension reads, and what the variable holds."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A function made on the stack. `free`: what it has of the variables around it."""
+
+    code: types.CodeType
+    free: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A generator made on the stack, and the iterator that it goes over."""
+
+    nested: Nested
+    iterator: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """A range, of which nothing has been asked."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State, is_attribute
-from npcompile.tracer.values import NULL, Lazy
+from npcompile.tracer.values import NULL, Cell, Lazy
 
 assert instructions  # it registers what instructions do
 
@@ -126,6 +127,7 @@ class NativeLoop:
             write_parallel=write_parallel,
         )
         self.values = dict(zip(self.point.parameters, state))
+        self.blocks.own_cells = frozenset(self.function.code.co_cellvars if self.point.is_start else ())
         cells = self.function.real_cells(self.point, self.values)
         self.blocks.cells = {n: CellOf(source, real) for n, (source, real) in cells.items()}
         self.blocks.code.are_small = not self.has_large_arrays()
@@ -290,6 +292,10 @@ class NativeLoop:
         texts = {n: self.text(v, numbers) for n, v in exit.state.locals.items()}
         lines += [f"{self.blocks.attributes.places[n]} = {text}" for n, text in texts.items() if is_attribute(n)]
         frame.locals = {n: Lazy(text, None) for n, text in texts.items() if not is_attribute(n)}
+        cell = self.function.name_constant(types.CellType)
+        for n in self.blocks.own_cells:
+            held = frame.locals.pop(n, None)
+            frame.cells[n] = Cell(held, f"{cell}({held.source if held is not None else ''})")
         frame.stack = [v if v is NULL else Lazy(v, None) for v in stack]
         go = self.ending.go if exit.is_end else self.ending.run_natively_later
         return [*lines, go(exit.index, frame.stack)]

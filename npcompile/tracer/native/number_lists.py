@@ -92,8 +92,8 @@ def begun(b: Blocks, items: Sequence[Any]) -> NumberList:
     require(b)
     if b.calls:
         raise NoForm("a list that a function makes")
-    used = {name for value in (*b.state.stack, *b.state.locals.values()) for name in lists_in(value)}
-    names = (f"list{b.code.instruction}_{k}" for k in range(MOST_AT_ONCE))
+    used = {name for value in b.values_in_use() for name in lists_in(value)}
+    names = (f"list{b.code.instruction}_{k}{b.site}" for k in range(MOST_AT_ONCE))
     name = next((n for n in names if n not in used), None)
     if name is None:
         raise NoForm("many lists that one instruction makes")
@@ -268,8 +268,11 @@ def array(code: ScalarLoops, owner: NumberList, arguments: Sequence[Any], keywor
 
 
 def folded(code: ScalarLoops, called: Callable[..., Any], owner: NumberList, fail: Fail) -> Scalar:
-    (kind,) = owner.kinds or ("",)
-    if not kind or kind == "bool" or called is sum and kind == "float" and sys.version_info >= (3, 12):
+    if not owner.kinds:
+        code.leave_if(str(int(called in (min, max))), fail)
+        return Scalar("bool" if called in (any, all) else "int", str(int(called is all)))
+    (kind,) = owner.kinds
+    if kind == "bool" or called is sum and kind == "float" and sys.version_info >= (3, 12):
         raise NoForm(f"{called.__name__} of such a list")  # sums of Python's numbers are compensated there
     n = code.new("int", owner.count)
     found = going_over.folded(code, called.__name__, dtype_of(kind), (f"{owner.name}.data", str(owner.size), n), fail)

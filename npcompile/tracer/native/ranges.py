@@ -170,7 +170,7 @@ class Ranges:
         if name == "STORE_FAST_LOAD_FAST":
             state = self.stored(state, i.argval[0])
             return State((*state.stack, self.read(state.variables, i.argval[1])), state.variables)
-        if "FAST" in name:  # variables without a value
+        if "FAST" in name or name == "STORE_DEREF":  # variables without a value, or that functions share
             return State((ANY,) * self.depth_after(i), {n: v for n, v in variables.items() if n not in names_set(i)})
         if name == "COPY":
             return State((*stack, stack[-i.arg]), variables)

@@ -15,13 +15,16 @@ from npcompile.tracer.native.kinds import (
     Closure,
     Elements,
     Formula,
+    Generator,
     Items,
     Known,
     Listed,
     Method,
+    Nested,
     NumberList,
     Outside,
     Scalar,
+    Shared,
     Slice,
     Span,
     Steps,
@@ -138,7 +141,7 @@ def placed(code: ScalarLoops, value: Any, name: str, copies: list[Any]) -> Any:
         return Walk(value.name, placed(code, value.elements, f"{value.name}_of", copies), value.given)
     if isinstance(value, Together):
         return Together(value.function, tuple(placed(code, part, name, copies) for part in value.parts))
-    if isinstance(value, Bound | Listed | Method | Slice):
+    if isinstance(value, Bound | Generator | Listed | Method | Nested | Shared | Slice):
         raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
     if isinstance(value, Ordered) and value.steps:
         raise NoProgram("a sum that is made in one block and stored in another")
@@ -187,7 +190,7 @@ def number_of_items(value: Any) -> str:
 
 def is_attribute(name: str) -> bool:
     """Is it no variable of the code, but an attribute that was set, and is set in Python when the program leaves?"""
-    return name[0] == "."
+    return name.startswith(".a")  # what a comprehension goes over is named .0
 
 
 def still_needed(variables: dict[str, Any], live: Collection[str]) -> dict[str, Any]:
@@ -219,7 +222,7 @@ def is_object(value: Any) -> bool:
     """Could Python be handed it?"""
     if isinstance(value, Items):
         return all(map(is_object, value.items))
-    return not isinstance(value, Bound | Formula | Listed | Method | Slice)
+    return not isinstance(value, Bound | Formula | Generator | Listed | Method | Nested | Shared | Slice)
 
 
 def is_variable(text: str) -> bool:
@@ -246,6 +249,8 @@ def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
 
 def names_set(i: Any) -> tuple[str, ...]:
     """The variables that an instruction sets."""
+    if i.opname == "STORE_DEREF":
+        return (i.argval,)
     if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
         return ()
     return i.argval if isinstance(i.argval, tuple) else (i.argval,)
