@@ -119,6 +119,7 @@ class Capture(Assumptions):
     draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
     lost: dict[Node, str] = field(default_factory=dict)  # what has lost its gradient, and why
+    error_states: set[int] = field(default_factory=set)  # instructions behind blocks of np.errstate
     place: Place | None = None  # the device that the program runs on, when arrays came on one
     makes_on_cpu: bool = False  # has the program made Tensors that are to be on the CPU?
     frame: Any = None  # the Frame whose instruction is being captured

@@ -440,6 +440,8 @@ class CompiledFunction:
         compiled, timings = None, {"capture": seconds}
         self.is_random |= bool(capture.draws.lines)
         native = f"native_{point.number}({', '.join(point.parameters)})"
+        if apart := capture.error_states - self.stops.keys() if not self.options.fullgraph else ():
+            native = f"{self.name_constant(point, 'point_')}.signalled({', '.join([str(sorted(apart)), *point.parameters])})"
         if point.is_start and not isinstance(outcome, Return) and self.is_recorded(capture, why_split(outcome, self.program)):
             lines = [f"return {native}"]
             return self.variant(point, capture, lines, None, None, why_split(outcome, self.program), timings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.recompiles import why_not
+
+MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class Point:
     is_native: bool = False
     entered: int = 0  # how often a native program has left for Python
     iterations: int = 0  # that it has done before
+    signals: int = 0  # calls in which NumPy ran for errors that may have been ignored ones
     patience: int = PATIENCE  # hops of a call before the loop around it is looked at; see `plain_loops`
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
@@ -198,6 +201,23 @@ class Point:
             self.rest = function.whole() if self.is_start else function.segment(self.layout, self.place, at_loops=True)
         hop = self.rest(*state)
         return hop[1] if self.is_start else hop
+
+    @uncounted
+    def signalled(self, behind: Sequence[int], *state: Any) -> Any:
+        """A program of both sides of the ends of np.errstate noted an error: of which of them nobody knows, so NumPy runs.
+
+        After some calls graphs end at these instructions.
+        """
+        self.signals += 1
+        if self.signals == MOST_SIGNALS:
+            function = self.function
+            with function.lock:
+                why = "floating-point errors that np.errstate ignores are noted among others"
+                function.stops |= {k: Break(why, "", function.program.location(k)) for k in behind}
+                self.variants.clear()
+                self.generation += 1
+                self.render()
+        return self.native(*state)
 
     @property
     def is_protected(self) -> bool:

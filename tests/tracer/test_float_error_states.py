@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from npcompile.tensor_core import OPS
+from npcompile.tracer.point import MOST_SIGNALS
 from tests.accuracy.special_values import ERRORS, errors_of_numpy, harmless, special_operands
 from tests.backends import HOST_BACKENDS
 from tests.ops.test_elementwise import has_loop
@@ -161,3 +163,29 @@ def test_divisions_of_integers(function, dtype, backend):
                 said = [(str(w.message), w.lineno) for w in caught]
                 outcomes.append((said, error, str(results), x.tolist(), y.tolist()))
             assert outcomes[0] == outcomes[1], (divisors, state)
+
+
+def roots_or_zero(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.sqrt(x)
+    y[~np.isfinite(y)] = 0.0
+    return y.max(), y * x
+
+
+def test_errors_that_are_ignored_are_noted_apart() -> None:
+    """NumPy runs in few calls only, in which errors of both sides of the block's end are not told from each other."""
+    compiled = npc.compile(roots_or_zero)
+    x = np.linspace(-1, 1, 50)
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        for _ in range(6):
+            for ours, theirs in zip(compiled(x), roots_or_zero(x)):
+                np.testing.assert_array_equal(ours, theirs)
+        assert not met
+        point = compiled_function(compiled).points[0, (), None]
+        before = point.signals
+        compiled(x)
+        assert point.signals == before == MOST_SIGNALS
+        x[-1] = np.inf
+        compiled(x), compiled(-x)
+    assert {str(w.message) for w in met} == {"invalid value encountered in multiply"}

@@ -118,6 +118,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             frame.contexts.pop()
             if isinstance(state, ErrorState):
                 capture.builder.ignored = state.before
+                if frame.parent is None:
+                    capture.error_states.add(frame.index + 1)
             else:
                 capture.grad_enabled = state.before
             return Constant(None)
