@@ -317,3 +317,26 @@ def test_lists_and_strings_that_change_from_call_to_call() -> None:
         given = np.arange(3.0), list(range(n)), f"name {n}"
         compare_any(compiled(*given), f(*given), 0)
     assert max(len(p.variants) for p in compiled_function(compiled).points.values()) <= 4
+
+
+@pytest.mark.parametrize("make", [np.zeros, np.arange, lambda n: np.full((n, 2), 1.5)[1:], lambda n: np.repeat(np.ones(3), n)])
+def test_integers_that_are_no_sizes(make):
+    """NumPy refuses them before anything is written."""
+
+    def program(x, n):
+        made = make(n)
+        x[0] = 5
+        return made
+
+    compiled = npc.compile(program)
+    for n in (2, 3, 4, 2**64, 2**61, -(2**70)):
+        ours, theirs = np.zeros(3), np.zeros(3)
+        try:
+            expected = program(theirs, n)
+        except Exception as error:
+            with pytest.raises(type(error)) as raised:
+                compiled(ours, n)
+            assert str(raised.value) == str(error)
+        else:
+            compare_any(compiled(ours, n), expected, 0)
+        np.testing.assert_array_equal(ours, theirs)
