@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
+import random
 import signal
 import threading
 import traceback
@@ -19,9 +21,10 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from tests.native_loops.generate import LoopProgram
+from tests.native_loops.varied import varied
 from tests.shim.harness import copy as copy_arrays
 
-REPORTS = ("always", "always", "error", "raise", "always")  # of the calls of a program
+REPORTS = ("always", "always", "error", "raise")  # of the calls of a program
 
 
 def outcome(function: Any, user: types.FunctionType, arguments: list[Any], reports: str = "always") -> tuple[Any, ...]:
@@ -115,9 +118,11 @@ def check(program: LoopProgram, backend: str) -> None:
 def agree(program: LoopProgram, backend: str) -> None:
     user = program.function()
     compiled = npc.compile(user, backend=backend)
-    first = len(program.source) % len(REPORTS)  # a program is made under any of them
-    for call, reports in enumerate(REPORTS[first:] + REPORTS[:first]):
-        theirs = outcome(user, user, cloned(program.values), reports)
-        ours = outcome(compiled, user, cloned(program.values), reports)
+    draw = random.Random(program.source)
+    given = [program.values] * len(REPORTS) + [varied(draw, program.values) for _ in range(2)]
+    first = draw.randrange(len(REPORTS))  # a program is made under any of them
+    for call, (values, reports) in enumerate(zip(given, itertools.cycle(REPORTS[first:] + REPORTS[:first]))):
+        theirs = outcome(user, user, cloned(values), reports)
+        ours = outcome(compiled, user, cloned(values), reports)
         for what, a, b in zip(("result", "arrays", "warnings"), ours, theirs):
-            assert same(a, b), f"{what} of call {call} ({reports}): {a!r} where Python gives {b!r}"
+            assert same(a, b), f"{what} of call {call} ({reports}) with {values}: {a!r} where Python gives {b!r}"

@@ -172,13 +172,15 @@ class Writer(Choices):
         if self.is_complex and sign not in ("==", "!="):
             one, other = f"abs({one})", f"abs({other})"
         test = f"{one} {sign} {other}"
-        kind = self.draw(0, 7)
+        kind = self.draw(0, 8)
         if kind == 0 and depth:
             return f"{test} {self.pick(('and', 'or'))} {self.condition(depth - 1)}"
         if kind == 1:
             return f"not {test}"
         if kind == 2:
             return f"{self.compared()} < {self.compared()} <= {self.compared()}"
+        if kind == 3:
+            return self.pick(("p is None", "p is not None", "p == 'text'", "p in (1, 3)", "q is None", "q == 'text'", "not q"))
         return test
 
     # --- statements
@@ -251,7 +253,7 @@ class Writer(Choices):
 
 def draw_program(draw: Draw, is_complex: bool = False) -> LoopProgram:
     w = Writer(draw, is_complex)
-    w.line("def program(A, B, M, n, p):", 0)
+    w.line("def program(A, B, M, n, p, q):", 0)
     w.line(f"s, t, k = {w.pick(w.constants)}, {w.pick(w.constants)}, 0", 1)
     w.line(w.pick(BEFORE) or "pass", 1)
     w.line(w.pick(PAIRS), 1)
@@ -267,7 +269,8 @@ def draw_program(draw: Draw, is_complex: bool = False) -> LoopProgram:
     if draw(0, 7) == 0:
         arrays[1] = arrays[0]
     p = w.pick(COMPLEX_PARAMETERS if is_complex else PARAMETERS)
-    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p))
+    q = w.pick((None, "text", "", {"text": 1.5}))
+    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p, q))
 
 
 def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], layout: int) -> np.ndarray:
