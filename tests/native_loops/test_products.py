@@ -54,10 +54,18 @@ def test_large_vectors_are_left_to_graphs():
         assert bool(compiled.__npcompile__.graphs) == (n == 5000 or n == 2000)
 
 
+def test_matrices_that_are_multiplied_twice_may_stay_in_a_cache():
+    compiled = npc.compile(descend)
+    for m, n in ((100, 60), (90, 50), (300, 250)):
+        arguments = rng.random((m, n)) / m, rng.random(m), rng.random(n), 20
+        np.testing.assert_allclose(compiled(*arguments), descend(*arguments), rtol=1e-11)
+        assert native_loops(compiled) == 1 and bool(compiled.__npcompile__.graphs) == (m == 300)
+
+
 @pytest.mark.parametrize("program", (descend, relaxed))
 def test_large_matrices_that_are_read_more_than_once_are_left_to_graphs(program):
-    X = rng.random((70, 70)) / 70
-    arguments = (X, rng.random(70), rng.random(70), 20) if program is descend else (X, rng.random(70), 20)
+    X = rng.random((300, 20) if program is descend else (70, 70)) / 70
+    arguments = (X, rng.random(300), rng.random(20), 20) if program is descend else (X, rng.random(70), 20)
     compiled = npc.compile(program)
     np.testing.assert_allclose(compiled(*arguments), program(*arguments), rtol=1e-12)
     assert compiled.__npcompile__.graphs and not native_loops(compiled)

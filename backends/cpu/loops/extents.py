@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from math import prod
 
 SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
+# Of a matrix that is multiplied several times: elements that stay in a cache, so that reading its rows once for all products, as
+# graphs do, gains nothing; and of its axes, as short rows are quicker there.
+NEAR, SHORT = 1 << 16, 32
+UNKNOWN = 1 << 62  # elements of an axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,7 @@ def bounds_of(extents: Sequence[Extent], loops: Iterable[int], examples: Mapping
     """Products of sizes -> the most that they may be, so that the statements in these loops are small. None if one is not.
 
     `examples`: the sizes of the arrays that are given, in the call that the program is made for. The product of a matrix and a
-    vector has a vector's size: nothing that is as large as the matrix is fused with it. But graphs read the rows of a matrix once
-    for all products with it.
+    vector has a vector's size: nothing that is as large as the matrix is fused with it.
     """
     asked = [e for e in extents if e.loop in set(loops)]
     products = Counter((matrix, loop) for matrix, loop, _ in {(e.matrix, e.loop, e.instruction) for e in asked})
@@ -33,9 +36,10 @@ def bounds_of(extents: Sequence[Extent], loops: Iterable[int], examples: Mapping
     for extent in asked:
         if extent.matrix and products[extent.matrix, extent.loop] == 1:
             continue
-        sizes = [int(n) if n.isdigit() else examples.get(n) for n in extent.sizes]
-        if None in sizes or prod(n for n in sizes if n is not None) > SMALL:
+        sizes: list[int] = [int(n) if n.isdigit() else examples.get(n, UNKNOWN) for n in extent.sizes]
+        most = NEAR if extent.matrix and min(sizes) >= SHORT else SMALL
+        if prod(sizes) > most:
             return None
         if not all(n.isdigit() for n in extent.sizes):
-            bounds[" * ".join(extent.sizes)] = SMALL
+            bounds[" * ".join(extent.sizes)] = most
     return bounds
