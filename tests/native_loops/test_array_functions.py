@@ -221,3 +221,16 @@ def lengths(A, b):
 def test_lengths_of_vectors(dtype):
     nearly(lengths, (9 * (SQUARE - 3)).astype(dtype), VECTOR)
     nearly(lengths, np.zeros((N, N), dtype), np.full(N, 0.5))
+
+
+def sums_of_zeros(A, b):
+    for k in range(b.size):
+        total = np.sum(A[k]) + 0 * k
+        b[k] = total
+        A[k] = b[k] * -0.0
+    return np.copysign(1, b), A.sum(axis=0), A.mean(axis=1), A[0].mean(), A.trace(), np.nansum(A[1]), np.sum(A[:, :3], axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_sums_of_negative_zeros_are_zero(dtype):
+    agrees(sums_of_zeros, np.full((N, N), -0.0, dtype), np.full(N, -0.0, dtype))

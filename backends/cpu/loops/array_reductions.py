@@ -95,6 +95,11 @@ def fold(loops: ArrayLoops, name: str, dtype: np.dtype) -> str:
     return key
 
 
+def from_zero(name: str, dtype: np.dtype, total: str) -> str:
+    """NumPy's sums begin with 0.0, so that of -0.0 alone is 0.0."""
+    return f"0 + {total}" if name == "sum" and dtype.kind == "f" else total
+
+
 def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fail: Fail) -> str:
     """All elements combined: a C variable of the tree's dtype. `name`: of FOLD_OPS."""
     code, dtype = loops.code, tree.dtype
@@ -113,7 +118,17 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     if is_doubted(name, tree):
         end += ["if (SELDOM(total != total)) {", *looking_for_infinities(f, tree, sizes), "}"]
     head = f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c_type(dtype)}* out']))}) {{"
-    loops.functions += [*helpers, head, "int bad = 0;", *begin, *lines, "*out = total;", *end, "return bad;", "}"]
+    loops.functions += [
+        *helpers,
+        head,
+        "int bad = 0;",
+        *begin,
+        *lines,
+        f"*out = {from_zero(name, dtype, 'total')};",
+        *end,
+        "return bad;",
+        "}",
+    ]
     loops.call(f, f"&{result}", fail, can_leave, sizes)
     return result
 
@@ -253,9 +268,20 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     end = ["bad |= npc_noted() != 0;"] if notes else []
     if axis == len(sizes) - 1:
         lines = [*["#pragma GCC ivdep"] * (len(order) == 1), *(f.loop(k, sizes[k]) for k in order)]
-        lines += [f"if ({count} < 8) {{", *short_row(f, name, tree, sizes), f"{element} = total;", "} else {"]
+        lines += [
+            f"if ({count} < 8) {{",
+            *short_row(f, name, tree, sizes),
+            f"{element} = {from_zero(name, dtype, 'total')};",
+            "} else {",
+        ]
         doubt = ["in_doubt |= total != total;"] * is_doubted(name, tree)
-        lines += [*folding(loops, f, name, tree, sizes, ()), f"{element} = total;", *doubt, "}", *("}" for _ in order)]
+        lines += [
+            *folding(loops, f, name, tree, sizes, ()),
+            f"{element} = {from_zero(name, dtype, 'total')};",
+            *doubt,
+            "}",
+            *("}" for _ in order),
+        ]
         if doubt:
             lines = ["int in_doubt = 0;", *lines, "if (SELDOM(in_doubt)) {", *looking_for_infinities(f, tree, sizes), "}"]
     else:
@@ -301,9 +327,9 @@ def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
     row = ["#pragma GCC ivdep", loop(behind[-1]), *nest.body, f"const {c} x = {value};"]
     lines += [loop(k) for k in (axis, *behind[:-1])] + nest.rows + [f"if (i{axis}) {{"]
     lines += [*row, f"const {c} before = {element};", f"{element} = {joined};", "}"]
-    lines += ["} else {", *row, f"{element} = x;", "}", "}", *("}" for _ in behind)]
+    lines += ["} else {", *row, f"{element} = {from_zero(name, dtype, 'x')};", "}", "}", *("}" for _ in behind)]
     if len(behind) == 1 and has_blocks(tree):
-        step = [f"if (i{axis}) all = {vector_text(name)};", "else all = now;"]
+        step = [f"if (i{axis}) all = {vector_text(name)};", f"else all = {from_zero(name, dtype, 'now')};"]
         block = [f"npc_vector all = {{0}}; all += ({c}){start};", *rows_of_a_block(nest, axis, value, dtype), *step, "}"]
         store = f"*(npc_vector*){to_first(element, last)} = all;"
         lines = in_blocks(dtype, f.take(sizes[last]), [*block, store], lines)
