@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from tests.native_loops.agreement import same
 from tests.native_loops.test_native_loops import agrees, native_loops
 
 rng = np.random.default_rng(12)
@@ -176,3 +177,16 @@ def test_builtins_that_go_over_nothing(function):
 def test_builtins_that_overflow():
     agrees(over_rows, np.full((12, 12), 100, np.uint8), np.zeros(12))
     agrees(over_rows, np.full((12, 12), 2**62), np.zeros(12))
+
+
+def test_arguments_that_are_given_other_types() -> None:
+    def program(x, a):
+        total = 0.0
+        for i in range(x.size):
+            total += x[i] * a
+        return total, np.float64(a), float(a), int(a), a, np.inf - np.float64(np.inf)
+
+    compiled = npc.compile(program)
+    for a in (2.5, np.float64(2.5), 3, True, np.int64(4), np.float32(0.5)):
+        ours, theirs = compiled(np.ones(30), a), program(np.ones(30), a)
+        assert same(ours, theirs) and ours[4] is a

@@ -450,9 +450,11 @@ class Blocks:
         return self.code.handed(value.kind, value.text) if given is None else ("o", self.name_of_object(given.source))
 
     def given_object(self, value: Scalar) -> Outside | None:
-        """The argument that a number is, if it is one."""
-        given = self.inputs[int(value.text[2:])] if INPUT.fullmatch(value.text) else ""
-        return Outside(given, None) if given.isidentifier() else None
+        """The argument that a number is, if it is one. Of another type, it is that number only in C."""
+        k = int(value.text[2:]) if INPUT.fullmatch(value.text) else -1
+        if k < 0 or self.code.numbers[k][0] != value.kind or not self.inputs[k].isidentifier():
+            return None
+        return Outside(self.inputs[k], None)
 
     def name_of_object(self, source: str) -> str:
         return self.objects.get(source) or self.objects.setdefault(source, self.code.object())
