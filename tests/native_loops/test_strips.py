@@ -311,3 +311,19 @@ def test_long_loops_with_numbers_that_are_not_finite(bad):
     x = rng.random(3000)
     x[list(bad)] = np.inf
     agrees(f, x, np.zeros(3000))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_products_that_are_added_and_subtracted_are_rounded(dtype: str) -> None:
+    """GCC 12 computes those of a pair with fused operations, whatever it is told, where their places lie side by side."""
+
+    def rotated(z, w):
+        for i in range(z.shape[0]):
+            a = z[i, 0] * w[0] - z[i, 1] * w[1]
+            b = z[i, 0] * w[1] + z[i, 1] * w[0]
+            z[i, 0] = a
+            z[i, 1] = b
+        return z
+
+    random = np.random.default_rng(4)
+    agrees(rotated, random.random((200, 2)).astype(dtype), random.random(2).astype(dtype))

@@ -155,6 +155,7 @@ EXPRESSIONS: dict[str, Callable[[Lanes, re.Match[str]], tuple[str, str]]] = {
     A: itself,
     rf"{A} (?P<op>[-+*/&|^]) {B}": summed,
     rf"\(\w+\)\({A} (?P<op>[-+*]) {B}\)": summed,
+    rf"NPC_ROUNDED\({A} (?P<op>\*) {B}\)": summed,
     rf"{A} {COMPARED} {B}": compared,
     rf"{A} \? {B} : {C}": chosen,
     rf"{A} {COMPARED} {B} \|\| __builtin_isnan\((?P=a)\) \? (?P=a) : (?P=b)": extreme,

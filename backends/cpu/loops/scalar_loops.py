@@ -472,7 +472,8 @@ class ScalarLoops:
         if op in SIGNS:
             if op == "divide" and kind == "float":
                 self.leave_if(f"{b} == 0", fail)
-            made = self.new(kind, f"{a} {SIGNS[op]} {b}")
+            text = f"{a} {SIGNS[op]} {b}"
+            made = self.new(kind, f"NPC_ROUNDED({text})" if op == "multiply" else text)
         elif op in ("floor_divide", "remainder"):
             self.leave_if(f"{b} == 0 || !__builtin_isfinite({a}) || !__builtin_isfinite({b})", fail)
             made = self.new(kind, f"npc_{'floordiv' if op == 'floor_divide' else 'mod'}_{c}({a}, {b})")
