@@ -39,23 +39,6 @@ from npcompile.backends.cpu.loops.scalar_loops import Fail, Handed, NoForm, Scal
 from npcompile.backends.cpu.primitives import c_type
 
 HELPERS = r"""
-#if defined(__x86_64__)
-/* Invalid operations, divisions by zero and overflows: what NumPy reports unless it is told not to. */
-static inline int npc_noted(void) {
-  unsigned state;
-  __asm__ volatile("stmxcsr %0" : "=m"(state) : : "memory");
-  return state & 13;
-}
-#elif defined(__aarch64__)
-static inline int npc_noted(void) {
-  uint64_t state;
-  __asm__ volatile("mrs %0, fpsr" : "=r"(state) : : "memory");
-  return state & 7;
-}
-#else
-static inline int npc_noted(void) { return 0; }
-#endif
-static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 #define NPC_FOLDED 128 /* numbers that are combined without a tree, on 16 lanes */
 static inline int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
   const npc_array* a = (npc_array*)object;

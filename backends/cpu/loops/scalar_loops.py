@@ -590,6 +590,7 @@ class ScalarLoops:
             return
         self.note_access(array, indices, is_written=True)
         if self.strip is not None:
+            self.strip.refuse_stores()
             found = [self.strip.index(array, axis, index) for axis, index in enumerate(indices)]
             self.strip.store(array, array.at([place for place, _ in found]), [known for _, known in found], value)
         else:

@@ -17,6 +17,17 @@ class Group:
     moves: int  # from one iteration to the next
     low: int
     high: int
+    least: str = ""  # what loops inside add, as C: from this
+    most: str = ""  # to that
+
+    @property
+    def lowest(self) -> str:
+        """The least position in the first iteration."""
+        return f"{self.name}_at{self.least} + INT64_C({self.low})"
+
+    @property
+    def highest(self) -> str:
+        return f"{self.name}_at{self.most} + INT64_C({self.high})"
 
     @property
     def may_count_from_the_end(self) -> bool:

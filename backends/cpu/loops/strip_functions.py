@@ -5,20 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.elements import C_OF_KIND
-from npcompile.backends.cpu.loops.strips import WORD, Strip, Way, size_of
+from npcompile.backends.cpu.loops.strips import ROOM, WORD, Strip, Way, size_of
 
 FEWEST = 4  # that are worth a call
 FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
 MOST_ROWS = 256  # of the loop around
+MANY_TURNS = 128  # of loops inside, for each iteration
+FEW_TURNS = 64  # beside these
+MOST_TURNS = 1 << 16
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 STRIP_HELPERS = r"""
+#if defined(__x86_64__)
+/* Invalid operations, divisions by zero and overflows: what NumPy reports unless it is told not to. */
+static inline int npc_noted(void) {
+  unsigned state;
+  __asm__ volatile("stmxcsr %0" : "=m"(state) : : "memory");
+  return state & 13;
+}
+#elif defined(__aarch64__)
+static inline int npc_noted(void) {
+  uint64_t state;
+  __asm__ volatile("mrs %0, fpsr" : "=r"(state) : : "memory");
+  return state & 7;
+}
+#else
+static inline int npc_noted(void) { return 0; }
+#endif
+static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
+/* A result that nobody may read is computed all the same, before flags are looked at behind it. */
+#if defined(__x86_64__)
+#define COMPUTED(x) __asm__ volatile("" : : "x"(x))
+#elif defined(__aarch64__)
+#define COMPUTED(x) __asm__ volatile("" : : "w"(x))
+#else
+#define COMPUTED(x) ((void)(x))
+#define NPC_UNSEEN 1 /* no flags: such strips are always undone */
+#endif
+#ifndef NPC_UNSEEN
+#define NPC_UNSEEN 0
+#endif
 /* A function of its own, for its registers. Of straight code vectors make chains longer. Where BLOCKS keep what they have read,
    what both arms of a branch compute stays in these: else the branch is a jump, also where nobody can tell which arm is next. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define STRIP static __attribute__((noinline, optimize("no-tree-slp-vectorize")))
 #define CHAIN static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc", "unroll-loops")))
 #define BAND static __attribute__((noinline, optimize("no-tree-vectorize", "no-tree-reassoc")))
+#define NEST CHAIN
 #define BRIEF __attribute__((optimize("O1")))
 #define BY_NUMBER __attribute__((optimize("no-tree-slp-vectorize")))
 #define BLOCKS __attribute__((optimize("tree-pre", "no-code-hoisting")))
@@ -26,6 +59,7 @@ STRIP_HELPERS = r"""
 #define STRIP static __attribute__((noinline))
 #define CHAIN STRIP
 #define BAND STRIP
+#define NEST STRIP
 #define BRIEF
 #define BY_NUMBER
 #define BLOCKS
@@ -56,7 +90,7 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
     lines = [*own_variables(strip), "out->rows = 0;", f"count = {strip.longest};"]
     lines += [f"if ({way.count} < count) count = {way.count};" for way in strip.ways]
     lines += [f"if ({test}) return VAIN;" for test in strip.tests()] + bounds(strip)
-    lines += [*first_row(strip), *keeping(strip), "body:;", *body, "next:;", "if (++k < count) goto body;"]
+    lines += [*first_row(strip), *keeping(strip), "body:;", *body, "next:;", *following(strip)]
     lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
     for j in range(strip.ways_out):
         lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
@@ -70,16 +104,26 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
             "return 0;",
         ]
     else:
-        lines += ["undo:;", "out->count = count;", *undo(strip), "return UNDONE;"]
+        lines += ["undo:;", "out->count = count;", *["rt->watch();"] * strip.is_nest, *undo(strip), "return UNDONE;"]
     fields = "".join(f" {strip.code.variables[v]} {v};" for v in strip.assigned)
     given = strip.parameters(lines)
     parameters = ", ".join([*["int64_t rows"] * (strip.outer is not None), *(f"{c} {name}" for name, c in given.items())])
-    head = f"{'CHAIN' if strip.is_chain else 'STRIP'} int {strip.name}({strip.name}_result* restrict out, {parameters}) {{"
-    return "\n".join([f"typedef struct {{ int64_t count, rows;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
+    form = "NEST" if strip.is_nest else "CHAIN" if strip.is_chain else "STRIP"
+    head = f"{form} int {strip.name}({strip.name}_result* restrict out, {parameters}) {{"
+    return "\n".join([f"typedef struct {{ int64_t count, rows, turns;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
+
+
+def following(strip: Strip) -> list[str]:
+    """Lines that go on with the next iteration, if there is one."""
+    if not strip.is_nest:
+        return ["if (++k < count) goto body;"]
+    most = f"turns < {MOST_TURNS}" if strip.has_while else f"turns < {MANY_TURNS} * k + {FEW_TURNS}"
+    room = f" && stored < {ROOM // 2}" if strip.kept else ""
+    return [f"if (++k < count && {most}{room}) goto body;", "count = k;", "out->turns = turns;"]
 
 
 def own_variables(strip: Strip) -> list[str]:
-    counts = ["count", "k", "bad", "signs", *["stored"] * (not strip.is_regular)]
+    counts = ["count", "k", "bad", "signs", *["stored"] * (not strip.is_regular), *["turns"] * strip.is_nest]
     counts += [f"{g.name}_{what}" for g in strip.groups.values() for what in ("at", "from")]
     lines = [f"int64_t fit = -1, {', '.join(f'{c} = 0' for c in counts)};"]
     lines += [f"uint{64 if c == 'double' else 32}_t bits_{c} = 0;" for c in sorted(strip.has_bits)]
@@ -88,7 +132,7 @@ def own_variables(strip: Strip) -> list[str]:
     if strip.is_regular:
         stores = enumerate(strip.kept)
         return lines + [f"{C_OF_KIND[s.kind]} old{j}{'' if s.stays else f'[{strip.longest}]'};" for j, s in stores]
-    length = max(strip.longest * len(strip.kept), 1)
+    length = ROOM if strip.is_nest else max(strip.longest * len(strip.kept), 1)
     return [*lines, f"char* at[{length}];", f"uint64_t old[{length * strip.words}];", f"uint8_t size[{length}];"]
 
 
@@ -97,7 +141,7 @@ def bounds(strip: Strip) -> list[str]:
     lines = []
     for g in strip.groups.values():
         lines.append(f"{g.name}_at = {strip.beginning(g)};")
-        low, high = f"{g.name}_at + INT64_C({g.low})", f"{g.name}_at + INT64_C({g.high})"
+        low, high = g.lowest, g.highest
         if g.may_count_from_the_end:
             lines.append(f"{g.name}_from = {high} < 0 ? {g.size} : 0;")
             low, high = f"{low} + {g.name}_from", f"{high} + {g.name}_from"
@@ -139,11 +183,16 @@ def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Seque
     lines += [f"if ({way.has_fewer(FEWEST if strip.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in strip.ways]
     lines += [f"if (SELDOM(!({condition}))) goto {n}_slow;" for condition in are_apart]
     rows = [rows_left(strip)] if strip.outer is not None else []
+    lines += ["npc_forget();"] * strip.is_nest
     lines.append(f"{n}_status = {n}({', '.join([f'&{n}_found', *rows, *parameters])});")
     lines += rows_done(strip)
     lines += [f"if (SELDOM({n}_status == VAIN || {n}_status == UNDONE)) {{"]
     lines += [f"{n}_pause = {n}_waits + ({n}_status == UNDONE ? {n}_found.count : 0);"]
     lines += [f"if ({n}_waits < {LONGEST_PAUSE}) {n}_waits += {n}_pause + 1;", f"goto {n}_slow;", "}"]
+    if strip.is_nest:
+        lines.append(f"fuel -= {n}_found.turns;")
+        if not strip.has_while:  # long loops inside are better off with strips of their own
+            lines.append(f"if ({n}_found.turns >= {MANY_TURNS} * {n}_found.count) {n}_pause = {LONGEST_PAUSE};")
     lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in strip.assigned)]
     lines += [f"{way.first} += {n}_found.count * {way.step};" for way in strip.ways]
     lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(strip.ways_out)]

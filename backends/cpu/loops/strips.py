@@ -22,14 +22,21 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, ArrayInput
-from npcompile.backends.cpu.loops.integers import SMALL, Integer
+from npcompile.backends.cpu.loops.integers import SMALL, Integer, constant, summed
 from npcompile.backends.cpu.loops.strip_elements import Group, Load, Outer, Place, Store
 
 LENGTH = 1024  # iterations of a strip times elements that each stores
 LONGEST = 4096  # of one that stores nothing
+LARGEST_INNER = 16  # factors of the variables of loops inside, and of the ends of these
+FEW_INSIDE = 8  # iterations of such a loop that stores
+ROOM = 1024  # what a strip with loops inside may store
 LARGEST_ADDED = 1 << 40  # by an iteration to a variable that is tested before the strip
 
 WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class NoNest(Exception):
+    """A loop that has others inside has no strip, or is not worth one."""
 
 
 class Code(Protocol):
@@ -37,6 +44,7 @@ class Code(Protocol):
 
     lines: list[str]
     variables: dict[str, str]
+    instruction: int  # of the bytecode that is being written
 
     def line(self, text: str) -> None: ...
     def new(self, kind: str, text: str) -> str: ...
@@ -75,6 +83,19 @@ class Sum:
     checks: tuple[int, ...] = ()  # lines that test additions for overflow
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where the variable of a loop inside is: sums of what stays as it is."""
+
+    least: Integer
+    most: Integer
+
+    @property
+    def count(self) -> int:
+        """Of items, where both ends are constants."""
+        return self.most.constant - self.least.constant + 1
+
+
 @dataclass(slots=True)
 class Strip:
     """The C of one strip while it is written."""
@@ -108,6 +129,10 @@ class Strip:
     reads: dict[str, int] = field(default_factory=dict)  # arrays -> the last line that reads an element
     end: int = -1  # the line at the end of an iteration, before variables are set
     outer: Outer | None = None  # the loop whose iterations run in one call, where they may
+    inner: dict[int, frozenset[int]] = field(default_factory=dict)  # loops inside: headers -> instructions
+    few: set[int] = field(default_factory=set)  # those that are known to have few iterations
+    has_while: bool = False  # such that are not over ranges
+    ranges: dict[str, Range | None] = field(default_factory=dict)  # of loops inside: C variables of their iterators
 
     # --- what the body notes
 
@@ -248,6 +273,10 @@ class Strip:
         return found
 
     @property
+    def is_nest(self) -> bool:
+        return bool(self.inner)
+
+    @property
     def is_chain(self) -> bool:
         """Does an iteration need what the one before it computed? Then tests jump."""
         if self.ways_out and self.is_regular and not all(s.stays for s in self.stores):
@@ -258,6 +287,11 @@ class Strip:
 
     def settle(self) -> None:
         """Before the program branches."""
+        if self.is_nest and any(kind[0] == "c" for kind in self.unsettled.values()):
+            raise NoNest  # complex numbers are looked at themselves
+        if self.is_nest:  # the processor's flags tell it
+            self.code.lines += [f"COMPUTED({value});" for value in self.unsettled]
+            self.unsettled.clear()
         for c in ("double", "float"):
             values = [v for v, kind in self.unsettled.items() if c_of(kind) == c]
             if not values:
@@ -290,7 +324,7 @@ class Strip:
     def index(self, array: ArrayInput, axis: int, text: str) -> tuple[str, Place | None]:
         """(the position on an axis, the same in every iteration if that is known)"""
         known, size = self.code.integer(text), f"{array.name}_n{axis}"
-        if known.terms is not None:
+        if known.terms is not None and self.is_bounded(known):
             return self.known_index(array.name, size, known, text)
         if known.is_reduced and known.least >= 0:
             group = self.group((array.name, size, "reduced"), size, (), known.most)
@@ -303,21 +337,70 @@ class Strip:
         self.jumps[len(self.code.lines) - 1] = f"const int64_t {place} = {text};"
         return place, None
 
-    def known_index(self, array: str, size: str, known: Integer, text: str) -> tuple[str, Place]:
+    def known_index(self, array: str, size: str, known: Integer, text: str) -> tuple[str, Place | None]:
         assert known.terms is not None
         for line in known.checks:
             self.forget(line)
-        self.small.update(dict.fromkeys(n for n, _ in known.terms))
+        for name, _ in known.terms:
+            self.small.update(dict.fromkeys(self.names_of(name)))
         sign = None if known.terms else known.constant < 0
         group = self.group((array, size, known.terms, sign), size, known.terms, known.constant)
-        return f"({text}{group.begin})", Place(group, known.constant)
+        return f"({text}{group.begin})", None if group.least else Place(group, known.constant)
 
-    def group(self, key: tuple[object, ...], size: str, terms: tuple[tuple[str, int], ...], constant: int) -> Group:
+    # --- loops inside
+
+    def begin_inner(self, iterator: str, start: Integer, stop: Integer, step: int | None) -> None:
+        """A loop inside goes over a range."""
+        least, behind = (start, stop) if step == 1 else (stop, start)
+        shift = constant(-1 if step == 1 else 1)
+        ends = (least, summed(behind, shift, 1)) if step == 1 else (summed(least, shift, 1), behind)
+        is_known = step in (1, -1) and all(self.stays_within(end) for end in ends)
+        made = Range(*(Integer(-(2**62), 2**62, end.terms, end.constant) for end in ends)) if is_known else None
+        if self.ranges.setdefault(iterator, made) != made:
+            raise NoNest
+        if made is not None and not made.least.terms and not made.most.terms and made.count <= FEW_INSIDE:
+            self.few.add(self.code.instruction + 1)
+
+    def stays_within(self, end: Integer) -> bool:
+        """Is it known before the strip, and far from 64 bits with the factors that indices have?"""
+        names = [name for name, _ in end.terms or ()]
+        own = {way.place for way in self.ways} | self.ranges.keys()
+        return end.terms is not None and own.isdisjoint(names) and has_small_factors(end)
+
+    def inner_item(self, iterator: str) -> Integer:
+        """What is known of the variable of a loop inside. The iterator stands for it."""
+        return Integer(-(2**62), 2**62, None if self.ranges.get(iterator) is None else ((iterator, 1),))
+
+    def is_bounded(self, known: Integer) -> bool:
+        return has_small_factors(known) or not any(name in self.ranges for name, _ in known.terms or ())
+
+    def names_of(self, name: str) -> list[str]:
+        """The variables that a term is a sum of."""
+        if (found := self.ranges.get(name)) is None:
+            return [name]
+        return [n for end in (found.least, found.most) for n, _ in end.terms or ()]
+
+    def refuse_stores(self) -> None:
+        """Loops inside that store are better off with strips of their own, but for a few iterations."""
+        if any(self.code.instruction in region and header not in self.few for header, region in self.inner.items()):
+            raise NoNest
+
+    def inner_ends(self, terms: tuple[tuple[str, int], ...]) -> tuple[str, str]:
+        """The least and the most that loops inside add to an index, as C."""
+        low, high = "", ""
+        for name, factor in terms:
+            if (found := self.ranges.get(name)) is not None:
+                ends = [f" + {factor} * ({text_of(end)})" for end in (found.least, found.most)]
+                low, high = low + ends[factor < 0], high + ends[factor > 0]
+        return low, high
+
+    def group(self, key: tuple[object, ...], size: str, terms: tuple[tuple[str, int], ...], at: int) -> Group:
         found = self.groups.get(key)
         if found is None:
             moves = sum(dict(terms).get(way.place, 0) * way.step for way in self.ways)
-            found = self.groups[key] = Group(f"g{len(self.groups)}", size, terms, moves, constant, constant)
-        found.low, found.high = min(found.low, constant), max(found.high, constant)
+            ends = self.inner_ends(terms)
+            found = self.groups[key] = Group(f"g{len(self.groups)}", size, terms, moves, at, at, *ends)
+        found.low, found.high = min(found.low, at), max(found.high, at)
         return found
 
     def load(self, array: ArrayInput, places: list[Place | None], value: str) -> None:
@@ -331,7 +414,7 @@ class Strip:
 
     def store(self, array: ArrayInput, element: str, places: list[Place | None], value: str) -> None:
         self.stores_anywhere |= None in places
-        known = None if None in places or not self.is_straight else [p for p in places if p is not None]
+        known = None if None in places or not self.is_straight or self.is_nest else [p for p in places if p is not None]
         self.code.line("")  # written when it is known whether all stores are like this
         self.stores.append(Store(len(self.code.lines) - 1, element, array.kind, value, array, known))
 
@@ -351,12 +434,13 @@ class Strip:
     @property
     def noted(self) -> str:
         last = [f"!npc_is_finite_{c_of(kind)}({text})" for text, kind in self.last.items()]
+        last += ["npc_noted() || NPC_UNSEEN"] * self.is_nest
         return " || ".join(["bad", "!fit", "signs < 0", *(f"bits_{c}" for c in sorted(self.has_bits)), *last])
 
     @property
     def may_fail(self) -> bool:
         """Can it be that the strip is undone?"""
-        return bool(self.jumps or self.last or self.gives_up)
+        return bool(self.jumps or self.last or self.gives_up or self.is_nest)
 
     @property
     def kept(self) -> list[Store]:
@@ -380,12 +464,12 @@ class Strip:
 
     @property
     def longest(self) -> int:
-        return max(LENGTH // len(self.kept), 1) if self.kept else LONGEST
+        return max(LENGTH // len(self.kept), 1) if self.kept and not self.is_nest else LONGEST
 
     @property
     def is_gain(self) -> bool:
         """Is it better than the loop as it is? Where there are no floating-point results to look at, only vectors are."""
-        if self.carried:
+        if self.carried or self.is_nest:
             return True
         are_plain = bool(self.ways) and not self.ways_out and not self.stores_anywhere
         carried = self.assigned.keys() - self.counters.keys()
@@ -394,7 +478,7 @@ class Strip:
     @property
     def is_regular(self) -> bool:
         """Is it known of every iteration where it stores?"""
-        return not self.gives_up_early and all(s.places is not None for s in self.stores)
+        return not (self.gives_up_early or self.is_nest) and all(s.places is not None for s in self.stores)
 
     def tests(self) -> list[str]:
         """Conditions under which the strip cannot be run."""
@@ -406,17 +490,19 @@ class Strip:
     def beginning(self, group: Group) -> str:
         """The value of a group's terms in the first iteration."""
         first = {way.place: way.first for way in self.ways}
-        return " + ".join([f"{f} * {first.get(t, t)}" for t, f in group.terms if f] or ["0"])
+        return " + ".join([f"{f} * {first.get(t, t)}" for t, f in group.terms if f and t not in self.ranges] or ["0"])
 
     def finish(self, lines: list[str], keeps: bool = True) -> None:
         """Write in `lines` what is known only now: the statements that store, keeping what was there, and the tests."""
-        if self.is_chain:
+        if self.is_chain or self.is_nest:
             for line, text in self.jumps.items():
                 lines[line] = text
         for j, s in enumerate(self.stores):
             size = size_of(s.kind)
             kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy({self.old}, &{s.element}, {size});"]
             kept.append(f"size[stored++] = {size};")
+            if self.is_nest:
+                kept.insert(0, f"if (SELDOM(stored == {ROOM})) goto undo;")
             if self.is_regular or not self.kept:
                 kept = [] if s.stays or self.is_kept_before or not self.kept or not keeps else [f"old{j}[k] = {s.element};"]
             read = self.stored_before(s)
@@ -435,3 +521,12 @@ def c_of(kind: str) -> str:
 
 def size_of(kind: str) -> int:
     return int(kind[1:])
+
+
+def has_small_factors(known: Integer) -> bool:
+    return sum(abs(factor) for _, factor in known.terms or ()) <= LARGEST_INNER
+
+
+def text_of(known: Integer) -> str:
+    """A sum as C."""
+    return " + ".join([*(f"{factor} * {name}" for name, factor in known.terms or ()), f"INT64_C({known.constant})"])

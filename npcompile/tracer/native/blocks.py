@@ -94,6 +94,21 @@ class Inside:
     left: list[tuple[int, State]] = field(default_factory=list)  # where it is left, and for which instruction
     branches: frozenset[int] = frozenset()  # that are no choices between numbers
     chooses: int = -1  # the branch whose arms are being written
+    labels: dict[tuple[Any, ...], str] = field(default_factory=dict)  # of its blocks
+    widened: dict[int, frozenset[str]] = field(default_factory=dict)  # headers of loops inside -> variables: see `widening`
+    sums: dict[str, Any] = field(default_factory=dict)  # C variables -> the sums that they are set to, or None
+    once: frozenset[str] = frozenset()  # variables that one instruction sets, in each iteration before they are read
+
+    def set(self, code: ScalarLoops, name: str, target: str, value: str, kind: str) -> None:
+        """A C variable of a variable is set that other blocks of the iteration read."""
+        if name not in self.once or kind not in ("int", "i8"):
+            return
+        known = code.integer(value, kind)
+        found = None if known.terms is None else (known.terms, known.constant)
+        if self.sums.setdefault(target, found) != found:
+            raise NoProgram("a variable that blocks set to other sums")
+        if found is not None:
+            code.integers[target] = known
 
 
 @dataclass(slots=True)
@@ -275,6 +290,9 @@ class Blocks:
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = still_needed(self.state.locals, live | self.own_cells)
         kept = lending.returned(self, kept, index)
+        for name in inside.widened.get(index, ()) if inside is not None else ():
+            if isinstance(value := kept.get(name), Scalar) and value.kind == "float":
+                kept[name] = Scalar("f8", value.text)
         variables = {n: placed(self.code, v, f"L{slots.get(n, n[1:])}", copies) for n, v in kept.items()}
         owners = {target for target, _, kind in copies if kind == "object"}
         variables, lending_lines = lending.lend(self, variables, index)
@@ -293,6 +311,10 @@ class Blocks:
         if inside is not None and is_back:
             inside.strip.end_iteration()
         copies = [c for c in copies if c[0] != c[1]]
+        for target, text, kind in copies:
+            slot = target[1:].partition("_")[0]
+            if inside is not None and target[0] == "L" and slot.isdigit() and int(slot) < len(slots):
+                inside.set(self.code, self.facts.slots[int(slot)], target, text, kind)
         handed = self.handed_over(copies) if inside is None else {}
         # All are read before one is set.
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]

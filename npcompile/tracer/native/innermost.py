@@ -10,12 +10,13 @@ from npcompile.backends.cpu.loops.bands import Band, NoBand
 from npcompile.backends.cpu.loops.lane_bands import LaneBand
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strip_elements import Outer
-from npcompile.backends.cpu.loops.strips import Strip, Way
+from npcompile.backends.cpu.loops.strips import NoNest, Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import pointwise, time_loops
+from npcompile.tracer.native import pointwise, time_loops, widening
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set, number_of_items
+from npcompile.tracer.native.variables import Variables, read_first
 
 # Instructions of an outer loop that only make the range of the loop inside.
 BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "PRECALL", "CALL", "GET_ITER"})
@@ -26,11 +27,12 @@ SAME = (range, len, min, max, int)  # functions of numbers
 def write_strip(b: Blocks, index: int, label: str) -> None:
     """Write a strip of the loop whose header is at `index`, where it has one. The loop as it is follows."""
     region = loop_region(b.facts, index)
-    if any(k in b.facts.loop_headers for k in region if k != index):
+    inner = [k for k in region if k in b.facts.loop_headers and k != index]
+    if inner and not is_nest(b, index):
         return
     if b.apart is not None and index == b.apart.header and not b.apart.spread.counter.is_range:
         return  # a strip would go on behind the chunk
-    is_own = b.apart is None and index not in b.parallel
+    is_own = b.apart is None and index not in b.parallel and not inner
     if is_own and (pointwise.write(b, index, region) or time_loops.write(b, index, region, label)):
         return
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
@@ -41,14 +43,14 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     state = b.state
     try:
         inside, body = with_choices(b, index, region, iterator)
-    except NoForm:
+    except (NoForm, NoNest):
         return
     finally:
         b.state = state
     strip = inside.strip
     if not strip.is_gain:
         return
-    outer = outer_of(b, index, region)
+    outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
     strip.repeat(outer)
     strip.finish(body)
@@ -70,15 +72,41 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     b.code.label(f"{strip.name}_slow")
 
 
+def is_nest(b: Blocks, index: int) -> bool:
+    """Is the loop the outermost that iterations of loops inside leave soon? The outermost of all is for threads."""
+
+    def depth(k: int) -> int:
+        return max((1 + depth(j) for j in b.loops if j != k and j in b.loops[k]), default=0)
+
+    def qualifies(k: int) -> bool:
+        return depth(k) == 1 or depth(k) == 2 and any(k in region for j, region in b.loops.items() if j != k)
+
+    around = [k for k, r in b.loops.items() if index in r and k != index]
+    is_range = b.program.instructions[index].opname == "FOR_ITER" and isinstance(b.state.stack[-1], Steps)
+    return is_range and b.pointwise is None and not b.suffix and qualifies(index) and not any(map(qualifies, around))
+
+
 def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any) -> tuple[Inside, list[str]]:
     """A strip and its body, in which branches are choices between numbers where they can be."""
     state, branches = b.state, frozenset[int]()
+    widened = dict[int, frozenset[str]]()
     prefix = "" if b.apart is None else b.apart.spread.name + "_"
     while True:
         strip = Strip(f"{prefix}strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)), ways(iterator))
         inside = Inside(strip, index, region, key_of(index, state), branches=branches)
+        inner = [k for k in region if k in b.facts.loop_headers and k != index]
+        if inner:
+            strip.inner = {k: b.loops[k] for k in inner}
+            strip.has_while = any(b.program.instructions[k].opname != "FOR_ITER" for k in inner)
+            inside.widened = widened
+            inside.once = Variables.of(b.facts, index, region).once - read_first(b.facts, index, region)
         try:
-            return inside, written(b, inside)
+            body = written(b, inside)
+            found = widening.widened(inside, body, b.facts, b.loops)
+            if not found:
+                return inside, body
+            widened = widened | found
+            b.state = state
         except NotChosen as branch:
             branches |= {branch.index}
             b.state = state
@@ -87,6 +115,7 @@ def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any) -
 def written(b: Blocks, inside: Inside) -> list[str]:
     """The lines of the loop's body. Raises NoForm where a strip is of no use."""
     outer = b.code.lines, b.labels, b.pending, b.refused
+    integers = b.code.integers.copy()
     b.code.lines, b.labels, b.pending, b.refused = [], {}, [], []
     b.inside, b.code.strip = inside, inside.strip
     try:
@@ -96,6 +125,8 @@ def written(b: Blocks, inside: Inside) -> list[str]:
             index, b.state, label = b.pending.pop()
             inside.strip.is_straight = False
             b.code.label(label)
+            if index in b.facts.loop_headers and b.program.instructions[index].opname != "FOR_ITER":
+                b.code.line("if (SELDOM(++turns >= POLL)) goto undo;")
             b.block(index)
         if not inside.comes_back:
             raise NoForm("no iteration is followed by another")
@@ -103,7 +134,10 @@ def written(b: Blocks, inside: Inside) -> list[str]:
         inside.strip.finish_counters()
         return b.code.lines
     finally:
+        inside.labels = b.labels
         b.code.lines, b.labels, b.pending, b.refused = outer
+        if inside.strip.is_nest:
+            b.code.integers = integers  # what the iterations set is not known behind
         b.inside = b.code.strip = None
 
 

@@ -411,6 +411,8 @@ def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     value = b.pop()
     b.push(iterator_of(b, value, f"it{len(b.state.stack)}_{i.index}{b.suffix}", i.index + 1))
+    if b.inside is not None and i.index + 1 in b.inside.widened:
+        b.code.line(f"if (SELDOM(!({has_next(b.state.stack[-1])}))) goto undo;")
 
 
 def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
@@ -425,7 +427,10 @@ def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
         else:
             b.code.set(ends, value.stop.text)
         trip_counts.note(b, header, value, made.step)
-        if b.apart is not None and b.inside is None:
+        if b.inside is not None:
+            b.code.line(f"if (SELDOM((turns += npc_max({ends} - {starts}, {starts} - {ends})) >= POLL)) goto undo;")
+            b.inside.strip.begin_inner(made.next, b.code.integer(value.start.text), b.code.integer(value.stop.text), made.step)
+        elif b.apart is not None:
             b.apart.begin(b.code, made, value.start.text)
         return made
     if isinstance(value, NumberList) or isinstance(value, Elements | Part) and arrays.part_of(value).ndim:
@@ -460,9 +465,11 @@ def known_step(step: Scalar) -> int | None:
 @means("FOR_ITER")
 def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     iterator = b.state.stack[-1]
-    if b.inside is not None:
+    if b.inside is not None and i.index == b.inside.header:
         b.push(next_item(b, iterator, fail))  # that there is one is tested before the strip, and iterators are set behind it
         return
+    if b.inside is not None and not isinstance(iterator, Steps):
+        raise NoForm("a strip with a loop inside that goes over no range")
     after = b.program.after_loop(i.index)
     going = has_next(iterator)
     if b.apart is not None and b.apart.header == i.index:
@@ -509,6 +516,9 @@ def next_item(b: Blocks, iterator: Any, fail: Callable[[], str]) -> Any:
         place = b.code.known("int", iterator.next, Integer(0 if isinstance(iterator, Walk) else -(2**62), 2**62))
         if b.apart is not None:
             b.apart.item(b.code, iterator.next, place)
+    elif isinstance(iterator, Steps) and all(w.first != iterator.next for w in b.inside.strip.ways):
+        place = b.code.new("int", iterator.next)
+        b.code.integers[place] = b.inside.strip.inner_item(iterator.next)
     else:
         (way,) = (w for w in b.inside.strip.ways if w.first == iterator.next)
         place = way.place = b.code.new("int", f"{iterator.next} + k * {way.step}")
