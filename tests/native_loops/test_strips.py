@@ -327,3 +327,18 @@ def test_products_that_are_added_and_subtracted_are_rounded(dtype: str) -> None:
 
     random = np.random.default_rng(4)
     agrees(rotated, random.random((200, 2)).astype(dtype), random.random(2).astype(dtype))
+
+
+def test_a_divisor_of_0_whose_remainder_nobody_uses() -> None:
+    """GCC 12 concluded from a choice between the divisor and 1 that the divisor itself is not 0."""
+
+    def halved(x, y, n):
+        rest = 0
+        for i in range(x.size):
+            rest = n % y[i]  # noqa: F841
+            x[i // 2] -= 0.5
+        return x
+
+    y = np.arange(-4, 20)
+    agrees(halved, np.ones(24), y, 3)
+    agrees(halved, np.ones(24), y[y != 0], 3)

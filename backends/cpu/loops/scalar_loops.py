@@ -413,7 +413,8 @@ class ScalarLoops:
         elif op in ("floor_divide", "remainder"):
             if y.least <= 0 <= y.most:
                 self.leave_if(f"{b} == 0", fail)
-                b = self.harmless(b, b, "1", kind)
+                if self.strip is not None:
+                    b = self.new(kind, f"{b} + ({b} == 0)")  # of a choice GCC 12 concludes that what was asked above is not 0
             if low and y.least <= -1 <= y.most and x.least == low:
                 is_lowest = self.new("bool", f"{b} == -1 && {a} == ({c}){low + 1} - 1")
                 self.leave_if(is_lowest, fail)
