@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from benchmarks.programs.families import PROGRAMS
 from benchmarks.programs.measure import ProgramRow, measure
 from benchmarks.programs.preparing import Held, Sides, prepare_together
 from benchmarks.programs.program import SIZES, Program
+from benchmarks.programs.workers import Worker
 from benchmarks.sides import npcompile_side, numpy_side
 
 
@@ -159,6 +160,22 @@ def test_programs_are_compiled_together_and_measured_alone() -> None:
     finally:
         for each in both:
             each.stop()
+
+
+class Quickening:
+    """A worker whose every sample is ten times quicker than the one before, as on a machine that others leave."""
+
+    def __init__(self) -> None:
+        self.seconds = 1e-3
+
+    def sample(self, count: int, warm: bool, limit: float) -> float:
+        self.seconds /= 10
+        return self.seconds
+
+
+def test_a_side_that_becomes_quicker_with_each_sample_has_a_time() -> None:
+    held = Held(PROGRAMS["one_op"], "small", workers={"NumPy": cast(Worker, Quickening())}, second={"NumPy": 1e-3})
+    assert measure(held, 2, 60).timings["NumPy"].samples == 1
 
 
 def test_a_side_that_takes_too_long_is_stopped_alone() -> None:

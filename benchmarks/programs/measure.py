@@ -99,7 +99,7 @@ def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
                 continue
             if not samples[side] and counts[side] * seconds < SHORTEST_SAMPLE / 2:  # its second call was not yet its quickest
                 counts[side] = max(1, int(SHORTEST_SAMPLE / max(seconds, 1e-7)))
-                if repetitions > 1:
+                if round < repetitions - 1:
                     continue
             samples[side].append(seconds)
     row.timings = {side: Timing.of(seconds) for side, seconds in samples.items() if seconds and side not in absent}
