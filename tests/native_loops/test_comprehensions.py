@@ -223,6 +223,29 @@ def test_lists_of_a_loop():
         agrees(checked_in_a_loop, VECTOR, k, loops=0)
 
 
+def increased(x, i):
+    x[i] += 1.0
+    return x[i]
+
+
+def of_increased(x, y):
+    return [increased(x, i) / y[i] for i in range(len(x))], x
+
+
+def sum_of_increased(x, y):
+    return sum(increased(x, i) / y[i] for i in range(len(x))), x
+
+
+@pytest.mark.parametrize("function", [of_increased, sum_of_increased])
+def test_effects_are_not_done_twice(function):
+    """What leaves a comprehension does so before it, so nothing in it writes to arrays."""
+    divisors = np.ones(N)
+    divisors[N // 2] = 0.0
+    agrees(function, VECTOR, np.ones(N), loops=0)
+    agrees(function, VECTOR, divisors, loops=0)
+    agrees(function, VECTOR, divisors.astype(int), loops=0)
+
+
 def test_other_uses():
     agrees(otherwise, VECTOR, ["a", "bcd"], loops=0)
     agrees(kept_generator, VECTOR, loops=0)

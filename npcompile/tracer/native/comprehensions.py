@@ -52,7 +52,7 @@ class Comprehension(Blocks):
     def back_out(self, is_refused: bool = False) -> str:
         raise NoForm(self.refused.pop() if self.refused else "a comprehension")
 
-    def write_to_arrays(self) -> None:
+    def note_write(self) -> None:
         raise NoForm("a comprehension with effects")
 
     def values_in_use(self) -> list[Any]:
