@@ -13,7 +13,7 @@ from typing import Any
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strips import WORD
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import meanings
+from npcompile.tracer.native import meanings, outside
 from npcompile.tracer.native.blocks import Blocks, Left, NotChosen
 from npcompile.tracer.native.choices import ALIKE
 from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
@@ -145,7 +145,7 @@ def is_number(b: Blocks, i: Instruction) -> bool:
     if i.opname == "BINARY_OP":
         return i.argrepr in CHEAP
     if i.opname == "LOAD_GLOBAL":
-        value = b.global_value(str(i.argval))
+        value = outside.global_value(b, str(i.argval))
         return isinstance(value, Known) and value.value in CALLED
     return i.opname in MOVES or i.opname == "STORE_SUBSCR"
 

@@ -8,7 +8,6 @@ called.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
@@ -22,25 +21,9 @@ from npcompile.tracer.native.states import NoProgram
 from npcompile.tracer.python.class_attributes import MISSING, find, guard_own, is_asked_for, is_of_python, on_class
 
 
-@dataclass(slots=True)
-class Attributes:
-    """What a program has met of objects and their attributes."""
-
-    names: dict[str, str] = field(default_factory=dict)  # `source.name` -> the name for what it has before the program
-    places: dict[str, str] = field(default_factory=dict)  # what stands among the variables -> `source.name` that is set
-    owners: dict[str, Any] = field(default_factory=dict)  # sources of objects -> the objects
-    changed: set[str] = field(default_factory=set)  # sources of those whose attributes are set
-
-
-def attributes_of(b: Blocks) -> Attributes:
-    if b.attributes is None:
-        b.attributes = Attributes()
-    return b.attributes  # type: ignore[no-any-return]
-
-
 def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
     """An object whose attributes are read or set: one that is changed is none of the others."""
-    met, kind = attributes_of(b), type(owner.example)
+    met, kind = b.attributes, type(owner.example)
     if not is_of_python(kind):
         raise NoForm(f"an attribute of an object of type {kind.__name__}")
     b.guard(f"type({owner.source}) is {b.name_constant(kind)}")
@@ -71,7 +54,7 @@ def own_value(owner: Outside, name: str, found: Any) -> Any:
 def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
     """`owner.name`, for the instruction before `following`. NoForm where it is not there, or made by other code of the user's."""
     meet(b, owner)
-    known, kind, source = attributes_of(b), type(owner.example), f"{owner.source}.{name}"
+    known, kind, source = b.attributes, type(owner.example), f"{owner.source}.{name}"
     is_set = next((n for n, place in known.places.items() if place == source and n in b.state.locals), None)
     if is_set is not None:
         return b.state.locals[is_set]
@@ -118,7 +101,7 @@ def store_attr(b: Blocks, i: Instruction, fail: Fail) -> None:
     if own_value(owner, name, found) is MISSING or on_class(b, kind, "__setattr__") is not object.__setattr__:
         raise NoForm(f"attribute {name!r} is set")
     load(b, owner, name, i.index + 1)  # the object has it in all calls
-    places, source = attributes_of(b).places, f"{owner.source}.{name}"
+    places, source = b.attributes.places, f"{owner.source}.{name}"
     own = next((n for n, place in places.items() if place == source), f".a{len(places)}")
     places[own] = source
     b.state.locals[own] = value

@@ -7,14 +7,11 @@ it: stack and variables are handed over as they are before that instruction, and
 
 from __future__ import annotations
 
-import builtins
 import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
@@ -24,11 +21,10 @@ from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoFor
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.native import arrays, lending
+from npcompile.tracer.native import arrays, lending, outside
 from npcompile.tracer.native.counters import counters_of
 from npcompile.tracer.native.kinds import (
     CellOf,
-    Closure,
     Elements,
     Items,
     Known,
@@ -37,13 +33,11 @@ from npcompile.tracer.native.kinds import (
     Scalar,
     Steps,
     Walk,
-    can_inline,
-    kind_of_number,
 )
-from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
 from npcompile.tracer.native.ordered import is_ordered
 from npcompile.tracer.native.ranges import Ranges
 from npcompile.tracer.native.states import (
+    Attributes,
     Exit,
     NoProgram,
     State,
@@ -57,7 +51,6 @@ from npcompile.tracer.native.states import (
     placed,
     still_needed,
 )
-from npcompile.tracer.python.class_attributes import is_of_python
 
 MOST_BLOCKS = 200
 TEMPORARY = re.compile(r"t\d+")  # C variables of a block
@@ -152,7 +145,7 @@ class Blocks:
     own_cells: frozenset[str] = frozenset()  # variables that the code shares with functions that it makes
     cells: dict[str, CellOf] = field(default_factory=dict)  # of the variables that the code shares with other functions
     contents: dict[int, tuple[str, str]] = field(default_factory=dict)  # id of a cell -> (its source, the name for what it has)
-    attributes: Any = None  # what is known of attributes of objects: `attributes` fills it
+    attributes: Attributes = field(default_factory=Attributes)
     given: list[Steps | Walk] = field(default_factory=list)  # iterators from before the loop that others may have
     calls: list[Any] = field(default_factory=list)  # functions that are being written where they are called
     home: tuple[Program, CodeFacts] | None = None  # of the function that the loop is in
@@ -483,6 +476,20 @@ class Blocks:
 
     # --- what comes from outside
 
+    def realize(self, value: Any) -> Any:
+        if not isinstance(value, Outside):
+            return value
+        known = self.realized.get(value.source)
+        if known is None:
+            known = self.realized[value.source] = outside.wrapped(self, value.source, value.example)
+        return known
+
+    def shared_value(self, name: str) -> Any:
+        """Of a variable that the code shares with other functions."""
+        return outside.cell_value(self, name)
+
+    # --- what is known of integers
+
     @property
     def counters(self) -> dict[str, Integer]:
         """What is known of variables of the function that is being written."""
@@ -502,87 +509,6 @@ class Blocks:
             index = self.inside.header
         known = self.ranges.variable(index, name) if name else self.ranges.item(index)
         self.code.bound(text, known.least, known.most)
-
-    def realize(self, value: Any) -> Any:
-        if not isinstance(value, Outside):
-            return value
-        known = self.realized.get(value.source)
-        if known is None:
-            known = self.realized[value.source] = self.wrap(value.source, value.example)
-        return known
-
-    def wrap(self, source: str, x: Any) -> Any:
-        kind = kind_of_number(x)
-        if kind is not None:
-            checked = source.isidentifier()  # else it is no parameter, and may not be there
-            self.guard(f"type({source}) is {self.name_constant(type(x))}", checked)
-            if kind == "int":
-                if not -(2**63) < x < 2**63:
-                    raise NoForm("a Python integer beyond 64 bits")
-                self.guard(f"{-(2**63)} < {source} < {2**63}", checked)
-            elif isinstance(x, np.generic) and type(x) is not np.dtype(kind).type:
-                raise NoForm(f"a number of type {type(x).__name__}")
-            self.inputs.append(source)
-            return Scalar(kind, self.code.number(kind))
-        if type(x) is np.ndarray and x.dtype.isnative and x.ndim:
-            is_contiguous = x.flags.c_contiguous
-            made = self.code.array(x.dtype, x.ndim, is_contiguous)
-            self.code.examples |= {f"{made.name}_n{axis}": n for axis, n in enumerate(x.shape)}
-            self.guard(f"type({source}) is {self.name_constant(np.ndarray)}", source.isidentifier())
-            self.guard(f"{source}.dtype == {self.name_constant(x.dtype)}", True)
-            self.guard(f"{source}.ndim == {x.ndim}", True)
-            if is_contiguous:
-                self.guard(f"{source}.flags.c_contiguous", True)
-            self.arrays.append(source)
-            return Elements(made, source, x.dtype is np.dtype(x.dtype.str))
-        if source.isidentifier() and can_inline(x):
-            self.guard(f"type({source}) is {self.name_constant(types.FunctionType)}")
-            self.guard(f"{source}.__code__ is {self.name_constant(x.__code__)}")
-            return Closure(x, source)
-        is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
-        is_function |= any(is_known(x, table) for table in (OF_ARRAYS, FUNCTIONS, OF_COMPLEX))
-        if is_function or x is None or can_inline(x):
-            constant = self.name_constant(x)
-            if source != constant:
-                self.guard(f"{source} is {constant}")
-            return Known(x, constant)
-        if type(x) in (str, dict) or is_of_python(type(x)):
-            return Outside(source, x)  # what is asked of it decides what is guarded
-        raise NoForm(f"an object of type {type(x).__name__}")
-
-    def constant(self, value: Any) -> Any:
-        kind = kind_of_number(value)
-        if kind in ("int", "float", "bool", "complex"):
-            return Scalar(kind, self.code.constant(kind, value))
-        if type(value) is tuple:
-            return Items(tuple(map(self.constant, value)))
-        return Known(value, self.name_constant(value))
-
-    def shared_value(self, name: str) -> Any:
-        """Of a variable that the code shares with other functions."""
-        cell = self.cells[name]
-        known = self.contents.get(id(cell.real))
-        if known is None:
-            known = self.contents[id(cell.real)] = cell.source, f"c{len(self.contents)}"
-            self.guard(f"[{known[1]} := {cell.source}.cell_contents]")
-        elif known[0] != cell.source:
-            self.guard(f"{cell.source} is {known[0]}")
-        try:
-            return self.realize(Outside(known[1], cell.real.cell_contents))
-        except ValueError:
-            raise NoForm(f"variable {name!r} has no value") from None
-
-    def global_value(self, name: str) -> Any:
-        space = self.globals_source
-        if name in self.globals:
-            return self.realize(Outside(f"{space}[{name!r}]", self.globals[name]))
-        if not hasattr(builtins, name):
-            raise NoForm(f"name {name!r} is not defined")
-        value = getattr(builtins, name)
-        constant = self.name_constant(value)
-        self.guard(f"{name!r} not in {space}")
-        self.guard(f"{self.name_constant(vars(builtins))}[{name!r}] is {constant}")
-        return Known(value, constant)
 
     # --- instructions
 

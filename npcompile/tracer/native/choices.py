@@ -11,6 +11,7 @@ from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.native import outside
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.kinds import Elements, Known, Scalar
 from npcompile.tracer.native.meanings import is_known
@@ -92,7 +93,7 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
 def load(b: Blocks, i: Instruction, loaded: list[Any]) -> None:
     """Put what the instruction loads above the result."""
     if i.opname == "LOAD_CONST":
-        loaded.append(b.constant(i.argval))
+        loaded.append(outside.constant_value(b, i.argval))
     elif i.opname == "BUILD_TUPLE":
         loaded[max(len(loaded) - i.arg, 0) :] = [None]
     elif i.opname != "PRECALL":

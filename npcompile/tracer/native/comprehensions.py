@@ -16,7 +16,6 @@ from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import Instruction, decode
 from npcompile.tracer.native import arrays, number_lists
-from npcompile.tracer.native.attributes import attributes_of
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import Generator, Items, Known, Nested, Scalar, Shared
 from npcompile.tracer.native.numbers import calculated, compared, number, truth
@@ -131,7 +130,7 @@ def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, 
         globals_source=b.globals_source,
         own_cells=frozenset(nested.code.co_cellvars),
         contents=b.contents,
-        attributes=attributes_of(b),
+        attributes=b.attributes,
         site=f"{b.site}w{code.instruction}",
         suffix=f"{b.suffix}w{code.new_site()}",
         outer=b,

@@ -13,6 +13,7 @@ from typing import Any
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.native import outside
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
@@ -104,7 +105,7 @@ def default_values(b: Blocks, known: Known) -> dict[str, Any]:
         return {n: Outside(f"{source}.__defaults__[{k}]", value) for k, (n, value) in enumerate(zip(names, defaults))}
     for part in ("__code__", "__defaults__"):
         b.guard(f"{source}.{part} is {b.name_constant(getattr(function, part))}")
-    return dict(zip(names, map(b.constant, defaults)))
+    return dict(zip(names, (outside.constant_value(b, value) for value in defaults)))
 
 
 @means("RETURN_VALUE")
@@ -114,7 +115,7 @@ def return_value(b: Blocks, i: Any, fail: Fail) -> None:
 
 @means("RETURN_CONST")
 def return_const(b: Blocks, i: Any, fail: Fail) -> None:
-    returned(b, b.constant(i.argval), fail)
+    returned(b, outside.constant_value(b, i.argval), fail)
 
 
 def returned(b: Blocks, value: Any, fail: Fail) -> None:

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strip_elements import Outer
 from npcompile.backends.cpu.loops.strips import NoNest, Strip, Way
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import pointwise, time_loops, widening
+from npcompile.tracer.native import outside, pointwise, time_loops, widening
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set, number_of_items
@@ -205,10 +205,10 @@ def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
         case "LOAD_FAST_LOAD_FAST":
             return not {*i.argval}.intersection(stored)
         case "LOAD_GLOBAL":
-            value = b.global_value(i.argval)
+            value = outside.global_value(b, i.argval)
             return isinstance(value, Scalar) or isinstance(value, Known) and value.value in SAME
         case "LOAD_ATTR":
-            return i.argval in ("shape", "size") and b.attributes is None
+            return i.argval in ("shape", "size") and not b.attributes.owners
         case "BINARY_SUBSCR":
             before = [b.program.instructions[i.index - k] for k in (1, 2)]
             return [each.opname for each in before] == ["LOAD_CONST", "LOAD_ATTR"]

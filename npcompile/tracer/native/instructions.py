@@ -12,7 +12,17 @@ from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
-from npcompile.tracer.native import arrays, attributes, comprehensions, meanings, number_lists, objects, trip_counts, views
+from npcompile.tracer.native import (
+    arrays,
+    attributes,
+    comprehensions,
+    meanings,
+    number_lists,
+    objects,
+    outside,
+    trip_counts,
+    views,
+)
 from npcompile.tracer.native.arms import choose, usual_branch
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.choices import extreme, is_of_several_types
@@ -78,7 +88,7 @@ def push_null(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("LOAD_CONST")
 def load_const(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(b.constant(i.argval))
+    b.push(outside.constant_value(b, i.argval))
 
 
 def local(b: Blocks, name: str) -> Any:
@@ -144,7 +154,7 @@ def store_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("LOAD_GLOBAL")
 def load_global(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     null = [Null()] if i.arg & 1 else []
-    value = [b.global_value(str(i.argval))]
+    value = [outside.global_value(b, str(i.argval))]
     b.state.stack += value + null if NULL_AFTER_CALLABLE else null + value
 
 

@@ -27,7 +27,7 @@ from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.native import arrays, instructions
+from npcompile.tracer.native import arrays, instructions, outside
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import (
@@ -191,7 +191,7 @@ class NativeLoop:
             if type(array) is not np.ndarray:
                 raise NotNative("a loop over something else")
             self.guard(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
-            elements = self.blocks.wrap(f"{source}_rest[0]", array)
+            elements = outside.wrapped(self.blocks, f"{source}_rest[0]", array)
             walk = Walk(f"given_{source}", elements, source)
             self.blocks.given.append(walk)
             self.blocks.inputs.append(f"{source}_rest[1]")
@@ -210,7 +210,7 @@ class NativeLoop:
         first = instructions[begins[-1]] if begins else None
         if first is None or first.opname != "LOAD_GLOBAL" or first.argval != function.__name__:
             return False
-        made: Any = self.blocks.global_value(function.__name__)
+        made: Any = outside.global_value(self.blocks, function.__name__)
         return isinstance(made, Known) and made.value is function
 
     def is_step_computed(self) -> bool:

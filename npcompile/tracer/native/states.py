@@ -51,6 +51,16 @@ class State:
 
 
 @dataclass(slots=True)
+class Attributes:
+    """What a program has met of objects and their attributes."""
+
+    names: dict[str, str] = field(default_factory=dict)  # `source.name` -> the name for what it has before the program
+    places: dict[str, str] = field(default_factory=dict)  # what stands among the variables -> `source.name` that is set
+    owners: dict[str, Any] = field(default_factory=dict)  # sources of objects -> the objects
+    changed: set[str] = field(default_factory=set)  # sources of those whose attributes are set
+
+
+@dataclass(slots=True)
 class Exit:
     """Where the program leaves for Python, and what it hands over."""
 
