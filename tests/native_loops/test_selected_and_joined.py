@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import npcompile as npc
 from tests.native_loops.expressions import agree_on
+from tests.native_loops.test_native_loops import native_loops
 
 rng = np.random.default_rng(12)
 DTYPES = ["f8", "f4", "i8", "i4", "u1", "b1"]
@@ -77,6 +79,32 @@ def test_short_vectors(expression):
     """Where they are empty, an index may be an error."""
     for n in (0, 1):
         agree_on(expression, numbers("f8", 3, n), numbers("f8", n), is_native=False)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8", "f4", "u4", "i2", "u1", "b1"])
+def test_every_number_of_elements_that_masks_select(dtype):
+    """As many as a vector holds, one more, one less, at both ends: all are compared."""
+
+    def selected(x, masks, out, counts):
+        for k in range(len(masks)):
+            mask = masks[k]
+            y = x[mask]
+            counts[k] = len(y)
+            out[k, : len(y)] = y
+            counts[k] += np.count_nonzero(mask)
+        return out
+
+    draw = np.random.default_rng(3)
+    compiled = npc.compile(selected)
+    for n in (1, 7, 8, 9, 16, 17, 63, 64, 70, 200):
+        masks = draw.random((40, n)) < np.linspace(0, 1, 40)[:, None]
+        x = numbers(dtype, n)
+        rooms = [(np.zeros((40, n), dtype), np.zeros(40, int)) for _ in range(2)]
+        for function, (out, counts) in zip((selected, compiled), rooms):
+            function(x, masks, out, counts)
+        for ours, theirs in zip(*rooms):
+            np.testing.assert_array_equal(ours, theirs)
+    assert native_loops(compiled) == 1
 
 
 @pytest.mark.parametrize("expression", ["np.append(x, 0.5, axis=0)", "np.append(x, k, 0)", "np.append(A, x, axis=0)"])

@@ -7,25 +7,68 @@ import numpy as np
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.texts import filled
 
-# Of a row of elements `stride` bytes apart.
+# Of a row of elements `stride` bytes apart. Those of one byte are counted in bytes, as many at once as a vector has.
 COUNT = """
 static inline int64_t npc_nonzeros_TAG(const char* x, int64_t n, int64_t stride) {
-  int64_t count = 0;
-  if (stride == sizeof(TYPE)) for (int64_t k = 0; k < n; k++) count += ((const TYPE*)x)[k] != 0;
-  else for (int64_t k = 0; k < n; k++) count += *(const TYPE*)(x + k * stride) != 0;
+  int64_t count = 0, k = 0;
+  if (stride != sizeof(TYPE)) {
+    for (; k < n; k++) count += *(const TYPE*)(x + k * stride) != 0;
+    return count;
+  }
+  if (sizeof(TYPE) == 1) {
+    typedef uint8_t bytes __attribute__((vector_size(64)));
+    typedef bytes bytes_in_memory __attribute__((aligned(1), may_alias));
+    while (n - k >= 64) {
+      bytes counts = {0};
+      for (const int64_t end = k + npc_min((n - k) / 64, 255) * 64; k < end; k += 64)
+        counts -= (bytes)(*(const bytes_in_memory*)(x + k) != 0); /* -1 where it holds */
+      for (int lane = 0; lane < 64; lane++) count += counts[lane];
+    }
+  }
+  for (; k < n; k++) count += ((const TYPE*)x)[k] != 0;
   return count;
 }
 """
 # A row of the mask, and one of the elements. What is written, or read, next is returned.
 SELECT = """
 static inline TYPE* npc_selected_TAG(const char* mask, int64_t n, int64_t step, const char* x, int64_t s, TYPE* to, TYPE* end) {
-  for (int64_t k = 0; k < n && to < end; k++) { /* without a branch: what is not selected is overwritten */
+  int64_t k = 0;
+  if (step == 1 && s == sizeof(TYPE)) {
+SELECTED_TOGETHER  }
+  for (; k < n && to < end; k++) { /* without a branch: what is not selected is overwritten */
     *to = *(const TYPE*)(x + k * s);
     to += mask[k * step] != 0;
   }
   return to;
 }
 """
+# What a vector holds is compressed. Elsewhere eight at a time, of which often none is selected.
+COMPRESSED = """\
+#if defined(__AVX512F__) && __has_builtin(__builtin_ia32_compressNAME512_mask)
+    typedef INT whole __attribute__((vector_size(64), aligned(sizeof(INT)), may_alias));
+    typedef INT vector __attribute__((vector_size(64)));
+    typedef char chars __attribute__((vector_size(16)));
+    typedef long long pair __attribute__((vector_size(16)));
+    for (; k + LANES <= n && end - to >= LANES; k += LANES) {
+      long long words[2] = {0}; /* in registers: not a store that a longer load would wait for */
+      __builtin_memcpy(&words[0], mask + k, 8);
+      if (LANES == 16) __builtin_memcpy(&words[1], mask + k + 8, 8);
+      const unsigned bits = ~(unsigned)__builtin_ia32_pmovmskb128((chars)(pair){words[0], words[1]} == 0) & ((1u << LANES) - 1);
+      *(whole*)to = __builtin_ia32_compressNAME512_mask((vector)*(const whole*)(x + k * s), (vector){0}, bits);
+      to += __builtin_popcount(bits);
+    }
+#endif
+"""
+BY_EIGHT = """\
+    for (uint64_t chosen; k + 8 <= n && end - to >= 8; k += 8) {
+      __builtin_memcpy(&chosen, mask + k, 8);
+      if (chosen) for (int lane = 0; lane < 8; lane++) {
+        *to = *(const TYPE*)(x + (k + lane) * s);
+        to += mask[k + lane] != 0;
+      }
+    }
+"""
+COMPRESSIONS = {8: {"NAME": "di", "INT": "long long", "LANES": "8"}, 4: {"NAME": "si", "INT": "int", "LANES": "16"}}
 FILL = """
 static inline void npc_fill_TAG(const char* mask, int64_t n, int64_t step, char* x, int64_t stride, TYPE value) {
   if (step == 1 && stride == sizeof(TYPE)) { for (int64_t k = 0; k < n; k++) if (mask[k]) ((TYPE*)x)[k] = value; }
@@ -42,4 +85,6 @@ static inline const TYPE* npc_put_TAG(const char* mask, int64_t n, int64_t step,
 
 def text_of(form: str, dtype: np.dtype) -> str:
     """One of these functions for elements of a dtype."""
-    return filled(form, {"TYPE": c_type(dtype), "TAG": dtype.str[1:]})
+    compression = COMPRESSIONS.get(dtype.itemsize)
+    together = (filled(COMPRESSED, compression) if compression else "") + BY_EIGHT
+    return filled(form.replace("SELECTED_TOGETHER", together), {"TYPE": c_type(dtype), "TAG": dtype.str[1:]})
