@@ -45,13 +45,10 @@ def check_versions() -> Iterator[Finding]:
     if platform.python_implementation() != "CPython":
         yield Finding("Python", "npcompile reads CPython's bytecode", "use CPython 3.11, 3.12 or 3.13")
     for name in DEPENDENCIES:
-        version = version_of(name)
-        if version:
-            yield Finding(name, version)
-        elif name == "npcompile":
-            yield Finding(name, "not installed, imported from its sources")
-        else:
+        if importlib.util.find_spec(name) is None:
             yield Finding(name, "not installed", f"pip install {name}")
+        else:
+            yield Finding(name, version_of(name) or "not installed, imported from its sources")
 
 
 def check_compiler() -> Iterator[Finding]:
@@ -141,6 +138,9 @@ def main() -> int:
     """Print each finding as it is made. 0 when nothing needs doing, 1 otherwise."""
     problems = 0
     for check in CHECKS:
+        if check is check_compiler and problems:
+            print("\nThe rest was not looked at: it needs the above.")
+            return 1
         for finding in check():
             print(f"{finding.subject:<18} {finding.text}", flush=True)
             if finding.remedy:

@@ -41,6 +41,14 @@ def test_no_compiler(tmp_path: Path) -> None:
     assert "a compiled function answers as NumPy does" in text
 
 
+def test_a_missing_dependency(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['platformdirs'] = None")
+    status, text = doctor(tmp_path / "cache", PYTHONPATH=str(tmp_path))
+    assert status == 1
+    assert "-> pip install platformdirs" in text
+    assert "The rest was not looked at" in text
+
+
 def test_a_cache_that_others_may_write(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
