@@ -206,6 +206,7 @@ from npcompile.backends.cache import Cache
 from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.loader import Loader
 from tests.runtime.units import INT64, constant, make_loader, mark_items
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 folder = Path(sys.argv[1])
 loader = make_loader(folder)
 real, loader.compiler = loader.compiler, Compiler((sys.argv[2],), "", (), ())

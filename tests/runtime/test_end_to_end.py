@@ -98,6 +98,7 @@ def test_many_threads_call_one_function():
 
 INTERRUPTED = """
 import os, signal, threading, time, numpy as np, npcompile as npc
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 f = npc.compile(lambda x: np.sin(np.sin(np.sin(np.sin(x)))).sum())
 x = np.random.rand(60_000_000)
 expected = f(x[:1000]), f(x[:2000])

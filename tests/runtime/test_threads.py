@@ -240,6 +240,7 @@ INTERRUPTED = """
 import os, random, signal, sys, threading, time
 from pathlib import Path
 from tests.runtime.units import make_loader, mark_items
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 mark = mark_items(make_loader(Path(sys.argv[1])))
 mark(10, 1)
 delays = random.Random(0)
