@@ -236,9 +236,23 @@ def sum_of_increased(x, y):
     return sum(increased(x, i) / y[i] for i in range(len(x))), x
 
 
-@pytest.mark.parametrize("function", [of_increased, sum_of_increased])
+def of_taken(x, y):
+    row = [x[0]]
+    for v in x:
+        row.append(v)
+    return [row.pop() / y[i] for i in range(len(x))], row
+
+
+def sum_of_taken(x, y):
+    row = [x[0]]
+    for v in x:
+        row.append(v)
+    return sum(row.pop() / y[i] for i in range(len(x))), row
+
+
+@pytest.mark.parametrize("function", [of_increased, sum_of_increased, of_taken, sum_of_taken])
 def test_effects_are_not_done_twice(function):
-    """What leaves a comprehension does so before it, so nothing in it writes to arrays."""
+    """What leaves a comprehension does so before it, so nothing in it changes arrays or lists."""
     divisors = np.ones(N)
     divisors[N // 2] = 0.0
     agrees(function, VECTOR, np.ones(N), loops=0)

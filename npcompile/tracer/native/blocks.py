@@ -369,7 +369,7 @@ class Blocks:
         raise NoForm("a loop in a function that is called")
 
     def note_write(self) -> None:
-        """An array was written: what writes in a call does not go back to before it, as Python would call the function again."""
+        """An array or a list is changed. In a call, nothing goes back to before it then: Python would call the function again."""
         if self.calls:
             self.clean = None
 

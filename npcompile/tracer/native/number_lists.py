@@ -39,6 +39,7 @@ def require(b: Blocks, changes: bool = False) -> None:
             raise NoForm("a function that changes a list")
         if not all(map(is_object, b.state.stack)):
             raise NoForm("a list that changes in the middle of a statement")
+        b.note_write()
 
 
 # --- lists that are made
