@@ -10,10 +10,22 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim import data_sizes
-from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, scalar
+from npcompile.numpy_shim.arguments import assigned, boxed, copied_meta, fit, integer, known, require_element, same_shape, scalar
 from npcompile.numpy_shim.overlaps import require_read_first
 from npcompile.numpy_shim.registry import as_array, is_traced, literal
-from npcompile.tensor_core.array import STEPS, Array, AxisSlice, BasicIndex, StepRule, basic_index, cast, expand, fresh, permute
+from npcompile.tensor_core.array import (
+    STEPS,
+    Array,
+    AxisSlice,
+    BasicIndex,
+    StepRule,
+    basic_index,
+    cast,
+    expand,
+    fresh,
+    permute,
+    size_node,
+)
 from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.known import fixed_contents
@@ -81,7 +93,7 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     view = basic_index(boxed(x), selection.index)
     if not selection.lookups:
         return scalar(builder, view.node) if selection.is_scalar else view
-    axes, positions, order = looked_up_axes(builder, selection)
+    axes, positions, order = looked_up_axes(builder, view, selection)
     if selection.is_view:
         return view_of_position(builder, view, selection, Position(axes, positions))
     run = evenly_spaced(view, selection)
@@ -341,7 +353,17 @@ def index_node(builder: Builder, index: Array) -> Node:
     return cast(builder, node, INTP)
 
 
-def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...], Shape]:
+def require_positions(builder: Builder, positions: Sequence[Node], shape: Shape) -> None:
+    """Positions along the first axes of `shape`. NumPy looks at them also where no element is beside: no loop then would."""
+    if not any(n == 0 for n in shape[len(positions) :]):
+        return
+    for node, n in zip(positions, shape):
+        size = expand(builder, size_node(builder, n), node.meta.shape)
+        is_below = builder.apply("less", node, builder.apply("negative", size))
+        builder.apply("require_none", builder.apply("logical_or", is_below, builder.apply("greater_equal", node, size)))
+
+
+def looked_up_axes(builder: Builder, view: Array, selection: Selection) -> tuple[tuple[int, ...], tuple[Node, ...], Shape]:
     """The axes that index arrays stand for, the arrays as int64 nodes broadcast to one shape, and their memory order."""
     axes: list[int] = []
     arrays: list[Array | np.ndarray] = []
@@ -351,9 +373,11 @@ def looked_up_axes(builder: Builder, selection: Selection) -> tuple[tuple[int, .
             axes.append(axis)
             arrays.append(array)
     shape = broadcast_shapes(*(a.shape for a in arrays))
-    if any(same(n, 0) for n in shape) and not all(any(same(n, 0) for n in a.shape) for a in arrays):
+    if not all(same_shape(a.shape, shape) for a in arrays) and any(n == 0 for n in shape):
         raise Decline("index arrays that repeat no times are still checked")
     nodes = tuple(expand(builder, index_node(builder, as_array(builder, a)), shape) for a in arrays)
+    if any(isinstance(a, Array) for a in arrays):  # others are constants, in bounds
+        require_positions(builder, nodes, tuple(view.shape[a] for a in axes_first(axes, view.ndim)))
     metas = [a.meta if isinstance(a, Array) else TensorMeta(a.shape, a.dtype, a.strides) for a in arrays if a.ndim]
     order = keep_order_strides(shape, INTP.itemsize, [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in metas])
     return tuple(axes), nodes, order
@@ -418,7 +442,7 @@ def inverse(axes: Sequence[int]) -> tuple[int, ...]:
 
 def write_looked_up(builder: Builder, view: Array, selection: Selection, source: Array) -> None:
     """view[positions] = source; where positions repeat, the last write wins."""
-    axes, positions, strides = looked_up_axes(builder, selection)
+    axes, positions, strides = looked_up_axes(builder, view, selection)
     if not all(map(same, strides, contiguous_strides(positions[0].meta.shape, INTP.itemsize))):
         raise Decline("index arrays that are not in C order: which of repeated positions is written last")
     items = [lookup.item for lookup in selection.lookups]

@@ -193,8 +193,8 @@ def take(builder: Builder, a: Array, indices: Any, axis: Any = None, out: Any = 
     """Elements at positions along an axis, as a fresh C-contiguous array."""
     a, axis = manipulation.along(builder, a, axis)
     positions = position_node(builder, indices)
-    if any(same(n, 0) for i, n in enumerate(a.shape) if i != axis):
-        raise Decline("take from an empty array does not check positions")
+    if any(n == 0 for i, n in enumerate(a.shape) if i != axis):
+        raise Decline("take from an empty array does not always check positions")
     node = in_bounds(builder, positions, a.shape[axis], mode)
     order = (axis, *(i for i in range(a.ndim) if i != axis))
     gathered = builder.apply("gather", manipulation.permute(builder, a.node, order), node)

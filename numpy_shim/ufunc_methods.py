@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.numpy_shim.indexing import require_positions
 from npcompile.numpy_shim.registry import Captured, as_array
 from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dtype, cast_quietly, operand, require_range, resolve
 from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
@@ -321,6 +322,7 @@ def at(builder: Builder, ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /
     require_values(values, shape)
     int64 = np.dtype(np.int64)
     index_nodes = [expand(builder, cast(builder, p.node, int64), lead) for p in places]
+    require_positions(builder, index_nodes, a.shape)
     value = expand(builder, values.node(builder, a.dtype), shape)
     a.write(builder.apply("scatter", a.node, value, *index_nodes, mode=name))
 
