@@ -103,16 +103,29 @@ def is_written_as(form: str, compiled: Any) -> bool:
 
 
 def check(program: LoopProgram, backend: str) -> None:
-    """Raise AssertionError where the compiled program differs, in any of three calls; it says whether native loops are why."""
+    """Raise AssertionError where the compiled program differs, in any of its calls; it says whether native loops are why."""
+    check_native(program, backend, and_graphs=True)
+
+
+def check_native(program: LoopProgram, backend: str, and_graphs: bool = False) -> None:
+    """Raise AssertionError where native loops are why the compiled program differs."""
     try:
         agree(program, backend)
     except AssertionError as error:
-        with npc.config.patch(native_loops=False):
-            try:
-                agree(program, backend)
-            except AssertionError as other:
-                raise AssertionError(f"without native loops too: {error}") from other
-        raise AssertionError(f"native: {error}") from error
+        other = failure_without_native_loops(program, backend)
+        if other is None:
+            raise AssertionError(f"native: {error}") from error
+        if and_graphs:
+            raise AssertionError(f"without native loops too: {error}") from other
+
+
+def failure_without_native_loops(program: LoopProgram, backend: str) -> AssertionError | None:
+    with npc.config.patch(native_loops=False):
+        try:
+            agree(program, backend)
+        except AssertionError as error:
+            return error
+    return None
 
 
 def agree(program: LoopProgram, backend: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loops import complex_numbers
-from tests.native_loops.complex_numbers import check_native, draw_program
+from tests.native_loops.agreement import check_native
+from tests.native_loops.complex_numbers import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
 from tests.random_programs import check_examples
 
@@ -103,6 +104,14 @@ def test_special_numbers(text, values):
     """Signs of zeros, NaN, infinities; errors and warnings are Python's and NumPy's."""
     z = np.tile(values, 4)
     agrees(in_a_loop(text), z, np.resize([0.0, 1.5, -0.0, -2.5], z.size), np.zeros(z.size, "c16"), 1j, loops=0)
+
+
+def test_angles_that_are_errors():
+    """Python calls an angle that underflows a math range error, of cmath.phase only."""
+    z = np.full(N, 1e308 + 1e-310j)
+    agrees(in_a_loop("cmath.phase(a)"), z, np.ones(N), np.zeros(N), 1, loops=0)
+    agrees(in_a_loop("cmath.polar(a)[1]"), z, np.ones(N), np.zeros(N), 1)
+    agrees(in_a_loop("cmath.phase(a)"), np.full(N, 1.5 - 0j), np.ones(N), np.zeros(N), 1)
 
 
 @pytest.mark.parametrize("text", ["a < b", "a // 2", "min(a, b)", "~a", "float(a)", "math.sqrt(a)", "a % b"])

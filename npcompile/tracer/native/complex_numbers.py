@@ -169,16 +169,24 @@ def root(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     return Scalar("complex", c.paired(code, "complex", *made))
 
 
+def angle(code: ScalarLoops, x: Scalar, fail: Fail) -> tuple[str, str]:
+    """The imaginary part, and the angle."""
+    _, re, im = complex_of(code, x, fail)
+    return im, code.function("atan2", "float", [im, re], fail)
+
+
 def phase(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
+    """cmath.phase, which takes a result that has fewer digits for an error."""
     (value,) = arguments
-    _, re, im = complex_of(code, as_python(code, value, fail), fail)
-    return Scalar("float", code.function("atan2", "float", [im, re], fail))
+    im, found = angle(code, as_python(code, value, fail), fail)
+    code.leave_if(f"{im} && fabs({found}) < {SMALLEST}", fail)
+    return Scalar("float", found)
 
 
 def polar(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Items:
     (value,) = arguments
     x = as_python(code, value, fail)
-    return Items((Scalar("float", c.modulus(code, "complex", x.text, fail)), phase(code, [x], fail)))
+    return Items((Scalar("float", c.modulus(code, "complex", x.text, fail)), Scalar("float", angle(code, x, fail)[1])))
 
 
 def rect(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
