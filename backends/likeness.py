@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+HAS_VERSIONS = sys.implementation.name == "cpython" and sys.version_info < (3, 14)  # dictionaries, a new one by each change
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,13 @@ class Name:
 def as_array(facts: Iterable[Facts], names: Collection[Name] = ()) -> np.ndarray:
     """What must be true of names, and of the objects that follow, as `are_like` takes it: they are ndarrays with these facts.
 
-    It holds none of the objects.
+    It holds none of the objects. The versions of the dictionaries in which the names were found last are noted in it.
     """
-    numbers = [n for each in names for n in each.numbers()]
-    return np.array([len(names), *numbers, id(np.ndarray), *(n for each in facts for n in each.numbers())], np.int64)
+    owners = dict.fromkeys(id(name.owner) for name in names) if HAS_VERSIONS else ()
+    versions = [n for owner in owners for n in (owner, 0)]
+    meanings = [n for each in names for n in each.numbers()]
+    arrays = [n for each in facts for n in each.numbers()]
+    return np.array([len(names), len(owners), *versions, *meanings, id(np.ndarray), *arrays], np.int64)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cpu import loader as module
-from npcompile.backends.likeness import LIKENESS, Facts, Name, as_array
+from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, as_array
 from npcompile.tracer.capture import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -94,3 +94,67 @@ def test_what_keys_raise_is_raised() -> None:
     assert LIKENESS.are_like is not None
     with pytest.raises(KeyError):
         LIKENESS.are_like(as_array([], [Name(space, "missing", None)]))  # type: ignore[arg-type]
+
+
+CHANGES = {
+    "set": lambda space: space.__setitem__("n", 6),
+    "delete": lambda space: space.__delitem__("n"),
+    "pop": lambda space: space.pop("n"),
+    "popitem": lambda space: [space.popitem() for _ in range(len(space))],
+    "clear": lambda space: space.clear(),
+    "update": lambda space: space.update(n=6),
+    "|=": lambda space: space.__ior__({"n": 6}),
+    "setdefault": lambda space: space.setdefault("missing", 6),
+    "run": lambda space: exec("n = 6", space),
+    "global": lambda space: exec("def f():\n    global missing\n    missing = 6\nf()", space),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_a_dictionary_is_noticed(change: str) -> None:
+    """Its names are looked up again, though they were found in it before."""
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    space: dict[str, object] = {"np": np, "n": 5, "__builtins__": vars(builtins)}
+    names = [Name(space, "n", id(space["n"])), Name(space, "missing", None), Name(vars(builtins), "range", id(range))]
+    facts = as_array([], names)
+    for _ in range(3):
+        assert ask(facts)
+    before = space.copy()
+    CHANGES[change](space)
+    assert not ask(facts) and not ask(facts)
+    space.clear()
+    space.update(before)
+    space["other"] = 1
+    assert ask(facts) and ask(facts)
+
+
+@pytest.mark.skipif(not HAS_VERSIONS, reason="dictionaries of this Python have no versions")
+def test_names_are_not_looked_up_again_in_a_dictionary_that_has_not_changed() -> None:
+    module.loader().start_runtime()
+    assert LIKENESS.are_like is not None
+    space = {"n": 5}
+    facts = as_array([], [Name(space, "n", id(space["n"]))])
+    assert LIKENESS.are_like(facts)
+    facts[-2] = 0  # what it means, were it looked up
+    assert LIKENESS.are_like(facts)
+    space["m"] = 6
+    assert not LIKENESS.are_like(facts)
+
+
+def test_attributes_of_an_instance() -> None:
+    """Its dictionary may share its keys, and have its values in the object."""
+
+    class Settings:
+        def __init__(self) -> None:
+            self.n: object = 5
+
+    module.loader().start_runtime()
+    assert LIKENESS.are_like is not None
+    for _ in range(40):  # CPython gets to know what is set
+        settings = Settings()
+        facts = as_array([], [Name(vars(settings), "n", id(settings.n))])
+        assert LIKENESS.are_like(facts) and LIKENESS.are_like(facts)
+        settings.n = None
+        assert not LIKENESS.are_like(facts)

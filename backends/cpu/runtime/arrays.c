@@ -270,4 +270,17 @@ static PyObject* view(PyObject* dtype, int nd, const int64_t* dimensions, const 
   return 0;
 }
 
-static PyObject* box(PyObject* dtype, const void* element) { return PyArray_Scalar(element, dtype, 0); }
+/* A scalar of NumPy's own numbers is its value behind the header of an object (numpy/arrayscalars.h), allocated as its type says.
+   The types are there for ever. */
+enum { BOOL = 0, PY_TP_ALLOC = 47 };
+static PyObject* box(PyObject* dtype, const void* element) {
+  static allocator allocators[FIRST_OF_OTHER_KINDS];
+  const npc_descr* d = (npc_descr*)dtype;
+  if (d->elsize != 8 || d->type_num <= BOOL || d->type_num >= FIRST_OF_OTHER_KINDS || d->byteorder != '=')
+    return PyArray_Scalar(element, dtype, 0);
+  allocator* allocate = allocators + d->type_num;
+  if (!*allocate) *allocate = (allocator)PyType_GetSlot(d->typeobj, PY_TP_ALLOC);
+  npc_number* made = (npc_number*)(*allocate)(d->typeobj, 0);
+  if (made) memcpy(&made->value, element, sizeof made->value);
+  return (PyObject*)made;
+}

@@ -43,11 +43,23 @@ double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
 PyObject* PyComplex_FromDoubles(double, double);
 PyObject* PyObject_CallFunction(PyObject*, const char*, ...);
+typedef PyObject* (*allocator)(PyObject* type, int64_t items);
+void* PyType_GetSlot(PyObject* type, int slot);
 PyObject* PyCapsule_New(void*, const char*, void*);
 int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
 int64_t PyList_Size(PyObject*);
 PyObject* PyList_GetItem(PyObject*, int64_t);
+
+/* The leading fields of CPython's PyDictObject up to 3.13: each change of a dictionary gives it a version that none has had
+   (PEP 509, until PEP 699). Only those of instances have values apart. */
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject* ob_type;
+  int64_t used;
+  uint64_t version;
+  void *keys, *values;
+} versioned_dictionary;
 
 /* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
 
@@ -72,6 +84,15 @@ typedef struct {
 
 enum { OWNDATA = 0x4, FORCECAST = 0x10, ALIGNED = 0x100, WRITEABLE = 0x400 };
 enum { TRACEMALLOC_DOMAIN = 389047 }; /* NumPy's own */
+
+enum { FIRST_OF_OTHER_KINDS = 17 }; /* NPY_OBJECT: the types before it are numbers */
+
+/* A scalar of 64 bits. */
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject* ob_type;
+  int64_t value;
+} npc_number;
 
 static void** numpy;
 #define ndarray_type ((PyObject*)numpy[2])

@@ -30,7 +30,6 @@ static int as_complex(PyObject* number, double* out) {
 static PyObject* generic_type; /* numpy.generic */
 int PyType_IsSubtype(PyObject*, PyObject*);
 
-enum { FIRST_OF_OTHER_KINDS = 17 }; /* NPY_OBJECT: the types before it are numbers */
 enum { FIRST_OF_OTHERS = 256 }; /* NPY_USERDEF: numbers of dtypes that are not NumPy's own */
 
 static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
@@ -314,16 +313,35 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
   return PyBool_FromLong(is_disjoint);
 }
 
-/* Do names mean what they did? -1 where an exception is set. The facts are those of backends/likeness.py. */
-static int are_names_known(PyObject* facts) {
-  const int64_t* fact = (const int64_t*)((npc_array*)facts)->data;
-  const int64_t* const end = fact + 1 + 3 * *fact;
-  for (fact++; fact < end; fact += 3) { /* a dictionary, a name, and what it means */
+/* The facts are those of backends/likeness.py: how many names and dictionaries, then the dictionaries with their versions. */
+enum { NAMES, DICTIONARIES, VERSIONS };
+static int64_t version_of(int64_t dictionary) {
+  const versioned_dictionary* d = (const versioned_dictionary*)(uintptr_t)dictionary;
+  return d->values ? 0 : (int64_t)d->version;
+}
+
+/* 1 or 0, or -1 where an exception is set. `fact` is the first of the names. */
+static int are_names_found(const int64_t* fact, int64_t names) {
+  for (const int64_t* const end = fact + 3 * names; fact < end; fact += 3) { /* a dictionary, a name, and what it means */
     PyObject* found = PyDict_GetItemWithError((PyObject*)(uintptr_t)fact[0], (PyObject*)(uintptr_t)fact[1]);
     if (!found && PyErr_Occurred()) return -1;
     if ((int64_t)(uintptr_t)found != fact[2]) return 0;
   }
   return 1;
+}
+
+/* Do names mean what they did? As `are_names_found`, which is not asked again until one of the dictionaries has changed. */
+static int are_names_known(PyObject* facts) {
+  int64_t* const fact = (int64_t*)((npc_array*)facts)->data;
+  int64_t* const versions = fact + VERSIONS;
+  const int64_t end = 2 * fact[DICTIONARIES];
+  int64_t k = 0;
+  while (k < end && versions[k + 1] && versions[k + 1] == version_of(versions[k])) k += 2;
+  if (end && k == end) return 1;
+  for (k = 0; k < end; k += 2) versions[k + 1] = version_of(versions[k]); /* before keys are compared, which may run anything */
+  const int are_found = are_names_found(versions + end, fact[NAMES]);
+  if (are_found != 1 && end) versions[1] = 0;
+  return are_found;
 }
 
 /* Is NumPy's state of floating-point errors one of these? */
@@ -341,7 +359,7 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
   const int are_known = are_names_known(args[0]);
   if (are_known <= 0) return are_known < 0 ? 0 : PyBool_FromLong(0);
-  fact += 1 + 3 * *fact;
+  fact += VERSIONS + 2 * fact[DICTIONARIES] + 3 * fact[NAMES];
   const int64_t kind = *fact++;
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];
