@@ -18,19 +18,15 @@ from npcompile.tensor_core.meta import Decline
 @implements(np.split)
 def split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
     """Views of equal parts, or of the parts between the given positions."""
-    a = splittable(ary)
-    i = axis_of(axis, a.ndim)
-    if is_positions(indices_or_sections):
-        return between(a, indices_or_sections, i)
-    sections = int(integer(indices_or_sections))
-    if sections <= 0 or a.shape[i] % sections != 0:
-        raise Decline("array split does not result in an equal division")
-    length = a.shape[i] // sections
-    return [section(a, i, AxisSlice(length * number, 1, length)) for number in range(sections)]
+    return parts(ary, indices_or_sections, axis, are_equal=True)
 
 
 @implements(np.array_split)
 def array_split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Array]:
+    return parts(ary, indices_or_sections, axis)
+
+
+def parts(ary: Any, indices_or_sections: Any, axis: Any, are_equal: bool = False) -> list[Array]:
     a = splittable(ary)
     i = axis_of(axis, a.ndim)
     if is_positions(indices_or_sections):
@@ -38,7 +34,9 @@ def array_split(builder: Builder, ary: Any, indices_or_sections: Any, axis: Any 
     sections = int(integer(indices_or_sections))
     if sections <= 0:
         raise Decline("number sections must be larger than 0.")
-    length, longer = a.shape[i] // sections, int(a.shape[i] % sections)
+    if are_equal and a.shape[i] % sections != 0:
+        raise Decline("array split does not result in an equal division")
+    length, longer = a.shape[i] // sections, 0 if are_equal else int(a.shape[i] % sections)
     starts = [length * number + min(number, longer) for number in range(sections)]
     return [section(a, i, AxisSlice(start, 1, length + (number < longer))) for number, start in enumerate(starts)]
 

@@ -61,19 +61,17 @@ def parts_of(a: Accumulator) -> tuple[str, ...]:
     return (".re", ".im") if a.dtype.kind == "c" else ("",)
 
 
-def add_exactly(a: Accumulator, x: str, high: str = "{0}_high", low: str = "{0}_low") -> str:
-    """Adds a number to a high and a low part, which are named after the accumulator."""
-    high, low = high.format(a.name), low.format(a.name)
-    return " ".join(f"NPC_TWO_SUM({high}{part}, {low}{part}, {x}{part});" for part in parts_of(a))
+def add_exactly(a: Accumulator, x: str) -> str:
+    """Adds a number to the accumulator's high and low part."""
+    return " ".join(f"NPC_TWO_SUM({a.name}_high{part}, {a.name}_low{part}, {x}{part});" for part in parts_of(a))
 
 
 def zero_text(dtype: np.dtype) -> str:
     return "{0}" if dtype.kind == "c" else "0"
 
 
-def total_text(a: Accumulator, high: str = "{0}_high", low: str = "{0}_low") -> str:
-    high, low = high.format(a.name), low.format(a.name)
-    parts = [f"NPC_TOTAL({high}{part}, {low}{part})" for part in parts_of(a)]
+def total_text(a: Accumulator) -> str:
+    parts = [f"NPC_TOTAL({a.name}_high{part}, {a.name}_low{part})" for part in parts_of(a)]
     return parts[0] if len(parts) == 1 else f"npc_pair_{short(a.dtype)}({', '.join(parts)})"
 
 

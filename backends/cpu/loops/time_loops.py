@@ -181,7 +181,7 @@ def in_steps(statements: Sequence[Statement], doubled: frozenset[str]) -> list[S
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class Stretch:
     """A row is done by so many elements at a time, the last of them together with some that are done already."""
 
     elements: int
@@ -194,7 +194,7 @@ class Sweep(Row):
 
     moved: Mapping[str, str] = field(default_factory=dict)  # root -> how far its memory is from where it was
     cuts: list[str] = field(default_factory=list)  # where rolled rows begin, along the innermost axis
-    strips: tuple[Strip, ...] = ()  # of rows; where its elements may be done twice
+    stretches: tuple[Stretch, ...] = ()  # of rows; where its elements may be done twice
 
     def at_work(self, part: Part) -> Part:
         return replace(part, data=f"({part.data} + {self.moved[part.root]})") if part.root in self.moved else part
@@ -249,15 +249,15 @@ class Sweep(Row):
     def row(self, body: Sequence[str]) -> list[str]:
         """The innermost loop, from `from` to `to`. A rest of a row is too little for a loop of vectors: others go with it."""
         i, lines, rest = f"i{len(self.sizes) - 1}", [], "#pragma GCC ivdep"
-        for strip in self.strips:
-            n = strip.elements
+        for stretch in self.stretches:
+            n = stretch.elements
             lines += [
-                f"if (to - from >= {n}{f' && to - from < {strip.below}' * bool(strip.below)})",
+                f"if (to - from >= {n}{f' && to - from < {stretch.below}' * bool(stretch.below)})",
                 "for (int64_t at = from;;) {",
             ]
             lines += ["#pragma omp simd", f"for (int64_t {i} = at; {i} < at + {n}; {i}++) {{", *body, "}"]
             lines += [f"if ((at += {n}) >= to) break;", f"if (SELDOM(at > to - {n})) at = to - {n};", "}", "else"]
-        if self.strips and not self.strips[-1].below:  # few are left, which are no loop of vectors
+        if self.stretches and not self.stretches[-1].below:  # few are left, which are no loop of vectors
             rest, body = "#pragma GCC unroll 1", ['__asm__ volatile("");', *body]
         return [*lines, "{", rest, f"for (int64_t {i} = from; {i} < to; {i}++) {{", *body, "}", "}"]
 
@@ -379,8 +379,8 @@ class TimeLoop:
             storage = {n: flat(p, size) if n in named else p for n, p in storage.items()}
             stored = {n: storage[n] for n in stored}
             sizes = size
-        strips = strips_of(parts) if sizes[-1] != "1" and self.may_repeat(group, moved, out) else ()
-        row = Sweep(Here(""), sizes, storage=storage, moved=moved, strips=strips)
+        stretches = stretches_of(parts) if sizes[-1] != "1" and self.may_repeat(group, moved, out) else ()
+        row = Sweep(Here(""), sizes, storage=storage, moved=moved, stretches=stretches)
         targets: dict[object, str] = {}
         for s in statements:
             value = row.keep(s.name if isinstance(s, Set) else key_of(s.target), row.value(s.tree), s.tree.dtype)
@@ -542,16 +542,16 @@ class TimeLoop:
         return lines
 
 
-def strips_of(parts: Iterable[Part]) -> tuple[Strip, ...]:
+def stretches_of(parts: Iterable[Part]) -> tuple[Stretch, ...]:
     """Of what vectors hold, and of less for short rows. Where vectors hold few elements, few are left of a long row.
 
-    None where elements differ in size: compilers take vectors of one length, and of the narrowest a strip would not fill one.
+    None where elements differ in size: compilers take vectors of one length, and of the narrowest a stretch would not fill one.
     """
     sizes = {p.dtype.itemsize for p in parts}
     if len(sizes) > 1:
         return ()
     size = sizes.pop()
-    return (Strip(4, below=16),) if size >= 8 else (Strip(64 // size), Strip(8 if size == 1 else 4))
+    return (Stretch(4, below=16),) if size >= 8 else (Stretch(64 // size), Stretch(8 if size == 1 else 4))
 
 
 def memory_of(name: str, tree: Tree, sizes: Sizes) -> Part:
