@@ -163,7 +163,7 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
         print_square(p, tasks.square, *tasks.block, tasks.body)
     elif in_blocks:
         axis, count = counters[-1]
-        p.open(f"if ({block_condition(axis, count, tasks.body)}) {{")
+        p.open(f"if (task + {ROWS} <= end && {block_condition(axis, count, tasks.body)}) {{")
         print_row_block(p, axis, tasks.body)
         p.line(f"step = {ROWS};")
         p.close()

@@ -20,9 +20,12 @@ from npcompile.backends.cpu.reducers import (
     partial_fields,
     store_partial,
 )
-from npcompile.backends.kernels.kernel import Accumulator, Columns, Kernel, Reduce, Statement, Tiles, children
+from npcompile.backends.cpu.row_blocks import ROWS as SUMMED_ROWS
+from npcompile.backends.cpu.row_blocks import block_condition, print_row_block, sums_rows
+from npcompile.backends.kernels.kernel import Accumulator, Columns, Kernel, Loop, Reduce, Statement, Tiles, children
 
-TILE = 1 << 18  # bytes that a tile reads and writes: the second-level cache of one processor keeps them
+NEAR_TILE = 1 << 15  # bytes that a tile reads and writes: the first-level cache keeps them
+TILE = 1 << 18  # the same where that would be few rows: the second-level cache of one processor keeps them
 ROWS = 4  # added to columns at once
 LEAST_SLICE = 32768  # elements
 MOST_SLICES = 256
@@ -121,9 +124,22 @@ def print_part(p: Printer, part: Part) -> None:
                 combined = combine_text(a.reducer, total, f"{a.name}[lane]", a.dtype)
                 p.line(f"for (int64_t lane = 0; lane < lanes; lane++) {total} = {combined};")
             p.close()
+        case Loop(body=body) if sums_rows(p.kernel, body):
+            print_rows(p, part.axis, body)
         case _:
             p.statement(part.main)
     p.accumulate_nowhere()
+
+
+def print_rows(p: Printer, axis: str, body: Sequence[Statement]) -> None:
+    """Sums along the rows of a tile, several rows at a time."""
+    p.line(f"int64_t {axis} = tile_first;")
+    p.open(f"for (; {block_condition(axis, 'tile_end', body)}; {axis} += {SUMMED_ROWS}) {{")
+    print_row_block(p, axis, body)
+    p.close()
+    p.open(f"for (; {axis} < tile_end; {axis}++) {{")
+    p.statements(body)
+    p.close()
 
 
 def print_slices_combine(kernel: Kernel, tiles: Tiles, symbols: Sequence[str]) -> str:
@@ -180,8 +196,8 @@ def slices_call(kernel: Kernel, tiles: Tiles, nanoseconds: int) -> list[str]:
     """Statements that run the kernel with the context `c`. Less than so many nanoseconds are not worth another thread."""
     lines = [
         f"const int64_t n = {size_text(tiles.size)}, each = npc_max(1, {size_text(tiles.elements)});",
-        f"const int64_t rows = {TILE} / npc_max(1, {size_text(tiles.bytes)});",
-        "c.block_size = rows < 64 ? npc_max(8, rows) : rows / 64 * 64; /* full vectors of results */",
+        f"const int64_t bytes = npc_max(1, {size_text(tiles.bytes)}), rows = {NEAR_TILE} / bytes;",
+        f"c.block_size = rows < 64 ? npc_min(64, npc_max(8, {TILE} / bytes)) : rows / 64 * 64; /* full vectors of results */",
         f"c.slice_size = npc_max({LEAST_SLICE} / each, (n + {MOST_SLICES - 1}) / {MOST_SLICES});",
         f"c.slice_size = npc_max({LEAST_ROWS}, c.slice_size);",
         "c.slice_size = (c.slice_size + c.block_size - 1) / c.block_size * c.block_size;",

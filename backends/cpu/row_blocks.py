@@ -23,7 +23,7 @@ MOST_APART = 512  # elements of rows that have nothing in common: longer ones co
 
 
 def sums_rows(kernel: Kernel, body: Sequence[Statement]) -> bool:
-    """Does a task of the kernel begin with sums along one row, quickly computed?"""
+    """Do the statements for a row begin with sums along it, quickly computed?"""
     first = body[0] if body else None
     if kernel.can_fail or not isinstance(first, Reduce) or len(first.body) != 1 or len(first.accumulators) > MOST_SUMS:
         return False
@@ -35,17 +35,17 @@ def sums_rows(kernel: Kernel, body: Sequence[Statement]) -> bool:
     return all(map(compensated, first.accumulators))
 
 
-def block_condition(axis: str, size: str, body: Sequence[Statement]) -> str:
-    """When the next tasks are ROWS rows to be summed at a time, in C."""
+def block_condition(axis: str, end: str, body: Sequence[Statement]) -> str:
+    """When ROWS rows from `axis` on, but none from `end` on, are to be summed at a time, in C."""
     (loop,) = body[0].body if isinstance(body[0], Reduce) else body[:1]
     assert isinstance(loop, Loop)
     is_shared = any(isinstance(s, Load) and axis not in symbols_in(s.offset) for s in loop.body)
     is_short = "" if is_shared else f" && {size_text(loop.size)} <= {MOST_APART}"
-    return f"task + {ROWS} <= end && {axis} + {ROWS} <= {size}{is_short}"
+    return f"{axis} + {ROWS} <= {end}{is_short}"
 
 
 def print_row_block(p: Printer, axis: str, body: Sequence[Statement]) -> None:
-    """The statements of ROWS tasks, of which `axis` is the first."""
+    """The statements of ROWS rows, of which `axis` is the first."""
     reduce, *after = body
     assert isinstance(reduce, Reduce)
     rows = [

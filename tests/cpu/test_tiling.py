@@ -29,6 +29,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (tiling, "WORTH", 1),
         (tiling, "FEWEST_ROWS", 2),
+        (c_tiles, "NEAR_TILE", 64),
         (c_tiles, "TILE", 64),
         (c_tiles, "LEAST_SLICE", 8),
         (c_tiles, "MOST_SLICES", 5),
@@ -173,6 +174,16 @@ def test_large_arrays_are_tiled_where_the_backend_asks_for_it() -> None:
     assert [g.mode for g in groups if g.tiling] == ["rows", "map", "columns"]
     graph = rows_and_columns(10_000)
     assert len(compile_cpu(graph).kernels) == 1
+
+
+def test_rows_of_a_tile_are_summed_several_at_a_time() -> None:
+    """Each as it is alone: sums are the same where no four rows are left."""
+    assert "first_row" in compile_cpu(rows_and_columns(10_000)).source
+    compiled = npc.compile(lambda a, x: (a.T @ (r := a @ x), r), dynamic=True)
+    a, x = numbers((3000, 61), "f8"), numbers((61,), "f8")
+    rows = compiled(a, x)[1]
+    for first, end in ((1, 3000), (2, 2999), (3, 5)):
+        assert np.array_equal(compiled(a[first:end], x)[1], rows[first:end])
 
 
 def test_sums_are_as_accurate_as_those_of_slices() -> None:
