@@ -212,7 +212,7 @@ class RangeValue:
 class Iterator:
     """An iterator made inside the captured program. `position` counts the items already given."""
 
-    kind: str  # a row of tracer.iteration.NEXT
+    kind: str  # a row of tracer.python.iteration.NEXT
     parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators; what "lazy" ones are made by
     position: int = 0
     start: int = 0  # the first index, of enumerate and reversed; of "lazy" ones the instruction that made them
