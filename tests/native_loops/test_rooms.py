@@ -70,7 +70,7 @@ def test_what_waits_goes_with_the_program() -> None:
     tracemalloc.start()
     try:
         before = one_after_another(5)
-        assert one_after_another(40) <= before + 2
+        assert one_after_another(12) <= before + 2
     finally:
         tracemalloc.stop()
 
