@@ -301,7 +301,7 @@ def operation_undone(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], para
 @rule("where")
 def choice_that_is_known(rewriter: Rewriter, op: str, inputs: tuple[Node, ...], params: dict[str, Any]) -> Node | None:
     condition, x, y = inputs
-    if x is y:
+    if x is y and rewriter.may_drop(condition):
         return x
     known = value_of(condition)
     if known is None:

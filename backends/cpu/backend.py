@@ -19,6 +19,7 @@ from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
 from npcompile.backends.cpu.doubts import doubted, may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
+from npcompile.backends.cpu.kept_values import keep_values
 from npcompile.backends.cpu.loader import load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
@@ -60,6 +61,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     kernels = lower(schedule)
     for kernel in kernels:
         drop_sure_checks(kernel)
+        keep_values(kernel, graph.checks)
         scan_columns(kernel)
         sum_few_columns(kernel)
     scheduled = time.perf_counter()

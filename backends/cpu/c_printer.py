@@ -10,6 +10,7 @@ import numpy as np
 from npcompile.backends.cpu.c_checks import can_note, check_lines
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -33,7 +34,7 @@ from npcompile.backends.cpu.reducers import (
     notes_nan,
     tree_text,
 )
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -88,6 +89,9 @@ class Printer(RunningResults):
                 self.constants[target.name] = value
                 self.known.hidden(s)
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
+            case Let(target, "kept", (value, *others), _):
+                text = kept_text(value.name, c_type(value.dtype), [(x.name, c_type(x.dtype)) for x in others])
+                self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Let(target, op, args, _):
                 names = [a.name for a in args]
                 if (hidden := self.known.hidden(s)) is not None:
@@ -95,8 +99,6 @@ class Printer(RunningResults):
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
                     text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
-                for arm in self.known.kept(s):
-                    text = kept_text(text, arm.name, c_type(arm.dtype))
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
                 self.line(f"const int64_t {target.name} = {size_text(index)};")

@@ -2,7 +2,6 @@
 
 GCC computes `2.5 / (double)(x < y)` while it compiles, one result for each of the two divisors. At the call there are then no
 flags by which NumPy would report a division by zero (-ftrapping-math keeps them, and makes no vectors of comparisons).
-Of `y == 0 ? 0 : x / y` it makes, where a processor has masks, a division of only those elements that are chosen.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.kept_values import is_noted
 from npcompile.backends.kernels.kernel import Let, Value
-from npcompile.tensor_core.float_errors import SILENT
 from npcompile.tensor_core.op import OPS
 
 MOST_KNOWN = 16  # numbers of one value, and results of an operation on such
@@ -34,7 +33,7 @@ class KnownNumbers:
 
     def hidden(self, let: Let) -> int | None:
         """The operand that the compiler must not know, for the errors of this operation to happen. Learns what `let` makes."""
-        if let.target.dtype.kind in "fc" and let.op not in ("constant", "where", *SILENT):
+        if is_noted(let):
             self.made.add(let.target.name)
         if let.op == "constant":
             self._learn(let.target, [np.atleast_1d(np.asarray(dict(let.params)["value"], let.target.dtype))])
@@ -84,18 +83,3 @@ def computed(let: Let, operands: list[np.ndarray]) -> tuple[np.ndarray, bool]:
 def hidden_text(x: str, c_type: str) -> str:
     """The same number, which the compiler cannot know."""
     return f'({{ {c_type} npc_hidden = {x}; __asm__("" : "+m"(npc_hidden)); npc_hidden; }})'
-
-
-BITS = {"double": "uint64_t", "float": "uint32_t"}
-PARTS = {"npc_c16": "double", "npc_c8": "float"}
-
-
-def kept_text(chosen: str, arm: str, c_type: str, pointer: str = "c") -> str:
-    """`chosen`, and a use of the arm that changes nothing, which the compiler cannot know: the pointer is even."""
-    if c_type in PARTS:
-        real, imag = (kept_text(f"npc_z.{p}", f"npc_w.{p}", PARTS[c_type], pointer) for p in ("re", "im"))
-        return f"({{ const {c_type} npc_z = {chosen}, npc_w = {arm}; ({c_type}){{{real}, {imag}}}; }})"
-    if c_type not in BITS:
-        return chosen
-    union = f"union {{ {c_type} x; {BITS[c_type]} n; }}"
-    return f"({{ {union} npc_a = {{{chosen}}}, npc_b = {{{arm}}}; npc_a.n |= npc_b.n & ((uint64_t){pointer} & 1); npc_a.x; }})"

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
+from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.primitives import c_type, primitive_text
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text, kept_text
+from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
 from npcompile.backends.kernels.kernel import Let, Value
 
 NARROW = (2, 3)  # elements of rows for which loops are compiled apart
@@ -98,8 +99,9 @@ class Nest:
                 if (hidden := self.known.hidden(let)) is not None:
                     values[hidden] = hidden_text(values[hidden], c_type(args[hidden].dtype))
                 text = primitive_text(op, values, [a.dtype for a in args], dtype)
-                for arm in self.known.kept(let):
-                    text = kept_text(text, arm.name, c_type(arm.dtype), self.function.take("rt", "char*"))
+                if kept := self.known.kept(let):
+                    others = [(arm.name, c_type(arm.dtype)) for arm in kept]
+                    text = kept_text(text, c_type(dtype), others, self.function.take("rt", "char*"))
                 self.body.append(f"const {c_type(dtype)} {name} = {text};")
                 return name
         raise AssertionError(tree)

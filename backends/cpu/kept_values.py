@@ -1,0 +1,222 @@
+"""Values whose floating-point errors NumPy reports, though what the program stores may not need them.
+
+A C compiler computes no `(int64_t)x * 0`, and of `y == 0 ? 0 : x / y` it makes, where a processor has masks, a division of
+only those elements that are chosen. Such a value is joined to one that is stored, in a way that changes nothing, which the
+compiler cannot know. Which values are dropped is found by trying: of what changes with the value the compiler needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from npcompile.backends.kernels.finish import operands
+from npcompile.backends.kernels.kernel import Accumulate, CheckIndex, Kernel, Let, Statement, Store, Value, children
+from npcompile.tensor_core.float_errors import SILENT, SILENT_IF_REAL
+from npcompile.tensor_core.op import OPS
+
+KEPT = "kept"  # of a Let: its first operand, beside which the others are computed
+Sink = Store | Accumulate | CheckIndex
+
+FAITHFUL = frozenset(["add", "subtract", "multiply", "divide"])  # each result needs both operands, whatever they are
+
+SAMPLES = 64  # of each value, that are tried
+ROLLS = (1, 7, 20)
+NUMBERS = np.array([0.0, 1, -1, 0.3, -0.3, 2.5, -7, 17, 100, -1e3, 1e6, 1e10, -1e18, 1e200, np.inf, -np.inf, np.nan])
+
+
+@dataclass(slots=True)
+class Place:
+    """A statement that uses values, and the list that it is in."""
+
+    body: list[Statement]
+    statement: Statement
+
+
+def keep_values(kernel: Kernel, checks: Set[str]) -> None:
+    """Keep in the kernel what must be computed for its errors alone."""
+    if not checks:
+        return
+    places = list(places_of(kernel.body))
+    lets = [p for p in places if isinstance(p.statement, Let)]
+    if not (doubtful := not_surely_needed(places)):
+        return
+    samples = Samples([let_of(p) for p in lets])
+    sinks = [p for p in places if isinstance(p.statement, (Store, Accumulate, CheckIndex))]
+    kept: dict[int, list[Value]] = {}
+    for place in doubtful:
+        target = let_of(place).target
+        reached = samples.reached(target)
+        ends = [p for p in sinks if sunk(p).name in reached.names]
+        if ends and (reached.is_chosen or not samples.is_needed(target, [sunk(p).name for p in ends])):
+            end = min(ends, key=lambda p: (p.body is not place.body, sunk(p).dtype.kind not in "fc"))
+            kept.setdefault(id(end), []).append(target)
+    for k, p in enumerate(sinks):
+        if id(p) in kept:
+            keep(p, kept[id(p)], f"kept{k}")
+
+
+def places_of(body: list[Statement]) -> Iterator[Place]:
+    for statement in body:
+        yield Place(body, statement)
+        for part in children(statement):
+            yield from places_of(part)
+
+
+def let_of(place: Place) -> Let:
+    assert isinstance(place.statement, Let)
+    return place.statement
+
+
+def sunk(place: Place) -> Value:
+    (value,) = operands(place.statement)
+    return value
+
+
+def keep(place: Place, values: Sequence[Value], name: str) -> None:
+    assert isinstance(place.statement, (Store, Accumulate, CheckIndex))
+    value = replace(sunk(place), name=name)
+    at = next(k for k, s in enumerate(place.body) if s is place.statement)
+    place.body[at : at + 1] = [Let(value, KEPT, (sunk(place), *values)), replace(place.statement, value=value)]
+
+
+def is_noted(let: Let) -> bool:
+    """May the operation note an error that NumPy reports?"""
+    old, new = [a.dtype.kind for a in let.args], let.target.dtype.kind
+    if let.op == "cast":
+        return old[0] in "fc" and new != "b" and not np.can_cast(let.args[0].dtype, let.target.dtype)
+    if let.op in ("constant", *SILENT) or (let.op in SILENT_IF_REAL and "c" not in old):
+        return False
+    return bool({*old, new} & {*"fc"})
+
+
+def not_surely_needed(places: Sequence[Place]) -> list[Place]:
+    """The last operations of each way to what is stored that may note errors, and are not what it is made of."""
+    needed: set[str] = set()
+    found = []
+    for place in reversed(places):
+        let = place.statement
+        if isinstance(let, (Store, Accumulate)):
+            needed.add(let.value.name)
+        if not isinstance(let, Let):
+            continue
+        if is_noted(let) and let.target.name not in needed:
+            found.append(place)
+            needed.add(let.target.name)
+        if let.target.name in needed and needs_operands(let):
+            needed.update(a.name for a in let.args)
+    return found[::-1]
+
+
+def needs_operands(let: Let) -> bool:
+    """Does each result depend on each operand, for the compiler too? (`x - x` is NaN for some x.)"""
+    return (len(let.args) == 1 or let.op in FAITHFUL) and all(a.dtype.kind in "fc" for a in (let.target, *let.args))
+
+
+@dataclass(slots=True)
+class Reached:
+    """The values that depend on a value, as far as they are made of it."""
+
+    names: set[str] = field(default_factory=set)
+    is_chosen: bool = False  # in some elements only, by data
+
+
+@dataclass(slots=True)
+class Samples:
+    """Some elements of each value of a kernel."""
+
+    lets: list[Let]
+    found: dict[str, np.ndarray | None] = field(default_factory=dict)  # None: of what is made by no operation of the table
+
+    def reached(self, value: Value) -> Reached:
+        reached = Reached({value.name})
+        for let in self.lets:
+            if any(a.name in reached.names for a in let.args):
+                reached.names.add(let.target.name)
+                reached.is_chosen |= let.op == "where" and any(a.name in reached.names for a in let.args[1:])
+        return reached
+
+    def is_needed(self, value: Value, ends: Sequence[str]) -> bool:
+        """Does something of what is stored change with the value?"""
+        if not self.found:
+            self.compute(self.found)
+        if (elements := self.found[value.name]) is None:
+            return False
+        for by in ROLLS:
+            others: dict[str, np.ndarray | None] = {value.name: np.roll(elements, by)}
+            self.compute(others, self.found)
+            for name in ends:
+                old, new = self.found[name], others.get(name, self.found[name])
+                if old is not None and new is not None and not np.array_equal(old, new, equal_nan=old.dtype.kind in "fc"):
+                    return True
+        return False
+
+    def compute(self, found: dict[str, np.ndarray | None], known: dict[str, np.ndarray | None] | None = None) -> None:
+        """All values; or, where others are `known`, those that depend on what is `found`."""
+        for let in self.lets:
+            for k, a in enumerate(let.args):
+                if known is None and a.name not in found:
+                    found[a.name] = samples(a.dtype, len(found) + k)
+            if let.target.name not in found and (known is None or any(a.name in found for a in let.args)):
+                operands = [found[a.name] if a.name in found or known is None else known[a.name] for a in let.args]
+                found[let.target.name] = computed(let, operands)
+
+
+def samples(dtype: np.dtype, seed: int) -> np.ndarray:
+    """Numbers of all kinds that the dtype has, in another order for each seed."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "b":
+        return rng.random(SAMPLES) < 0.5
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        near = rng.integers(max(ends.min, -9), 10, SAMPLES)
+        return np.where(rng.random(SAMPLES) < 0.7, near, rng.integers(ends.min, ends.max, SAMPLES, dtype=dtype)).astype(dtype)
+    with np.errstate(all="ignore"):
+        parts = rng.choice(NUMBERS, (2, SAMPLES))
+        return (parts[0] + 1j * parts[1] if dtype.kind == "c" else parts[0]).astype(dtype)
+
+
+def computed(let: Let, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    params: dict[str, Any] = dict(let.params)
+    if let.op == "constant":
+        return np.full(SAMPLES, params["value"], let.target.dtype)
+    if let.op not in OPS or any(x is None for x in operands):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(OPS[let.op].eager(*operands, **params))
+
+
+# --- as C
+
+BITS = {"double": "uint64_t", "float": "uint32_t"}
+PARTS = {"npc_c16": "double", "npc_c8": "float"}
+INTEGERS = frozenset([f"{sign}int{n}_t" for sign in ("", "u") for n in (8, 16, 32, 64)])
+
+
+def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: str = "c") -> str:
+    """`x`, and a use of `others`, (name, type), that changes nothing, which the compiler cannot know: the pointer is even."""
+    bits = [text for name, other in others if (text := bits_text(name, other))]
+    if not bits:
+        return x
+    use = f"(({' | '.join(bits)}) & ((uint64_t){pointer} & 1))"
+    if c_type in PARTS:
+        return f"({{ const {c_type} npc_z = {x}; ({c_type}){{{kept_part('npc_z.re', PARTS[c_type], use)}, npc_z.im}}; }})"
+    if c_type in INTEGERS:
+        return f"({c_type})({x} ^ ({c_type}){use})"
+    return kept_part(x, c_type, use) if c_type in BITS else x
+
+
+def kept_part(x: str, c_type: str, use: str) -> str:
+    return f"({{ union {{ {c_type} x; {BITS[c_type]} n; }} npc_a = {{{x}}}; npc_a.n ^= {use}; npc_a.x; }})"
+
+
+def bits_text(x: str, c_type: str) -> str:
+    """An integer that is made of all that the number is made of."""
+    if c_type in PARTS:
+        return f"{bits_text(f'{x}.re', PARTS[c_type])} | {bits_text(f'{x}.im', PARTS[c_type])}"
+    if c_type in BITS:
+        return f"({{ union {{ {c_type} x; {BITS[c_type]} n; }} npc_b = {{{x}}}; npc_b.n; }})"
+    return x if c_type in INTEGERS else ""
