@@ -125,6 +125,22 @@ def test_dicts_with_other_items(change):
         assert same(ours[0], theirs[0])
 
 
+def chosen(x, settings):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] if settings["limit"] is None else 1.0
+    return total, settings["name"]
+
+
+@pytest.mark.parametrize("missing", ["limit", "name"])
+def test_an_item_that_is_none_is_not_one_that_is_missing(missing):
+    settings = {"limit": None, "name": "sum"}
+    compiled = agrees(chosen, VECTOR, settings)
+    del settings[missing]
+    ours, theirs = (outcome(function, chosen, [VECTOR, settings]) for function in (compiled, chosen))
+    assert same(ours[0], theirs[0])
+
+
 def updated(x, state):
     for i in range(len(x)):
         state["sum"] = state["sum"] * 0.5 + x[i]

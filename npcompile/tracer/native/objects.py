@@ -118,4 +118,5 @@ def item_of_dict(b: Blocks, owner: Outside, key: Any) -> Any:
     if type(given) is not dict or text is None or text not in given:
         raise NoForm(f"an item of {type(given).__name__}")
     b.guard(f"type({owner.source}) is {b.name_constant(dict)}")
+    b.guard(f"{text!r} in {owner.source}")
     return b.realize(Outside(f"{owner.source}.get({text!r})", given[text]))
