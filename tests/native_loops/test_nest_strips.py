@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -240,9 +242,35 @@ def test_short_loops_are_in_the_strip_of_the_loop_around(user, arguments):
     assert "\nNEST int " in source
 
 
-def test_a_sum_that_begins_as_a_float_of_python_is_one_loop():
+def nest_of(user, arguments):
+    compiled = npc.compile(user)
+    compiled(*arguments)
+    (source,) = native_sources(compiled)
+    return source.partition("\nNEST int ")[2].partition("\nreturn UNDONE;")[0]
+
+
+@pytest.mark.parametrize(("user", "arguments"), [(convolution, (GRID, WEIGHTS)), (clamped, (GRID, 2))])
+def test_what_is_known_of_each_iteration_is_not_counted_in_it(user, arguments):
+    nest = nest_of(user, arguments)
+    iteration = nest.partition("body:")[2].partition("next:")[0]
+    assert "old0[k] = " in iteration and "stored" not in nest, "places are known before the strip"
+    assert "turns" not in iteration, "so is how many iterations loops inside have"
+
+
+def test_stores_in_loops_inside_are_noted_one_by_one():
+    nest = nest_of(forces, (POINTS, rng.random(50)))
+    assert "at[stored]" in nest
+
+
+def test_few_iterations_are_a_strip_where_there_are_loops_inside():
     compiled = npc.compile(convolution)
     compiled(GRID, WEIGHTS)
     (source,) = native_sources(compiled)
-    nest = source.partition("\nNEST int ")[2].partition("\n}")[0]
+    strip = source.rpartition("\nNEST int ")[2].partition("(")[0]
+    call = source.partition(f"if (SELDOM({strip}_pause))")[2]
+    assert re.search(r"if \(\w+_next \+ 1 >= \w+_stop\) goto " + strip, call.partition("_status")[0])
+
+
+def test_a_sum_that_begins_as_a_float_of_python_is_one_loop():
+    nest = nest_of(convolution, (GRID, WEIGHTS))
     assert "L9_float" not in nest.partition("body:")[2].partition("next:")[0]

@@ -8,7 +8,7 @@ from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.strips import ROOM, WORD, Strip, Way, size_of
 
 FEWEST = 4  # that are worth a call
-FEWEST_OF_ROWS = 2  # where the call goes on in the rows that follow
+FEWEST_OF_ROWS = 2  # that have loops inside, or where the call goes on in the rows that follow
 MOST_ROWS = 256  # of the loop around
 MANY_TURNS = 128  # of loops inside, for each iteration
 FEW_TURNS = 64  # beside these
@@ -90,7 +90,9 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
     lines = [*own_variables(strip), "out->rows = 0;", f"count = {strip.longest};"]
     lines += [f"if ({way.count} < count) count = {way.count};" for way in strip.ways]
     lines += [f"if ({test}) return VAIN;" for test in strip.tests()] + bounds(strip)
-    lines += [*first_row(strip), *keeping(strip), "body:;", *body, "next:;", *following(strip)]
+    if strip.is_counted:
+        lines += [f"turns = {strip.turns()};", "if (turns >= POLL) return VAIN;", f"if (turns >= {MANY_TURNS}) count = 1;"]
+    lines += [*first_row(strip), *keeping(strip), "body:;", *keeping_of_nest(strip), *body, "next:;", *following(strip)]
     lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
     for j in range(strip.ways_out):
         lines += [f"out{j}:;", f"if (SELDOM({noted})) goto undo;", *kept, "out->count = k + 1;"]
@@ -117,8 +119,10 @@ def following(strip: Strip) -> list[str]:
     """Lines that go on with the next iteration, if there is one."""
     if not strip.is_nest:
         return ["if (++k < count) goto body;"]
+    if strip.is_counted:
+        return ["if (++k < count) goto body;", "out->turns = turns * count;"]
     most = f"turns < {MOST_TURNS}" if strip.has_while else f"turns < {MANY_TURNS} * k + {FEW_TURNS}"
-    room = f" && stored < {ROOM // 2}" if strip.kept else ""
+    room = f" && stored < {ROOM // 2}" if strip.kept and not strip.is_regular else ""
     return [f"if (++k < count && {most}{room}) goto body;", "count = k;", "out->turns = turns;"]
 
 
@@ -176,11 +180,18 @@ def keeping(strip: Strip) -> list[str]:
     return lines + [f"read{j} = {old.first};" for j, (old, _) in enumerate(strip.read_before())]
 
 
+def keeping_of_nest(strip: Strip) -> list[str]:
+    """The same at the beginning of an iteration that may be undone from anywhere."""
+    stores = enumerate(strip.kept) if strip.is_nest and strip.is_regular else []
+    return [f"old{j}[k] = {s.iteration('k')};" for j, s in stores if not s.stays]
+
+
 def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Sequence[str]) -> list[str]:
     """Lines that run a strip and go on, from the label of the loop's header to {name}_slow: the loop without strips."""
     n = strip.name
     lines = [f"if (SELDOM({n}_pause)) {{ --{n}_pause; goto {n}_slow; }}"]
-    lines += [f"if ({way.has_fewer(FEWEST if strip.outer is None else FEWEST_OF_ROWS)}) goto {n}_slow;" for way in strip.ways]
+    fewest = FEWEST if strip.outer is None and not strip.is_nest else FEWEST_OF_ROWS
+    lines += [f"if ({way.has_fewer(fewest)}) goto {n}_slow;" for way in strip.ways]
     lines += [f"if (SELDOM(!({condition}))) goto {n}_slow;" for condition in are_apart]
     rows = [rows_left(strip)] if strip.outer is not None else []
     lines += ["npc_forget();"] * strip.is_nest

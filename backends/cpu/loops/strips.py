@@ -133,6 +133,8 @@ class Strip:
     few: set[int] = field(default_factory=set)  # those that are known to have few iterations
     has_while: bool = False  # such that are not over ranges
     ranges: dict[str, Range | None] = field(default_factory=dict)  # of loops inside: C variables of their iterators
+    ranges_of: dict[int, Range | None] = field(default_factory=dict)  # and their headers
+    turning: list[int] = field(default_factory=list)  # lines that count their iterations
 
     # --- what the body notes
 
@@ -254,7 +256,11 @@ class Strip:
         if store.places is None or store.stays or not self.is_only_store(store):
             return []
         places = store.places
-        return [x for x in self.loads_of(store) if all(new.follows(old) for new, old in zip(places, x.places))]
+        return (
+            []
+            if self.is_nest
+            else [x for x in self.loads_of(store) if all(new.follows(old) for new, old in zip(places, x.places))]
+        )
 
     def loads_of(self, store: Store) -> list[Load]:
         """Of the same array, before the program stores there."""
@@ -311,7 +317,7 @@ class Strip:
     @property
     def may_stop(self) -> bool:
         """Can all that an iteration stores be stored at its end? What is noted before then ends the strip."""
-        is_regular = self.is_chain and self.is_straight and self.is_regular and not self.gives_up
+        is_regular = self.is_chain and self.is_straight and self.is_regular and not (self.gives_up or self.is_nest)
         is_read = any(self.reads.get(s.array.name, -1) > s.line for s in self.stores)
         return is_regular and not is_read and not all(s.stays for s in self.stores)
 
@@ -358,8 +364,26 @@ class Strip:
         made = Range(*(Integer(-(2**62), 2**62, end.terms, end.constant) for end in ends)) if is_known else None
         if self.ranges.setdefault(iterator, made) != made:
             raise NoNest
+        self.ranges_of[self.code.instruction + 1] = made
+        self.turning.append(len(self.code.lines) - 1)
         if made is not None and not made.least.terms and not made.most.terms and made.count <= FEW_INSIDE:
             self.few.add(self.code.instruction + 1)
+
+    @property
+    def is_counted(self) -> bool:
+        """Is it known before the strip how many iterations loops inside have?"""
+        return self.is_nest and not self.has_while and all(self.ranges_of.get(k) is not None for k in self.inner)
+
+    def turns(self, outer: int | None = None) -> str:
+        """Iterations of loops inside, or of those inside of one of them, for each of the strip, as C, where they are counted."""
+        around = {k: [j for j, region in self.inner.items() if k in region and j != k] for k in self.inner}
+        outermost = [k for k in self.inner if around[k] == ([] if outer is None else [outer, *around[outer]])]
+        return " + ".join([f"{self.count_of(k)} * (1 + {self.turns(k)})" for k in outermost] or ["0"])
+
+    def count_of(self, header: int) -> str:
+        found = self.ranges_of[header]
+        assert found is not None
+        return f"npc_max(npc_min({text_of(found.most)} - ({text_of(found.least)}) + 1, POLL), 0)"
 
     def stays_within(self, end: Integer) -> bool:
         """Is it known before the strip, and far from 64 bits with the factors that indices have?"""
@@ -414,7 +438,8 @@ class Strip:
 
     def store(self, array: ArrayInput, element: str, places: list[Place | None], value: str) -> None:
         self.stores_anywhere |= None in places
-        known = None if None in places or not self.is_straight or self.is_nest else [p for p in places if p is not None]
+        is_regular = None not in places and (self.is_straight or self.is_nest)
+        known = [p for p in places if p is not None] if is_regular else None
         self.code.line("")  # written when it is known whether all stores are like this
         self.stores.append(Store(len(self.code.lines) - 1, element, array.kind, value, array, known))
 
@@ -450,7 +475,7 @@ class Strip:
     @property
     def is_kept_before(self) -> bool:
         """Is all that the strip will store kept before it? A test may then jump from anywhere."""
-        return bool(self.kept and self.jumps) and self.is_chain and self.is_regular
+        return bool(self.kept and self.jumps) and self.is_chain and self.is_regular and not self.is_nest
 
     @property
     def words(self) -> int:
@@ -464,7 +489,7 @@ class Strip:
 
     @property
     def longest(self) -> int:
-        return max(LENGTH // len(self.kept), 1) if self.kept and not self.is_nest else LONGEST
+        return max(LENGTH // len(self.kept), 1) if self.kept and (self.is_regular or not self.is_nest) else LONGEST
 
     @property
     def is_gain(self) -> bool:
@@ -477,8 +502,8 @@ class Strip:
 
     @property
     def is_regular(self) -> bool:
-        """Is it known of every iteration where it stores?"""
-        return not (self.gives_up_early or self.is_nest) and all(s.places is not None for s in self.stores)
+        """Is it known of every iteration where it stores? Of one with loops inside: where it may store, which it keeps first."""
+        return (self.is_nest or not self.gives_up_early) and all(s.places is not None for s in self.stores)
 
     def tests(self) -> list[str]:
         """Conditions under which the strip cannot be run."""
@@ -497,6 +522,9 @@ class Strip:
         if self.is_chain or self.is_nest:
             for line, text in self.jumps.items():
                 lines[line] = text
+        if self.is_counted:
+            for line in self.turning:
+                lines[line] = ""
         for j, s in enumerate(self.stores):
             size = size_of(s.kind)
             kept = [f"at[stored] = (char*)&{s.element};", f"__builtin_memcpy({self.old}, &{s.element}, {size});"]
@@ -504,7 +532,8 @@ class Strip:
             if self.is_nest:
                 kept.insert(0, f"if (SELDOM(stored == {ROOM})) goto undo;")
             if self.is_regular or not self.kept:
-                kept = [] if s.stays or self.is_kept_before or not self.kept or not keeps else [f"old{j}[k] = {s.element};"]
+                is_kept = s.stays or self.is_kept_before or self.is_nest or not self.kept or not keeps
+                kept = [] if is_kept else [f"old{j}[k] = {s.element};"]
             read = self.stored_before(s)
             for x in read:
                 lines[x.line] = f"const {C_OF_KIND[x.kind]} {x.value} = before{j};"
