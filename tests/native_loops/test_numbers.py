@@ -190,3 +190,21 @@ def test_arguments_that_are_given_other_types() -> None:
     for a in (2.5, np.float64(2.5), 3, True, np.int64(4), np.float32(0.5)):
         ours, theirs = compiled(np.ones(30), a), program(np.ones(30), a)
         assert same(ours, theirs) and ours[4] is a
+
+
+def test_powers_near_the_middle_of_two_numbers_are_those_of_libm():
+    """Where a product is near that middle libm may round the other way; sizes go beyond those at which products are asked."""
+
+    def powers(x, out):
+        for i in range(x.size):
+            out[0, i] = x[i] ** 2
+            out[1, i] = x[i] ** 3
+            out[2, i] = x[i] ** 0.5
+            out[3, i] = x[i] ** -1
+
+    rng = np.random.default_rng(23)
+    ends = 2.0 ** np.arange(-33, 34)
+    roots = [np.sqrt(np.nextafter(ends, 0)), np.sqrt(ends), np.sqrt(np.nextafter(ends, np.inf)), np.cbrt(ends)]
+    agrees(
+        powers, np.concatenate([rng.uniform(1, 2, 20_000), 2.0 ** rng.uniform(-40, 40, 10_000), *roots]), np.zeros((4, 30_268))
+    )
