@@ -14,6 +14,7 @@ from tests.native_loops.test_native_loops import agrees, native_loops
 rng = np.random.default_rng(11)
 N = 100
 VECTOR = rng.standard_normal(N)
+NAME = "sum"
 SETTINGS: dict[str, Any] = {"scale": 1.5, "shift": 2, "inner": {"weights": np.arange(5.0)}}
 
 
@@ -138,6 +139,20 @@ def test_an_item_that_is_none_is_not_one_that_is_missing(missing):
     compiled = agrees(chosen, VECTOR, settings)
     del settings[missing]
     ours, theirs = (outcome(function, chosen, [VECTOR, settings]) for function in (compiled, chosen))
+    assert same(ours[0], theirs[0])
+
+
+def with_a_global_name(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total, NAME
+
+
+def test_a_global_that_is_only_handed_on_may_be_gone(monkeypatch):
+    compiled = agrees(with_a_global_name, VECTOR)
+    monkeypatch.delitem(globals(), "NAME")
+    ours, theirs = (outcome(function, with_a_global_name, [VECTOR]) for function in (compiled, with_a_global_name))
     assert same(ours[0], theirs[0])
 
 

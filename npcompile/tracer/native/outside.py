@@ -111,7 +111,10 @@ def cell_value(b: Asking, name: str) -> Any:
 def global_value(b: Asking, name: str) -> Any:
     space = b.globals_source
     if name in b.globals:
-        return b.realize(Outside(f"{space}[{name!r}]", b.globals[name]))
+        value = b.realize(Outside(f"{space}[{name!r}]", b.globals[name]))
+        if isinstance(value, Outside):  # of which nothing else may be asked
+            b.guard(f"{name!r} in {space}")
+        return value
     if not hasattr(builtins, name):
         raise NoForm(f"name {name!r} is not defined")
     value = getattr(builtins, name)
