@@ -40,6 +40,7 @@ from npcompile.tracer.native.states import (
     Attributes,
     Exit,
     NoProgram,
+    Placing,
     State,
     is_attribute,
     is_object,
@@ -48,7 +49,7 @@ from npcompile.tracer.native.states import (
     loop_region,
     names_of,
     names_set,
-    placed,
+    shared_views,
     still_needed,
 )
 
@@ -279,18 +280,17 @@ class Blocks:
         self.settle(self.fail())
         live = self.facts.live[index]
         copies: list[tuple[str, str, str]] = []
-        stack = [placed(self.code, v, f"S{k}", copies) for k, v in enumerate(self.state.stack)]
         slots = {name: k for k, name in enumerate(self.facts.slots)}
         kept = still_needed(self.state.locals, live | self.own_cells)
         kept = lending.returned(self, kept, index)
         for name in inside.widened.get(index, ()) if inside is not None else ():
             if isinstance(value := kept.get(name), Scalar) and value.kind == "float":
                 kept[name] = Scalar("f8", value.text)
-        variables = {n: placed(self.code, v, f"L{slots.get(n, n[1:])}", copies) for n, v in kept.items()}
+        there = Placing(self.code, copies).all(State(self.state.stack, kept), {n: slots.get(n, n[1:]) for n in kept})
         owners = {target for target, _, kind in copies if kind == "object"}
-        variables, lending_lines = lending.lend(self, variables, index)
+        variables, lending_lines = lending.lend(self, there.locals, index)
         owners |= {v.input.made for v in variables.values() if isinstance(v, Elements)}
-        state = State(stack, variables)
+        state = State(there.stack, variables)
         key = key_of(index, state)
         is_back = inside is not None and index == inside.header
         if inside is not None and is_back and key == inside.key:
@@ -419,6 +419,8 @@ class Blocks:
             raise NoForm("an iterator that others may have has to be set")
         if len(lists := lists_in(value)) > len(set(lists)):
             raise NoForm("a list that is returned twice")
+        if shared_views(State([value], {})):
+            raise NoForm("a view that is returned twice")
         if any(map(is_attribute, self.state.locals)):
             raise NoForm("an attribute has to be set")
         text = self.object_text(self.all_settled(value, fail))

@@ -19,7 +19,7 @@ from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import Generator, Items, Known, Nested, Scalar, Shared
 from npcompile.tracer.native.numbers import calculated, compared, number, truth
-from npcompile.tracer.native.states import State, is_attribute, key_of, placed, still_needed
+from npcompile.tracer.native.states import Placing, State, is_attribute, key_of, still_needed
 
 GENERATOR = 0x20  # flag of code
 MOST_DEPTH = 3
@@ -76,15 +76,13 @@ class Comprehension(Blocks):
         kept = still_needed(self.state.locals, self.facts.live[index] | self.own_cells)
         if any(map(is_attribute, kept)):
             raise NoForm("an attribute in a comprehension")
-        stack = [placed(self.code, v, f"S{k}{self.suffix}", copies) for k, v in enumerate(self.state.stack)]
-        variables = {n: placed(self.code, v, f"L{slots[n]}{self.suffix}", copies) for n, v in kept.items()}
+        state = Placing(self.code, copies, self.suffix).all(State(self.state.stack, kept), slots)
         if any(kind == "object" for _, _, kind in copies):
             raise NoForm("arrays that a comprehension makes")
         copies = [c for c in copies if c[0] != c[1]]
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
         for (target, _, _), text in zip(copies, texts):
             self.code.set(target, text)
-        state = State(stack, variables)
         key = key_of(index, state)
         label = self.labels.get(key)
         if label is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +98,25 @@ class Exit:
 def key_of(index: int, state: State) -> tuple[Any, ...]:
     """What decides how the block at an instruction is written."""
     variables = tuple(sorted((n, signature(v)) for n, v in state.locals.items()))
-    return index, tuple(map(signature, state.stack)), variables
+    return index, tuple(map(signature, state.stack)), variables, shared_views(state)
+
+
+def shared_views(state: State) -> tuple[int, ...]:
+    """Which of the views are one object: of each the first one. Nothing where no two are."""
+    views = [id(v) for value in [*state.stack, *(v for _, v in sorted(state.locals.items()))] for v in views_in(value)]
+    return () if len(set(views)) == len(views) else tuple(map(views.index, views))
+
+
+def views_in(value: Any) -> Iterator[Part]:
+    match value:
+        case Part():
+            if not value.is_whole:
+                yield value
+        case Items(parts) | Together(_, parts):
+            for part in parts:
+                yield from views_in(part)
+        case Walk(_, elements):
+            yield from views_in(elements)
 
 
 def signature(value: Any) -> Any:
@@ -137,27 +155,45 @@ def signature(value: Any) -> Any:
     return (type(value).__name__,)
 
 
-def placed(code: ScalarLoops, value: Any, name: str, copies: list[Any]) -> Any:
-    """The value as the next block has it: numbers in variables of their own."""
-    if isinstance(value, Scalar):
-        variable = code.variable(f"{name}_{value.kind}", value.kind)
-        copies.append((variable, value.text, value.kind))
-        return Scalar(value.kind, variable)
-    if isinstance(value, Items):
-        return Items(tuple(placed(code, item, f"{name}_{k}", copies) for k, item in enumerate(value.items)))
-    if isinstance(value, Part):
-        return placed_part(code, value, name, copies)
-    if isinstance(value, Walk):
-        return Walk(value.name, placed(code, value.elements, f"{value.name}_of", copies), value.given)
-    if isinstance(value, Together):
-        return Together(value.function, tuple(placed(code, part, name, copies) for part in value.parts))
-    if isinstance(value, Bound | Generator | Listed | Method | Nested | Shared | Slice):
-        raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
-    if isinstance(value, Ordered) and value.steps:
-        raise NoProgram("a sum that is made in one block and stored in another")
-    if isinstance(value, Span | Tied):
-        raise NoProgram("a range that is made in one block and used in another")
-    return value
+@dataclass(slots=True)
+class Placing:
+    """Gives values as the next block has them: numbers in variables of their own, and a view that several have in one place."""
+
+    code: ScalarLoops
+    copies: list[tuple[str, str, str]]  # (variable, what it is set to, kind)
+    suffix: str = ""
+    views: dict[int, Part] = field(default_factory=dict)
+
+    def all(self, state: State, slots: Mapping[str, int | str]) -> State:
+        """What is on the stack, and in variables of these slots."""
+        stack = [self.placed(v, f"S{k}{self.suffix}") for k, v in enumerate(state.stack)]
+        variables = {n: self.placed(v, f"L{slots[n]}{self.suffix}") for n, v in sorted(state.locals.items())}
+        return State(stack, {n: variables[n] for n in state.locals})
+
+    def placed(self, value: Any, name: str) -> Any:
+        if isinstance(value, Scalar):
+            variable = self.code.variable(f"{name}_{value.kind}", value.kind)
+            self.copies.append((variable, value.text, value.kind))
+            return Scalar(value.kind, variable)
+        if isinstance(value, Items):
+            return Items(tuple(self.placed(item, f"{name}_{k}") for k, item in enumerate(value.items)))
+        if isinstance(value, Part):
+            if value.is_whole:
+                return placed_part(self.code, value, name, self.copies)
+            if id(value) not in self.views:
+                self.views[id(value)] = placed_part(self.code, value, name, self.copies)
+            return self.views[id(value)]
+        if isinstance(value, Walk):
+            return Walk(value.name, self.placed(value.elements, f"{value.name}_of"), value.given)
+        if isinstance(value, Together):
+            return Together(value.function, tuple(self.placed(part, name) for part in value.parts))
+        if isinstance(value, Bound | Generator | Listed | Method | Nested | Shared | Slice):
+            raise NoProgram(f"a {type(value).__name__.lower()} that is made in one block and used in another")
+        if isinstance(value, Ordered) and value.steps:
+            raise NoProgram("a sum that is made in one block and stored in another")
+        if isinstance(value, Span | Tied):
+            raise NoProgram("a range that is made in one block and used in another")
+        return value
 
 
 def placed_part(code: ScalarLoops, part: Part, name: str, copies: list[Any]) -> Part:
