@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any
 
 from npcompile.backends.bins import with_scatters
 from npcompile.backends.cpu.host import Host
@@ -14,8 +13,6 @@ from npcompile.backends.masked import with_counts, without_compaction
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.graph import Graph, Node, print_graph, symbols_of
 from npcompile.tensor_core.op import OPS
-from npcompile.tensor_core.ops.extern import Unexpected
-from npcompile.tensor_core.ops.whole import LEAST
 
 QUICK = ("elementwise", "movement", "leaf", "gather")
 
@@ -25,8 +22,9 @@ def compile_measured(
 ) -> CompiledGraph:
     """A program for a graph in which `measured` nodes have sizes that data decides, from programs for what lies between.
 
-    It takes the graph's inputs and symbols, and returns the sizes after the outputs: those that are `needed`, by default all,
-    and any integers for the others. Writes are made last.
+    It takes the graph's inputs and symbols, and returns the sizes after the outputs: those that are `needed`, by default all.
+    Others may be its `counted`: the least of these comes behind the outputs, and is less than LEAST where it is as if nothing had
+    been computed. Writes are made last.
     """
     graph = without_compaction(graph)
     names = [name for name, _ in graph.measured]
@@ -34,23 +32,7 @@ def compile_measured(
     if not counted:
         return compile_pieces(graph, compile_piece)
     made = compile_pieces(inner, compile_piece) if inner.measured else compile_piece(inner)
-    return replace(made, call=checked(made.call, len(graph.outputs), [name not in counted for name in names]))
-
-
-def checked(call: Callable[..., tuple[Any, ...]], outputs: int, are_found: Sequence[bool]) -> Callable[..., tuple[Any, ...]]:
-    """A program that gives the least of the sizes which it does not return after its outputs, as one that returns them all."""
-    unasked = (LEAST,) * len(are_found)
-
-    def checked_call(*args: Any) -> tuple[Any, ...]:
-        found = call(*args)
-        if found[outputs] < LEAST:
-            raise Unexpected
-        if len(found) == outputs + 1:
-            return found[:outputs] + unasked
-        sizes = iter(found[outputs + 1 :])
-        return (*found[:outputs], *(next(sizes) if is_found else LEAST for is_found in are_found))
-
-    return checked_call
+    return replace(made, item=None, counted=frozenset(counted))
 
 
 def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]) -> CompiledGraph:

@@ -89,6 +89,18 @@ class CompiledGraph:
     kernels: tuple[str, ...] = ()  # their names, as a profiler shows them
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
     calls: Calls | None = None  # if the user's own code would call the same functions
+    counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, behind the outputs
+    item: Callable[..., Any] | None = None  # `call` that gives the only output itself: a tuple takes as long as a small kernel
+
+    @property
+    def quickest(self) -> Callable[..., Any]:
+        return self.item or self.call
+
+    def targets(self, names: Sequence[str]) -> str:
+        """How a statement begins that gives names to what `quickest` returns."""
+        if not names:
+            return ""
+        return f"{names[0]} = " if self.item else f"{', '.join(names)}, = "
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         return self.call(*args)

@@ -20,7 +20,7 @@ from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
 from npcompile.backends.cpu.doubts import doubted, may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import keep_values
-from npcompile.backends.cpu.loader import load, loader
+from npcompile.backends.cpu.loader import beside, load, loader
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
@@ -42,6 +42,13 @@ from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
 
 SMALL = 4096  # bytes of temporaries that share one piece of memory
+ITEM = "npc_item"  # gives the only output
+BEGIN = "PyObject* {}(PyObject* self, PyObject* const* args, int64_t nargs) {{"
+TUPLE_OF_ITEM = f"""{BEGIN.format(ITEM)} return npc_made(self, args, nargs); }}
+{BEGIN.format("npc_run")}
+  PyObject* item = npc_made(self, args, nargs);
+  return item ? rt->tuple_of(1, item) : NULL;
+}}"""
 ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
 
 
@@ -69,9 +76,10 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     unit = print_unit(schedule, runs, undo)
     printed = time.perf_counter()
     loaded = load(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
+    item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
-    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds, A_PIECE)
+    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds, A_PIECE, item=item)
 
 
 def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
@@ -115,12 +123,12 @@ def literal_text(buffer: Buffer) -> str:
 def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Sequence[Kernel]) -> str:
     """The function of the unit: `runs`, and `undoing` after a floating-point error."""
     graph = schedule.graph
-    given_out = len(graph.outputs) - undo.outputs
-    lines = ["PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {"]
+    given = given_out(schedule, undo)
+    lines = [f"static {BEGIN}".format("npc_made") if given == 1 else BEGIN.format("npc_run")]
     body: list[str] = ["PyObject* result = NULL;"]
     errors = sum(ERROR_BITS[c] for c in graph.checks)
-    outputs = [b for b in schedule.buffers if b.kind == "output" and b.number < given_out]
-    temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given_out)]
+    outputs = [b for b in schedule.buffers if b.kind == "output" and b.number < given]
+    temporaries = [b for b in schedule.buffers if b.kind == "temporary" or (b.kind == "output" and b.number >= given)]
     boxed = {b.number: graph.metas[b.number].boxed for b in outputs}
     scratch, places = scratch_of(temporaries)
     if isinstance(size := scratch.get("small"), int) and size <= SMALL:  # to allocate it would take longer than to fill it
@@ -171,14 +179,22 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     for b in outputs:
         if not boxed[b.number]:
             body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
-    body.append(f"if (!(result = rt->tuple({len(outputs)}))) goto failed;")
-    body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
+    if given == 1:
+        body += ["result = object0;", "object0 = NULL;"]
+    else:
+        body.append(f"if (!(result = rt->tuple({len(outputs)}))) goto failed;")
+        body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
     lines += [f"  {line}" for line in body]
     lines.append("failed:;")
     lines += [f"  rt->release({piece});" for piece in scratch]
     lines += [f"  rt->decref(object{b.number});" for b in outputs]
     lines += ["  return result;", "}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *([TUPLE_OF_ITEM] if given == 1 else [])])
+
+
+def given_out(schedule: Schedule, undo: Undo) -> int:
+    """How many of the outputs callers get."""
+    return len(schedule.graph.outputs) - undo.outputs
 
 
 def held_during(calls: Sequence[list[str]], pieces: Iterable[str], throughout: Set[str]) -> dict[str, tuple[int, int]]:

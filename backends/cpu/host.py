@@ -105,9 +105,9 @@ class Host:
         self, inputs: Sequence[Node], outputs: Sequence[Node], symbols: Sequence[int], compiled: CompiledGraph
     ) -> None:
         arguments = [*(self.names[n] for n in inputs), *(f"symbol_{k}" for k in symbols)]
-        targets = "".join(f"{self.variable(n)}, " for n in outputs)
+        targets = compiled.targets([self.variable(n) for n in outputs])
         self.count(compiled.calls)
-        self.lines.append(f"{targets}= {self.keep('piece', compiled.call)}({', '.join(arguments)})")
+        self.lines.append(f"{targets}{self.keep('piece', compiled.quickest)}({', '.join(arguments)})")
         self.fresh.update(outputs)
         self.contiguous.update(outputs)
 

@@ -229,6 +229,20 @@ def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[.
     return function_of(definition, Unit(library, definition))
 
 
+@dataclass(slots=True)
+class Beside:
+    """What another function of a unit points to: the unit's own function, with which its library goes."""
+
+    function: Callable[..., Any]
+    definition: MethodDef
+
+
+def beside(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Another Python function of the unit of `function`."""
+    definition = definition_of(unit_of(function).library, name)
+    return function_of(definition, Beside(function, definition))
+
+
 def definition_of(library: Library, name: str) -> MethodDef:
     """Of a function of the library that takes what METH_FASTCALL passes."""
     entry = ctypes.cast(getattr(library.handle, name), ctypes.c_void_p).value

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.registry import may_not_return
+from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
@@ -22,6 +22,7 @@ from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.ops.whole import LEAST
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
 from npcompile.tensor_core.transforms.reverse import depending
 from npcompile.tensor_core.transforms.stand_in import made_of_stand_ins
@@ -177,14 +178,18 @@ class Emitter:
         arrays = (array for _, array in self.capture.by_identity.values())
         return [a.storage for a in arrays if a.storage.is_written]
 
-    def call_graph(self, graph: Graph, function: str, native: str) -> None:
-        """`native` runs the same part of the program with NumPy: for floating-point errors, which it reports."""
+    def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str) -> None:
+        """Call `compiled.quickest`, by the name `function`.
+
+        `native` runs the same part of the program with NumPy: for floating-point errors, which it reports.
+        """
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
-        measured = (name for name, _ in graph.measured)
-        results = "".join(f"{name}, " for name in (*self.storages.values(), *self.saved, *measured))
+        measured = [name for name, _ in graph.measured if name not in compiled.counted]
+        least = [f"measured_{len(graph.measured)}"] if compiled.counted else []
+        results = compiled.targets([*self.storages.values(), *self.saved, *least, *measured])
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
-        call = f"{results}{'= ' if results else ''}{function}({', '.join(arguments)}){comment}"
+        call = [f"{results}{function}({', '.join(arguments)}){comment}", *(f"holds = {name} >= {LEAST}" for name in least)]
         errors = ["FloatingPointSignal"] * bool(graph.checks)
         raised = {e for node in graph.nodes for e in OPS[node.op].raises}
         errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised)
@@ -195,10 +200,12 @@ class Emitter:
         if errors:
             # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line. Not as part of
             # the handler: what is raised then has no context of ours.
-            self.lines += ["try:", f"    {call}", f"except ({', '.join(errors)},):", *drawn_again, "    holds = False"]
-            self.lines += ["if not holds:", f"    return {native}"]
+            tried = [f"    {line}" for line in call]
+            self.lines += ["try:", *tried, f"except ({', '.join(errors)},):", *drawn_again, "    holds = False"]
         else:
-            self.lines.append(call)
+            self.lines += call
+        if errors or least:
+            self.lines += ["if not holds:", f"    return {native}"]
 
     def draw(self, native: str, may_fail: bool = False) -> list[str]:
         """Draw the program's random numbers. What is done before `native` draws them again, when what follows has failed."""

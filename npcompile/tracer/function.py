@@ -468,7 +468,7 @@ class CompiledFunction:
             if graph.measured and needed is not None:
                 graph = without_compaction(graph, needed)
             compiled = self.compile_graph(graph, timings, capture.place, needed)
-            emitter.call_graph(graph, self.name_constant(compiled.call, "graph_"), native)
+            emitter.call_graph(graph, compiled, self.name_constant(compiled.quickest, "graph_"), native)
             emitter.lines += following
         if graph is not None and compiled is not None and self.is_plain(point, capture, outcome, graph, compiled):
             emitter.lines = [f"return {self.call_of_user(point.parameters)}"]
