@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ ABSENT = re.compile(r"'(\w+)' not in (\w+)")
 BOUND = re.compile(r"\(\((s\d+) := (.+)\) is not None\)")
 SET = re.compile(r"[\[(](\w+) := ")
 IS_FIXED = re.compile(r"(s\d+) == -?\d+")
+ORDERED = re.compile(r"(not )?\(?(?:(-?\d+) ([<>]=?) )?(s\d+)(?: ([<>]=?) (-?\d+))?\)?")
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +108,61 @@ def with_numbers(guards: Iterable[str]) -> list[str]:
             found.append(f"{text} and {fixed[name]}" if name in fixed else text)
         elif not fixed.keys() >= {*re.findall(r"[A-Za-z_]\w*", text)}:
             found.append(text)
+    return with_intervals(found, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An integer is neither less nor more than these."""
+
+    name: str
+    least: float = -math.inf
+    most: float = math.inf
+
+    def __and__(self, other: Interval) -> Interval:
+        return Interval(self.name, max(self.least, other.least), min(self.most, other.most))
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            return f"{self.name} == {self.least}"
+        low = f"{self.least} <= " if self.least != -math.inf else ""
+        high = f" <= {self.most}" if self.most != math.inf else ""
+        return f"{low}{self.name}{high}"
+
+
+def interval_of(guard: str) -> Interval | None:
+    """What the guard says of an integer, if it compares one with constants and does nothing else."""
+    match = ORDERED.fullmatch(guard)
+    if match is None:
+        return None
+    negated, low, before, name, after, high = match.groups()
+    compared = [(MIRRORED[before], int(low))] if before else []
+    compared += [(after, int(high))] if after else []
+    if not compared or negated and len(compared) > 1:
+        return None
+    found = Interval(name)
+    for symbol, number in compared:
+        match OPPOSITE[symbol] if negated else symbol:
+            case "<":
+                found &= Interval(name, most=number - 1)
+            case "<=":
+                found &= Interval(name, most=number)
+            case ">":
+                found &= Interval(name, least=number + 1)
+            case ">=":
+                found &= Interval(name, least=number)
     return found
+
+
+def with_intervals(guards: Sequence[str], names: Collection[str]) -> list[str]:
+    """The guards, one of which says between which constants an integer lies: a loop asks whether it has ended in each turn."""
+    asked: dict[str, Interval] = {}
+    for text in guards:
+        interval = interval_of(text)
+        if interval is not None and interval.name in names:
+            asked[interval.name] = asked.get(interval.name, interval) & interval
+    found: dict[str, None] = {}
+    for text in guards:
+        interval = interval_of(text)
+        found[str(asked[interval.name]) if interval is not None and interval.name in asked else text] = None
+    return [*found]

@@ -11,6 +11,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer.conditions import with_intervals
 
 
 def graphs_of(compiled) -> int:
@@ -295,7 +296,7 @@ def test_names_and_arrays_are_asked_about_at_once_and_powers_bound_their_exponen
     found = conditions_of(compiled)
     assert sum("are_like" in condition for condition in found) == 1
     bounds = [c for c in found if "s0" in c and ":=" not in c and "2147483647" not in c]
-    assert sorted(bounds) == ["-6644 < s0", "s0 < 70350"]  # the one of 0.999 is implied
+    assert bounds == ["-6643 <= s0 <= 70349"]  # the one of 0.999 is implied
 
 
 @pytest.mark.parametrize("exponent", [0, 3, -6643, -6644, -7000, 70349, 70350, 10**6, -(10**6), 2**40])
@@ -313,3 +314,52 @@ def test_powers_at_the_bounds_of_their_exponents(exponent):
             else:
                 outcomes.append((w.tobytes(), m.tobytes()))
     assert outcomes[0] == outcomes[1]
+
+
+def steps(x, n):
+    for _ in range(n):
+        x = x * 0.5 + 1
+    return x
+
+
+def by_size(x, n):
+    if n > 3 and x.size < 40:
+        return x[:n] * 2
+    if not n >= -2 or -4 < n < 0:
+        return x + n
+    return x[: len(x) // 2] if 7 != n else x[n:]
+
+
+@pytest.mark.parametrize("function", [steps, by_size])
+def test_integers_on_either_side_of_each_bound(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there are more than the limit
+        compiled = npc.compile(function)
+        for _ in range(2):
+            for n in [*range(6, -8, -1), *range(7, 50, 3), 2**31 - 1, 2**31, -(2**31), True]:
+                n = min(n, 45) if function is steps else n
+                for size in (2, 39, 40, 41):
+                    x = np.arange(float(size))
+                    np.testing.assert_array_equal(compiled(x, n), function(x, n))
+
+
+def test_an_integer_is_compared_once():
+    compiled = npc.compile(steps)
+    compiled(np.ones(3), 4)
+    (variant,) = compiled_function(compiled).points[next(iter(compiled_function(compiled).points))].variants
+    assert sum("s0" in text for text in variant.conditions) == 2, variant.conditions  # its type, and its value
+    assert "s0 == 4" in variant.conditions
+
+
+@pytest.mark.parametrize(
+    ("guards", "asked"),
+    [
+        (["0 < s0", "1 < s0", "2 >= s0"], ["s0 == 2"]),
+        (["-9 <= s0 <= 9", "x.ndim == 1", "not (s0 > 3)", "s1 >= 2"], ["-9 <= s0 <= 3", "x.ndim == 1", "2 <= s1"]),
+        (["(s0 > -3)", "(s0 > s1)", "s0 >= -5", "s0 != 4"], ["-2 <= s0", "(s0 > s1)", "s0 != 4"]),
+        (["not (s0 >= 3)", "not (1 < s0 <= 3)"], ["s0 <= 2", "not (1 < s0 <= 3)"]),
+        (["s2 < 3", "s2 < 2"], ["s2 < 3", "s2 < 2"]),  # which may be no integer
+    ],
+)
+def test_what_guards_say_of_an_integer_together(guards, asked):
+    assert with_intervals(guards, {"s0", "s1"}) == asked
