@@ -57,9 +57,8 @@ def compiled(graph: Graph, *arrays: np.ndarray) -> list[Binary]:
 ARCHITECTURES = pytest.mark.parametrize("architecture", [80, 90])
 
 
-@ARCHITECTURES
-def test_forms_of_kernels(architecture: int) -> None:
-    made = compile_all(form_requests(), architecture)
+def test_forms_of_kernels() -> None:
+    made = compile_all(form_requests(), 90)
     assert all(b.cubin[:4] == b"\x7fELF" and b.hidden == 2 and b.shared < 48 * 1024 for b in made)
 
 
@@ -69,8 +68,10 @@ def test_sample_programs(architecture: int) -> None:
     assert len(made) > 100 and all(b.cubin[:4] == b"\x7fELF" for b in made)
 
 
-@ARCHITECTURES
-@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "?bhilBHILefdFD"], ids=lambda d: d.name)
+# The texts are the same for all devices, and so are the calls of NVIDIA's library that primitives become.
+@pytest.mark.parametrize(
+    ("dtype", "architecture"), [*((np.dtype(c), 90) for c in "?bhilBHILefdFD"), *((np.dtype(c), 80) for c in "?lef")]
+)
 def test_every_primitive(dtype: np.dtype, architecture: int) -> None:
     builder = Builder()
     x, y = (builder.input(TensorMeta((64,), dtype)) for _ in range(2))

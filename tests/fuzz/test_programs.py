@@ -9,7 +9,7 @@ from tests.fuzz.generate import draw_program
 from tests.fuzz.outcomes import check_program
 from tests.random_programs import check_examples
 
-EXAMPLES = {"eager": 400, "cpu": 40, "cuda": 30}
+EXAMPLES = {"eager": 150, "cpu": 40, "cuda": 30}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -75,4 +75,4 @@ MODULES = {
     ),
     "numpy._core.tests.test_einsum": Module(100, is_quick=False),
 }
-ON_CPU = ("numpy._core.tests.test_half",)  # also as generated C
+ON_CPU = ("numpy._core.tests.test_half",)  # as generated C
