@@ -23,7 +23,7 @@ LIMITS |= {"SCANNED": 256, "TURNS": 16}
 
 ALL, NUMBERS, REAL = "?bhilBHILefdFD", "bilBLefdFD", "bilBLefd"
 LENGTHS = (0, 1, 3, 17, 1000, 1025)
-ODD: tuple[Shape, ...] = ((1, 1), (3, 17), (17, 1000), (2, 1025))
+ODD: tuple[Shape, ...] = ((1, 1), (3, 17), (7, 1000), (2, 1025))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +188,8 @@ def cases() -> Iterator[Case]:
     for shape in ODD:
         yield Case("arithmetic", arithmetic, [shape, shape], ALL if shape == (2, 1025) else "?lefD")
     for layout in ("not aligned", "strided", "reversed"):
-        yield Case("arithmetic", arithmetic, [(17, 1000)] * 2, "?hefD", layout)
-        yield Case("rows", softmax, [(17, 1000)], "ed", layout)
+        yield Case("arithmetic", arithmetic, [(7, 1000)] * 2, "?hefD", layout)
+        yield Case("rows", softmax, [(7, 1000)], "ed", layout)
     yield Case("functions", functions, [(1025,)] * 2, "FD")
     yield Case("functions", arithmetic, [(1025,)] * 2, "ef", is_fast=True)
     yield Case("a number", with_number, [(1025,), ()], "bLefdFD")
