@@ -130,12 +130,12 @@ def may_note(tree: Tree) -> bool:
         return False
     dtypes = [a.dtype for a in tree.args]
     if tree.op == "cast":
-        notes = dtypes[0].kind == "f" and not (tree.dtype.kind == "f" and tree.dtype.itemsize >= dtypes[0].itemsize)
+        notes = dtypes[0].kind in "fc" and not (tree.dtype.kind == dtypes[0].kind and tree.dtype.itemsize >= dtypes[0].itemsize)
         notes &= tree.dtype.kind != "b"
     elif dtypes[0].kind in "iu":
         notes = tree.op in ("floor_divide", "remainder", "fmod")
     else:
-        notes = tree.op not in EXACT and any(d.kind == "f" for d in dtypes)
+        notes = tree.op not in EXACT and any(d.kind in "fc" for d in dtypes)
     return notes or any(map(may_note, tree.args))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,6 +34,9 @@ REDUCTIONS = ("max", "min", "argmax", "argmin", "any", "all")  # not those whose
 
 
 class ArrayWriter(Writer):
+    operators, functions, extremes, reductions = OPERATORS, FUNCTIONS, EXTREMES, REDUCTIONS
+    comparison, whole = "<", "np.cumsum(B)"
+
     def __init__(self, draw: Draw):
         super().__init__(draw)
         self.vectors: list[str] = []  # variables that hold one
@@ -57,15 +61,15 @@ class ArrayWriter(Writer):
         if kind < 3:
             return self.vector(window)
         if kind < 6:
-            return f"({self.formula(window, depth - 1)} {self.pick(OPERATORS)} {self.formula(window, depth - 1)})"
+            return f"({self.formula(window, depth - 1)} {self.pick(self.operators)} {self.formula(window, depth - 1)})"
         if kind == 6:
             number = self.pick((self.pick(self.names), self.pick(CONSTANTS), self.element()))
-            return f"({self.formula(window, depth - 1)} {self.pick(OPERATORS)} {number})"
+            return f"({self.formula(window, depth - 1)} {self.pick(self.operators)} {number})"
         if kind == 7:
-            return f"{self.pick(FUNCTIONS)}({self.formula(window, depth - 1)})"
+            return f"{self.pick(self.functions)}({self.formula(window, depth - 1)})"
         if kind == 8 and self.draw(0, 2) == 0:
             whole = self.pick(
-                ("M.ravel()", "M.T.reshape(-1)", "(M + 1).reshape(len(B), -1)[k]", "M.reshape(-1, k, n)", "np.cumsum(B)")
+                ("M.ravel()", "M.T.reshape(-1)", "(M + 1).reshape(len(B), -1)[k]", "M.reshape(-1, k, n)", self.whole)
             )
             return f"{whole}[:n][{window}]"
         if kind == 8:
@@ -75,8 +79,8 @@ class ArrayWriter(Writer):
             return f"np.clip({self.formula(window, depth - 1)}, {self.pick(CONSTANTS)}, {high})"
         a, b = self.formula(window, depth - 1), self.formula(window, depth - 1)
         if self.draw(0, 1):
-            return f"{self.pick(EXTREMES)}({a}, {b})"
-        return f"np.where({self.formula(window, 0)} > {self.pick(CONSTANTS)}, {a}, {b})"
+            return f"{self.pick(self.extremes)}({a}, {b})"
+        return f"np.where({self.formula(window, 0)} {self.comparison} {self.pick(CONSTANTS)}, {a}, {b})"
 
     def statement(self, depth: int, loops: int) -> None:
         kind = self.draw(0, 13)
@@ -99,17 +103,17 @@ class ArrayWriter(Writer):
         elif kind == 5:
             self.line(f"{self.vector(window)} = {self.pick((self.pick(self.names), self.pick(CONSTANTS)))}", depth)
         elif kind == 6:
-            reduced = f"{self.pick(('np.', ''))}{self.pick(REDUCTIONS)}"
+            reduced = f"{self.pick(('np.', ''))}{self.pick(self.reductions)}"
             formula = self.formula(window, 1)
             call = f"{reduced}({formula})" if reduced[:3] == "np." else f"({formula}).{reduced}()"
             self.line(f"s = {call} + 0", depth)  # of several zeros NumPy's vectors give one or the other
         elif kind == 7:
-            mask = f"({self.formula(window, 1)} < {self.pick(CONSTANTS)})"
+            mask = f"({self.formula(window, 1)} {self.comparison} {self.pick(CONSTANTS)})"
             text = self.pick(("{m}.sum()", "np.flatnonzero({m}).sum()", "len({m}.nonzero()[0])", "np.diff({m} * 2).max()"))
             self.line(f"t = {text.format(m=mask)}", depth)
         elif kind == 8:
             reduced = self.pick(("{m}, axis=0", "{m}, axis=1", "({m})[:, None] * M, axis=(1, 2)")).format(m=self.matrix(":"))
-            self.line(f"v = np.{self.pick(REDUCTIONS)}({reduced}) + 0", depth)
+            self.line(f"v = np.{self.pick(self.reductions)}({reduced}) + 0", depth)
             self.vectors = sorted({*self.vectors, "v"})
         elif kind == 9:
             self.line("v, w = w, v", depth)
@@ -134,8 +138,8 @@ class ArrayWriter(Writer):
         return form.format(a=a, b=b, w=window, s=self.pick(CONSTANTS), k=self.draw(0, 1))
 
 
-def draw_program(draw: Draw) -> LoopProgram:
-    w = ArrayWriter(draw)
+def draw_program(draw: Draw, form: type[ArrayWriter] = ArrayWriter, dtypes: Sequence[str] = DTYPES) -> LoopProgram:
+    w = form(draw)
     w.line("def program(A, B, M, n, p, P):", 0)
     w.line(f"s, t, k = {w.pick(CONSTANTS)}, {w.pick(CONSTANTS)}, 1", 1)
     w.line(w.pick(("v, w = A[::-1], B * 1", "v = w = B * 1", "v = B.copy(); w = v[::2]; w = v")), 1)
@@ -146,8 +150,8 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.line("return s, t, k, v, w, R", 1)
     rng = np.random.default_rng(draw(0, 1000))
     n = draw(18, 24)
-    arrays = [values(rng, w.pick(DTYPES), (n,), draw(0, 3)) for _ in range(2)]
-    arrays.append(values(rng, w.pick(DTYPES), (n, n), draw(0, 3)))
+    arrays = [values(rng, w.pick(dtypes), (n,), draw(0, 3)) for _ in range(2)]
+    arrays.append(values(rng, w.pick(dtypes), (n, n), draw(0, 3)))
     if draw(0, 7) == 0:
         arrays[1] = arrays[0]
     elif draw(0, 7) == 0:

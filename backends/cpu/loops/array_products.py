@@ -217,8 +217,9 @@ MASKED = {  # loads of AVX-512 of the lanes in a mask
 FUSED = {"f4": "__builtin_ia32_vfmaddps512_mask", "f8": "__builtin_ia32_vfmaddpd512_mask"}
 
 
-def has_form(dtype: np.dtype) -> bool:
-    return dtype.str[1:] in TAGS
+def has_form(dtype: np.dtype, ndim: int, other: int) -> bool:
+    """Of arrays of so many axes. Those of complex numbers are matrices."""
+    return {ndim, other} <= {1, 2} and (dtype.str[1:] in TAGS or dtype.kind == "c" and ndim == other == 2)
 
 
 def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.primitives import c_type
+from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.texts import filled
 
 # Of a row of elements `stride` bytes apart. Those of one byte are counted in bytes, as many at once as a vector has.
@@ -87,4 +87,4 @@ def text_of(form: str, dtype: np.dtype) -> str:
     """One of these functions for elements of a dtype."""
     compression = COMPRESSIONS.get(dtype.itemsize)
     together = (filled(COMPRESSED, compression) if compression else "") + BY_EIGHT
-    return filled(form.replace("SELECTED_TOGETHER", together), {"TYPE": c_type(dtype), "TAG": dtype.str[1:]})
+    return filled(form.replace("SELECTED_TOGETHER", together), {"TYPE": C_OF_KIND[dtype.str[1:]], "TAG": dtype.str[1:]})

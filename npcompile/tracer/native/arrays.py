@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree, has_form, is_same, parts_of
-from npcompile.backends.cpu.elements import ArrayInput
-from npcompile.backends.cpu.loops import array_products, array_reductions
+from npcompile.backends.cpu.elements import PART_OF_COMPLEX, ArrayInput
+from npcompile.backends.cpu.loops import array_products, array_reductions, complex_numbers
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.packed_columns import name_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, LIMITS, Fail, NoForm, ScalarLoops, is_complex, is_float
+from npcompile.backends.cpu.primitives import c_type
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, ReadOnly, Scalar, Slice, promoted
 
 Array = (Elements, Part, Formula)
 AXES = 6  # at most
+# Functions whose loops over complex numbers are written here.
+OF_COMPLEX = {np.add, np.subtract, np.multiply, np.divide, np.square, np.negative, np.positive, np.conjugate}
+OF_COMPLEX |= {np.equal, np.not_equal, np.absolute}
 
 
 def is_array(value: Any) -> bool:
@@ -107,15 +111,21 @@ def is_complex_array(value: Any) -> bool:
     return is_array(value) and is_complex(kind_of(value))
 
 
-def require_real(*kinds: str) -> None:
-    """What is computed of whole arrays of complex numbers is left to graphs and to NumPy."""
-    if any(map(is_complex, kinds)):
-        raise NoForm("a statement over arrays of complex numbers")
+def require_complex_ufunc(code: ScalarLoops, ufunc: np.ufunc, kinds: Sequence[str]) -> None:
+    """NoForm where `kinds` has complex ones and the function of these is left to graphs and to NumPy."""
+    if any(map(is_complex, kinds)) and (ufunc not in OF_COMPLEX or code.pointwise is not None):
+        raise NoForm(f"{ufunc.__name__} of an array of complex numbers")
+
+
+def require_real_blocks(code: ScalarLoops, *kinds: str) -> None:
+    """Loops by blocks of rows compute nothing of complex numbers."""
+    if code.pointwise is not None and any(map(is_complex, kinds)):
+        raise NoForm("complex numbers in blocks of rows")
 
 
 def number(text: str, kind: str) -> Number:
-    require_real(kind)
-    return Number(text, np.dtype(kind))
+    dtype = np.dtype(kind)
+    return Number(f"(({c_type(dtype)}){{__real__ {text}, __imag__ {text}}})" if is_complex(kind) else text, dtype)
 
 
 def cast(tree: Tree, kind: str) -> Tree:
@@ -168,7 +178,7 @@ def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fa
         kinds.append(kind_of(x))
     if ufunc in (np.power, np.float_power):
         raise NoForm("powers of arrays")  # NumPy's loops take roots and squares for some exponents
-    require_real(*kinds)
+    require_complex_ufunc(code, ufunc, kinds)
     wanted, result = promoted(ufunc, tuple(kinds))
     trees: list[Tree] = []
     for x, kind in zip(arguments, wanted):
@@ -193,7 +203,7 @@ def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
     condition, a, b = arguments
     if kind_of(condition) not in ("b1",) or not is_array(condition):
         raise NoForm("np.where of a condition that is no array of booleans")
-    require_real(kind_of(a), kind_of(b))
+    require_real_blocks(code, kind_of(a), kind_of(b))
     wanted, _ = promoted(np.maximum, (kind_of(a), kind_of(b)))
     made: list[Tree] = [tree_of(condition)[0]]
     for x in (a, b):
@@ -326,7 +336,7 @@ def sliced(code: ScalarLoops, item: Slice, n: str, fail: Fail) -> tuple[str, str
 def getitem(code: ScalarLoops, owner: Any, key: Any, fail: Fail) -> Any:
     """A view, a scalar of a part, or elements at computed places."""
     if is_array(key):
-        require_real(kind_of(owner))
+        require_real_blocks(code, kind_of(owner))
         places, sizes = tree_of(key)
         if places.dtype.kind == "b" and code.pointwise is not None:
             return code.pointwise.select(owner, key)
@@ -374,7 +384,9 @@ def assign(code: ScalarLoops, target: Part, value: Any, fail: Fail) -> None:
         raise NoForm(f"{type(value).__name__} is stored")
     tree, sizes = tree_of(value)
     if tree.dtype != target.dtype:
-        require_real(kind, kind_of(value))
+        require_real_blocks(code, kind, kind_of(value))
+        if tree.dtype.kind == "c" and target.dtype.kind != "c":
+            raise NoForm("complex numbers stored as real ones")  # a warning
     if isinstance(tree, Read) and is_same(tree.part, target):
         return  # what an operator in place gives is written back
     if len(sizes) > target.ndim:
@@ -433,6 +445,8 @@ def reduction(name: str) -> Callable[..., Any]:
         kind = kind_of(x)
         if not sizes:
             raise NoForm("a reduction of no axis")
+        if is_complex(kind):
+            return summed_by_parts(code, name, x, axis, fail)
         if axis is not None:
             require_order(tree, len(sizes) - 1)
         if name in ("sum", "mean", "prod"):
@@ -460,6 +474,28 @@ def reduction(name: str) -> Callable[..., Any]:
         return elementwise(code, np.divide, [rows, Scalar("float", count)], fail)
 
     return meaning
+
+
+def part_of_complex(code: ScalarLoops, x: Any, name: str, fail: Fail) -> Part:
+    """The attribute `real` or `imag` of an array of complex numbers: a view."""
+    require_real_blocks(code, kind_of(x))
+    code.refuse_strip()
+    whole, dtype = part_of(settled(code, x, fail)), np.dtype(PART_OF_COMPLEX[kind_of(x)])
+    data = whole.data if name == "real" else code.new("data", f"{whole.data} + {dtype.itemsize}")
+    if code.accesses is not None and data != whole.data:
+        code.accesses.view(data, whole.data, None)
+    return Part(dtype, data, whole.sizes, whole.strides, whole.root, whole.is_own, is_ordered=whole.is_ordered)
+
+
+def summed_by_parts(code: ScalarLoops, name: str, x: Any, axis: Any, fail: Fail) -> Any:
+    if name != "sum":
+        raise NoForm(f"{name} of an array of complex numbers")
+    tree, sizes = tree_of(settled(code, x, fail))
+    kind, part = kind_of(x), np.dtype(PART_OF_COMPLEX[kind_of(x)])
+    re, im = (REDUCTIONS[name](code, Formula(Apply(n, (tree,), part), sizes), axis, fail) for n in ("real", "imag"))
+    if isinstance(re, Scalar):
+        return Scalar(kind, complex_numbers.paired(code, kind, re.text, im.text))
+    return Formula(Apply("complex", (tree_of(re)[0], tree_of(im)[0]), np.dtype(kind)), tree_of(re)[1])
 
 
 def axis_of(value: Any, rank: int) -> int | None:
@@ -515,7 +551,7 @@ def product(code: ScalarLoops, a: Any, b: Any, fail: Fail) -> Any:
     _, result = promoted(np.multiply, (kind_of(a), kind_of(b)))
     dtype = np.dtype(result)
     x, y = (memory(code, converted(v, dtype), fail) for v in (a, b))
-    if not array_products.has_form(dtype) or not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2):
+    if not array_products.has_form(dtype, x.ndim, y.ndim):
         raise NoForm("a product of these")
     inner = x.sizes[-1], y.sizes[0]
     if inner[0] != inner[1]:

@@ -105,12 +105,10 @@ def note_index(code: ScalarLoops, index: Any) -> None:
 
 def element(code: ScalarLoops, owner: Any, index: Any, fail: Fail) -> Any:
     if isinstance(index, Listed) and arrays.is_array(owner):
-        arrays.require_real(arrays.kind_of(owner))
         note_index(code, Items(index.items))
         return lists.getitem(code, owner, index, fail)
     note_index(code, index)
     if selects(code, owner, index):
-        arrays.require_real(arrays.kind_of(owner))
         return selecting.getitem(code, owner, index, fail)
     if isinstance(owner, Items):
         (text,) = index_texts(index)
@@ -134,7 +132,6 @@ def selects(code: ScalarLoops, owner: Any, index: Any) -> bool:
 
 def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fail) -> None:
     if isinstance(index, Listed) and arrays.is_array(owner):
-        arrays.require_real(arrays.kind_of(owner))
         note_index(code, Items(index.items))
         lists.setitem(code, owner, index, value, fail)
         return
@@ -142,7 +139,6 @@ def set_element(code: ScalarLoops, owner: Any, index: Any, value: Any, fail: Fai
     if not arrays.is_array(owner):
         raise NoForm(f"an item of {type(owner).__name__} is set")
     if selects(code, owner, index):
-        arrays.require_real(arrays.kind_of(owner))
         selecting.setitem(code, owner, index, value, fail)
         return
     if isinstance(value, Items | Listed) and isinstance(owner, Elements):
@@ -169,6 +165,8 @@ def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
         return Method(owner, name)
     if not arrays.is_array(owner):
         raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
+    if arrays.is_complex_array(owner) and name in ("real", "imag"):
+        return arrays.part_of_complex(code, owner, name, fail)
     if name == "shape":
         return shape(owner)
     if name == "size":
@@ -218,7 +216,7 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
 
 
 def require_complex_form(function: Any, given: Sequence[Any]) -> None:
-    """NoForm for other functions of arrays of complex numbers than those that only hold them."""
+    """NoForm for other functions of arrays of complex numbers than those that only hold them, or go over them one by one."""
     items = [item for x in given for item in (x.items if isinstance(x, Items | Listed) else (x,))]
     if isinstance(function, Method):
         items.append(function.owner)
@@ -265,8 +263,14 @@ def type_of_array(kind: str) -> Callable[..., Any]:
     return positional(meaning, 1)
 
 
+def conjugated(code: ScalarLoops, x: Any, fail: Fail) -> Any:
+    """The method. Of real numbers it gives the array itself."""
+    return arrays.elementwise(code, np.conjugate, [x], fail) if arrays.is_complex_array(x) else x
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: reducing(name) for name in arrays.REDUCTIONS},
+    **dict.fromkeys(("conj", "conjugate"), positional(conjugated, 1)),
     "dot": positional(arrays.product, 2),
     "copy": positional(arrays.copied, 1),
     "nonzero": positional(nonzero, 1),
@@ -287,7 +291,9 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 OF_COMPLEX_ARRAYS = (
     *("zeros_like", "ones_like", "empty_like", "full_like", "copy", "transpose"),
-    *("len", "enumerate", "zip", "reversed"),
+    *("len", "enumerate", "zip", "reversed", "matmul", "where", "sum", "conj", "take", "count_nonzero", "outer"),
+    *("reshape", "ravel", "flatten"),
+    *(ufunc.__name__ for ufunc in arrays.OF_COMPLEX),
 )
 MADE: dict[Any, Callable[..., Any]] = {**MAKERS, **JOINING, np.asarray: sequences.array}
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
