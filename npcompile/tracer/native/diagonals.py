@@ -7,18 +7,9 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part, Read
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native.arrays import (
-    as_index,
-    filled,
-    is_array,
-    kind_of,
-    memory,
-    reduce,
-    require_order,
-    statements,
-    tree_of,
-)
+from npcompile.tracer.native.arrays import as_index, filled, is_array, kind_of, memory, require_order, statements, tree_of
 from npcompile.tracer.native.kinds import ReadOnly, Scalar
+from npcompile.tracer.native.reductions import reduce
 
 
 def diagonal_part(code: ScalarLoops, x: Any, fail: Fail) -> Part:

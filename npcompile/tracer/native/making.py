@@ -13,7 +13,6 @@ from npcompile.backends.cpu.loops import array_scatters
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     as_index,
-    axis_of,
     cast,
     converted,
     filled,
@@ -31,6 +30,7 @@ from npcompile.tracer.native.arrays import (
     tree_of,
 )
 from npcompile.tracer.native.kinds import Formula, Known, Scalar
+from npcompile.tracer.native.reductions import axis_of
 
 MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}

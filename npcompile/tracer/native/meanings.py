@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native import arrays, lists, selecting, sequences, views
+from npcompile.tracer.native import arrays, lists, reductions, selecting, sequences, views
 from npcompile.tracer.native.complex_numbers import FUNCTIONS_OF_COMPLEX, MADE_OF_NUMBERS, conjugate, is_complex_number, part_of
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
@@ -269,7 +269,7 @@ def conjugated(code: ScalarLoops, x: Any, fail: Fail) -> Any:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    **{name: reducing(name) for name in arrays.REDUCTIONS},
+    **{name: reducing(name) for name in reductions.REDUCTIONS},
     **dict.fromkeys(("conj", "conjugate"), positional(conjugated, 1)),
     "dot": positional(arrays.product, 2),
     "copy": positional(arrays.copied, 1),
@@ -299,7 +299,7 @@ MADE: dict[Any, Callable[..., Any]] = {**MAKERS, **JOINING, np.asarray: sequence
 OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     **MADE,
     **GOING_OVER,
-    **{getattr(np, name): reducing(name) for name in arrays.REDUCTIONS},
+    **{getattr(np, name): reducing(name) for name in reductions.REDUCTIONS},
     np.dot: positional(arrays.product, 2),
     np.roll: roll,
     np.bincount: bincount,

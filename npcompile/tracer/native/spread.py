@@ -11,19 +11,18 @@ from npcompile.backends.cpu.loops.nests import known_product
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
     Formula,
-    axis_of,
     converted,
     elementwise,
     is_array,
     kind_of,
     memory,
-    reduce,
     require_same,
     tree_of,
     where,
 )
 from npcompile.tracer.native.kinds import Items, Known, Scalar
 from npcompile.tracer.native.lengths import root
+from npcompile.tracer.native.reductions import axis_of, reduce
 from npcompile.tracer.native.views import EVERYTHING, reduced, view, with_axes
 
 Axis = dict[str, Any]  # the keyword, or nothing

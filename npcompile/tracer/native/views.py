@@ -14,7 +14,6 @@ from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops,
 from npcompile.tracer.native.arrays import (
     AXES,
     as_index,
-    axis_of,
     elementwise,
     index_items,
     is_array,
@@ -22,13 +21,13 @@ from npcompile.tracer.native.arrays import (
     known,
     memory,
     number,
-    reduce,
     statements,
     transposed,
     tree_of,
     view,
 )
 from npcompile.tracer.native.kinds import Elements, Formula, Items, Known, Scalar, Slice
+from npcompile.tracer.native.reductions import axis_of, reduce
 
 EVERYTHING = Slice(None, None, None)
 IS_VIEW = f"""\
