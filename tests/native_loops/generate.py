@@ -20,7 +20,7 @@ BY_SMALL = ("<< 3", "<< 40", ">> 1", ">> k", "<< -1")  # others make integers of
 POWERS = ("** 2", "** 3", "** 5", "/ 2")
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range({outer}, n)", "range({outer})", "A",
-          "range(0, n, p)", "range({outer}, n, {outer})", "range(n - 1, {outer}, -p)")  # fmt: skip
+          "range(0, n, p)", "range({outer}, n, {outer})", "range(n - 1, {outer}, -p)", "(-1, 0, 1)", "(2, 0)")  # fmt: skip
 CONSTANTS = ("0", "1", "2", "3", "-1", "0.5", "1.5", "-2.0", "0.0", "100", "True", "255", "1e300", "2**40")
 COMPLEX_DTYPES = ("c16", "c16", "c8", "f8", "f4", "i8")
 COMPLEX_OPERATORS = ("+", "-", "*", "+", "-", "*", "/")

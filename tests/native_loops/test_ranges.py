@@ -158,3 +158,68 @@ def overflowing(x, step):
 @pytest.mark.parametrize("step", [1, 2, 5, -1])
 def test_a_warning_in_the_middle(step):
     agrees(overflowing, np.full(N, 100, np.int8), step)
+
+
+def neighbours(cells, out):
+    rows, columns = cells.shape
+    for i in range(rows):
+        for j in range(columns):
+            count = 0
+            for di in (-1, 0, 1):
+                for dj in [1, 0, -1]:
+                    if di == 0 and dj == 0:
+                        continue
+                    count += cells[(i + di) % rows, (j + dj) % columns]
+            out[i, j] = count
+    return di, dj
+
+
+def reached(x, out):
+    last = None
+    for i in range(len(x)):
+        for step in (4, 2, 0):
+            out[i] = x[i + step]
+            last = i, step
+            if x[i] < -2:
+                break
+        else:
+            out[i] += 1
+    return last
+
+
+def halves(x):
+    total = 0
+    for i in range(len(x)):
+        for weight in (1, 2, 4):  # no range: one form or another, the same numbers
+            total += weight * x[i]
+        for flag in (False, True):
+            total += flag * x[i]
+    return total
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8])
+def test_tuples_that_are_ranges(dtype):
+    cells = rng.integers(0, 2, (20, 30)).astype(dtype)
+    agrees(neighbours, cells, np.zeros_like(cells))
+
+
+@pytest.mark.parametrize("n", [0, 3, 4, 5, 40])
+def test_a_tuple_whose_loop_ends_with_an_error(n):
+    agrees(reached, rng.standard_normal(n), np.zeros(n), loops=n > 4)
+
+
+def test_tuples_that_are_none():
+    agrees(halves, rng.integers(0, 9, 100), loops=0)
+
+
+def test_integers_that_a_tuple_hands_over():
+    def run(x, seen):
+        for i in range(len(x)):
+            for k in (5, 3, 1):
+                seen.append((i, k, type(k)))
+                x[i] += k
+        return seen
+
+    x, y = np.zeros(80, np.int64), np.zeros(80, np.int64)
+    assert npc.compile(run)(x, []) == run(y, [])
+    assert np.array_equal(x, y)

@@ -52,6 +52,7 @@ from npcompile.tracer.native.kinds import (
 from npcompile.tracer.native.numbers import OPERATORS, number
 from npcompile.tracer.native.objects import truth_of
 from npcompile.tracer.native.ordered import is_ordered, updated
+from npcompile.tracer.native.ranges import range_of
 from npcompile.tracer.native.states import number_of_items
 from npcompile.tracer.python.attributes import is_library
 
@@ -426,6 +427,8 @@ def get_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 
 def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
+    if isinstance(value, Items):
+        value = as_range(value)
     if isinstance(value, Span):
         made = Steps(name, known_step(value.step))
         starts, ends = b.code.variable(made.next, "int"), b.code.variable(made.stop, "int")
@@ -452,6 +455,15 @@ def iterator_of(b: Blocks, value: Any, name: str, header: int = -1) -> Any:
     if isinstance(value, Tied):
         return Together(value.function, tuple(iterator_of(b, x, f"{name}_{k}") for k, x in enumerate(value.items)))
     raise NoForm(f"a loop over {type(value).__name__}")
+
+
+def as_range(value: Items) -> Span:
+    """The range that has the same items as a tuple of constants: who goes over it sees no difference."""
+    are_ints = all(isinstance(item, Scalar) and item.kind == "int" for item in value.items)
+    made = range_of([arrays.known(arrays.integer_text(item)) for item in value.items]) if are_ints else None
+    if made is None:
+        raise NoForm("a loop over a tuple that is no range")
+    return Span(*(Scalar("int", f"INT64_C({part})") for part in (made.start, made.stop, made.step)))
 
 
 def backwards(b: Blocks, value: Any) -> Span | Part:

@@ -8,7 +8,7 @@ fit 64 bits: with others the program leaves.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,6 +214,9 @@ class Ranges:
         """What an instruction leaves in place of its operands."""
         match i.opname:
             case "LOAD_CONST":
+                items = range_of(i.argval) if type(i.argval) is tuple else None
+                if items is not None:
+                    return Value(goes_over=Value(min(items), max(items), True))
                 is_int = type(i.argval) is int and LEAST <= i.argval <= MOST
                 return Value(i.argval, i.argval, True) if is_int else ANY
             case "BINARY_OP" if (sign := i.argrepr.removesuffix("=")) in OPERATORS:
@@ -273,6 +276,15 @@ def items_of(values: tuple[Value, ...]) -> Value:
     elif ends[2].most < 0:
         least, most = max(least, stop.least + 1), min(most, start.most)
     return Value(least, max(most, least), True)
+
+
+def range_of(items: Sequence[Any]) -> range | None:
+    """The range that has the items of a tuple, if these are integers of Python's that are equally far from each other."""
+    if not items or any(type(x) is not int or abs(x) >= LONGEST // 2 for x in items):
+        return None
+    step = items[1] - items[0] if len(items) > 1 else 1
+    made = range(items[0], items[-1] + step, step) if 0 < abs(step) < 2**31 else range(0)
+    return made if [*made] == [*items] else None
 
 
 def refined(variables: dict[str, Value], truth: Value, is_true: bool) -> dict[str, Value]:
