@@ -85,6 +85,7 @@ class ScalarLoops:
     indexed: set[int] = field(default_factory=set)  # loops in which some index is a variable
     instruction: int = -1  # the bytecode that is being written
     loop: int = -1  # the header of the outermost loop that it is in
+    within: set[tuple[str, int, str]] = field(default_factory=set)  # (array, axis, index): known to be within bounds there
     are_small: bool = False  # are all arrays that are given small, so far?
     asks_small: bool = False  # do they have to be?
     made: int = 0
@@ -550,6 +551,8 @@ class ScalarLoops:
 
     def place(self, array: ArrayInput, axis: int, index: str, fail: Fail) -> str:
         """The position on an axis; an index counts from the end when it is negative."""
+        if (array.name, axis, index) in self.within:
+            return index
         size = f"{array.name}_n{axis}"
         key = ("place", f"{index} of {size}")
         place, at = self.computed.get(key, ("", -1))

@@ -512,6 +512,15 @@ class Blocks:
         known = self.ranges.variable(index, name) if name else self.ranges.item(index)
         self.code.bound(text, known.least, known.most)
 
+    def note_within(self, i: Instruction, container: Any, key: Any) -> None:
+        """Which indices of the subscript are known to be within bounds."""
+        if self.ranges is None or self.calls or self.pointwise is not None or self.inside is not None:
+            return
+        keys = key.items if isinstance(key, Items) else (key,)
+        if isinstance(container, Elements) and all(isinstance(k, Scalar) and k.kind == "int" for k in keys):
+            axes = self.ranges.within(i.index)
+            self.code.within = {(container.input.name, axis, keys[axis].text) for axis in axes}
+
     # --- instructions
 
     def step(self, i: Instruction) -> int | None:
@@ -520,6 +529,7 @@ class Blocks:
         if meaning is None:
             raise NoForm(f"instruction {i.opname}")
         self.code.instruction = i.index
+        self.code.within = set()
         if not self.calls:
             self.code.loop = self.around.get(i.index, -1)
         return meaning(self, i, self.fail())

@@ -291,6 +291,7 @@ def unpacked(b: Blocks, owner: Any, count: int, fail: Callable[[], str]) -> Item
 @means("BINARY_SUBSCR")
 def binary_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     key, container = b.pop(), b.pop()
+    b.note_within(i, container, key)
     if isinstance(container, NumberList):
         b.push(number_lists.element(b, container, key, fail))
     elif isinstance(container, Outside):
@@ -333,6 +334,7 @@ def store_slice(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.settle(fail, below=3)
     key, container, value = b.pop(), b.pop(), b.pop()
+    b.note_within(i, container, key)
     if isinstance(container, NumberList):
         number_lists.set_element(b, container, key, value, fail)
         return

@@ -2,20 +2,27 @@
 
 Values are followed through the bytecode, from where a native program begins, before it is written: by the rules for integers
 (`backends/cpu/loops/integers.py`), what branches say, and what `range` and `len` give. Bounds hold for integers of Python that
-fit 64 bits: with others the program leaves.
+fit 64 bits: with others the program leaves. Where integers come from sizes of arrays, and arrays are made of such sizes, bounds
+are sums of these too (`linear.py`), which say of indices that they are within.
 """
 
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from npcompile.backends.cpu.loops.integers import RULES, Integer
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
-from npcompile.tracer.native.kinds import Outside, Scalar, Steps
+from npcompile.tracer.native import linear
+from npcompile.tracer.native.kinds import Elements, Outside, Scalar, Steps
+from npcompile.tracer.native.linear import Linear, Sums
 from npcompile.tracer.native.numbers import OPERATORS
 from npcompile.tracer.native.states import names_set
 
@@ -23,6 +30,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 LONGEST = 2**62  # no range that native programs go over has items beyond
 DOWN = (2, 1, 0, -1, -(2**32), LEAST)  # where bounds that loops widen come to a stop
 UP = (2**32, 2**60, LONGEST, MOST)
+MOST_STEPS = 20  # times that an instruction is followed, about
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 POPS = frozenset({"POP_TOP", "STORE_SUBSCR", "STORE_SLICE", "END_FOR", "POP_ITER", "JUMP_FORWARD", "JUMP_BACKWARD"})
@@ -32,12 +40,15 @@ GIVES_ONE = frozenset(
     {"LOAD_CONST", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "COMPARE_OP", "CALL", "LOAD_DEREF"}
 )
 GIVES_ONE |= {"BINARY_SUBSCR", "BINARY_SLICE", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "PUSH_NULL", "IS_OP", "CALL_KW"}
+# How functions of NumPy's say the shape of what they make.
+MAKERS = dict.fromkeys(("zeros", "ones", "empty", "full"), "shape")
+MAKERS |= dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like", "copy"), "like")
 CALLED = ("range", "len", "min", "max", "abs", "int")
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """If it is an integer of Python's, it is between these."""
+    """If it is an integer of Python's, it is between these. If it is an array, its sizes are no more than `most`."""
 
     least: int = LEAST
     most: int = MOST
@@ -45,7 +56,29 @@ class Value:
     name: str = ""  # the variable that has it
     goes_over: Value | None = None  # of a range, or an iterator over one: its items
     compared: tuple[str, Value, Value] | None = None  # of a truth value
-    function: str = ""  # of Python's, which it is
+    function: str = ""  # of Python's or NumPy's, which it is
+    base: tuple[str, int] | None = None  # it is this variable, and so much more
+    below: Sums = frozenset()  # it is no more than any of these
+    above: Sums = frozenset()  # and no less than any of these
+    sizes: tuple[Linear, ...] | None = None  # it is an array of these sizes
+    items: tuple[Value, ...] | None = None  # it is a tuple of these
+
+    @property
+    def uppers(self) -> list[Linear]:
+        return [*self.below, *[Linear((), self.most)] * (self.most < LONGEST)]
+
+    @property
+    def lowers(self) -> list[Linear]:
+        return [*self.above, *[Linear((), self.least)] * (self.least > -LONGEST)]
+
+    def between(self, above: Sequence[Linear], below: Sequence[Linear]) -> Value:
+        """The integer, of which it is known that it is no less and no more than these sums."""
+        least = max([self.least, *(x for a in above if (x := linear.least_of(a)) is not None)])
+        most = min([self.most, *(x for a in below if (x := linear.most_of(a)) is not None)])
+        if least > most:  # control does not come there
+            return self
+        lower, upper = linear.kept([*self.above, *above], -1), linear.kept([*self.below, *below], 1)
+        return replace(self, least=least, most=most, above=lower, below=upper)
 
 
 ANY = Value()
@@ -67,8 +100,21 @@ def joined(one: Value, other: Value) -> Value:
     if one == other:
         return one
     items = joined(one.goes_over, other.goes_over) if one.goes_over and other.goes_over else None
-    name = one.name if one.name == other.name else ""
-    return Value(min(one.least, other.least), max(one.most, other.most), one.is_int and other.is_int, name, items)
+    parts = None
+    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+        parts = tuple(map(joined, one.items, other.items))
+    return Value(
+        min(one.least, other.least),
+        max(one.most, other.most),
+        one.is_int and other.is_int,
+        one.name if one.name == other.name else "",
+        items,
+        base=one.base if one.base == other.base else None,
+        below=linear.in_both(one.uppers, other.uppers, 1),
+        above=linear.in_both(one.lowers, other.lowers, -1),
+        sizes=one.sizes if one.sizes == other.sizes else None,
+        items=parts,
+    )
 
 
 def widened(old: Value, new: Value) -> Value:
@@ -76,15 +122,37 @@ def widened(old: Value, new: Value) -> Value:
     least = new.least if new.least >= old.least else next(x for x in DOWN if x <= new.least)
     most = new.most if new.most <= old.most else next(x for x in UP if x >= new.most)
     items = widened(old.goes_over, new.goes_over) if old.goes_over and new.goes_over else new.goes_over
-    return replace(new, least=least, most=most, goes_over=items)
+    below, above = linear.widened(old.below, new.below, 1), linear.widened(old.above, new.above, -1)
+    return replace(new, least=least, most=most, goes_over=items, below=below, above=above)
 
 
-def at_entry(value: Any) -> Value:
-    """What a program begins with."""
+def at_entry(value: Any, name: str = "") -> Value:
+    """What a program begins with, in a variable."""
     if isinstance(value, Steps):
         return Value(goes_over=Value(-LONGEST, LONGEST, True))
-    is_int = value.kind == "int" if isinstance(value, Scalar) else isinstance(value, Outside) and type(value.example) is int
-    return Value(is_int=is_int)
+    example = value.example if isinstance(value, Outside) else None
+    rank, itemsize = 0, 1
+    if isinstance(value, Elements):
+        rank, itemsize = value.input.ndim, int(value.input.kind[1:])
+    elif isinstance(example, np.ndarray) and type(example) is np.ndarray:
+        rank, itemsize = example.ndim, max(example.itemsize, 1)
+    if name and rank:
+        return Value(most=MOST // itemsize, sizes=tuple(linear.size(name, axis) for axis in range(rank)))
+    is_int = value.kind == "int" if isinstance(value, Scalar) else type(example) is int
+    return equal(linear.given(name)) if is_int and name else Value(is_int=is_int)
+
+
+def equal(known: Linear, most: int = MOST) -> Value:
+    """An integer that is a sum."""
+    both = linear.kept([known], 1)
+    return Value(LEAST, most, True, below=both, above=both).between([known], [known])
+
+
+def sum_of(value: Value) -> Linear | None:
+    """The sum that an integer is."""
+    if not value.is_int or value.least == value.most:
+        return Linear((), value.least) if value.is_int else None
+    return min(value.below & value.above, default=None)
 
 
 @dataclass(slots=True)
@@ -97,15 +165,22 @@ class Ranges:
     region: frozenset[int]
     counters: dict[str, Integer]
     states: dict[int, State] = field(default_factory=dict)
+    follows_one: frozenset[int] = frozenset()  # instructions that control comes to from one other
 
     def follow(self, header: int, stack: list[Any], variables: dict[str, Any]) -> None:
         if any(self.facts.protected[k] for k in self.region):
             return
-        self.states[header] = State(tuple(map(at_entry, stack)), {n: at_entry(v) for n, v in variables.items()})
-        pending = {header}
+        edges = Counter(s for k in self.region for s in {*self.facts.successors[k]})
+        self.follows_one = frozenset(k for k, times in edges.items() if times == 1 and k != header)
+        self.states[header] = State(tuple(map(at_entry, stack)), {n: at_entry(v, n) for n, v in variables.items()})
+        pending, steps = {header}, 0
         while pending:
             k = min(pending)
             pending.remove(k)
+            steps += 1
+            if steps > MOST_STEPS * len(self.region):
+                self.states.clear()  # nothing is known
+                return
             for successor, reached in self.after(self.program.instructions[k], self.states[k]):
                 if successor in self.region and self.arrives(k, successor, reached):
                     pending.add(successor)
@@ -115,9 +190,9 @@ class Ranges:
         depth = self.facts.depth[successor] or 0
         stack = (*state.stack[:depth], *(ANY,) * (depth - len(state.stack)))
         old = self.states.get(successor)
-        if old is None:
+        if old is None or successor in self.follows_one:
             self.states[successor] = State(stack, state.variables)
-            return True
+            return old != self.states[successor]
         merge = (lambda a, b: widened(a, joined(a, b))) if successor <= k else joined
         names = old.variables.keys() & state.variables.keys()
         variables = {n: merge(old.variables[n], state.variables[n]) for n in names}
@@ -133,6 +208,17 @@ class Ranges:
         """What the loop whose header is there takes next."""
         state = self.states.get(index)
         return state.stack[-1].goes_over or ANY if state is not None and state.stack else ANY
+
+    def within(self, index: int) -> frozenset[int]:
+        """The axes on which the subscript there is known to be no less than 0, and less than the array's size."""
+        state = self.states.get(index)
+        if state is None or len(state.stack) < 2:
+            return frozenset()
+        container, key = state.stack[-2:]
+        keys = (key,) if key.items is None else key.items
+        if container.sizes is None or len(keys) != len(container.sizes):
+            return frozenset()
+        return frozenset(axis for axis, (k, n) in enumerate(zip(keys, container.sizes)) if is_within(k, n))
 
     # --- instructions
 
@@ -151,7 +237,8 @@ class Ranges:
                 is_true = taken_if == (successor != i.index + 1)
                 is_told = len(successors) == 2 and successors[0] != successors[1]
                 told = refined(state.variables, stack[-1], is_true) if is_told else state.variables
-                yield successor, State(stack[:-1], told)
+                if told is not None:
+                    yield successor, State(stack[:-1], told)
         else:
             following = self.step(i, state)
             for successor in successors:
@@ -183,6 +270,11 @@ class Ranges:
         depth = self.depth_after(i)
         if name in POPS:
             return State(stack[:depth], variables)
+        if name in ("LOAD_ATTR", "LOAD_METHOD"):
+            made = self.attribute(stack[-1], str(i.argval))
+            return State((*stack[:-1], *(made,) * (depth - len(stack) + 1)), variables)
+        if name == "UNPACK_SEQUENCE" and (parts := stack[-1].items) is not None and len(parts) == i.arg:
+            return State((*stack[:-1], *reversed(parts)), variables)
         if name in TAKES_ONE:
             return State((*stack[:-1], *(ANY,) * (depth - len(stack) + 1)), variables)
         if name == "LOAD_GLOBAL":
@@ -198,17 +290,29 @@ class Ranges:
         value = variables.get(name, ANY)
         if (known := self.counters.get(name)) is not None:
             value = replace(value, least=max(value.least, known.least), most=min(value.most, known.most))
-        return replace(value, name=name, compared=None, function="")
+        return replace(value, name=name, base=(name, 0), compared=None, function="")
 
     def stored(self, state: State, name: str) -> State:
         value = state.stack[-1]
         stack = tuple(without(v, name) for v in state.stack[:-1])
-        return State(stack, state.variables | {name: replace(value, name="", compared=None, function="")})
+        return State(stack, state.variables | {name: replace(value, name="", base=None, compared=None, function="")})
 
     def global_value(self, name: str) -> Value:
         """On which side of it NULL is depends on the version: calls look at both places."""
-        is_known = name in CALLED and name not in self.globals and hasattr(builtins, name)
-        return Value(function=name) if is_known else ANY
+        if name in self.globals:
+            return Value(function="numpy") if self.globals[name] is np else ANY
+        return Value(function=name) if name in CALLED and hasattr(builtins, name) else ANY
+
+    def attribute(self, owner: Value, name: str) -> Value:
+        if owner.function == "numpy" and name in MAKERS:
+            return Value(function=name)
+        if owner.sizes is None:
+            return ANY
+        if name == "copy":
+            return replace(owner, function="copied")
+        if name == "size" and len(owner.sizes) == 1:
+            return equal(owner.sizes[0], owner.most)
+        return Value(items=tuple(equal(n, owner.most) for n in owner.sizes)) if name == "shape" else ANY
 
     def made(self, i: Instruction, operands: tuple[Value, ...]) -> Value:
         """What an instruction leaves in place of its operands."""
@@ -222,7 +326,13 @@ class Ranges:
             case "BINARY_OP" if (sign := i.argrepr.removesuffix("=")) in OPERATORS:
                 rule = RULES.get(OPERATORS[sign].__name__)
                 a, b = (Integer(v.least, v.most) for v in operands)
-                return value_of(rule(a, b), all(v.is_int for v in operands)) if rule is not None else ANY
+                found = value_of(rule(a, b), all(v.is_int for v in operands)) if rule is not None else ANY
+                return related(OPERATORS[sign].__name__, found, *operands)
+            case "BUILD_TUPLE":
+                return Value(items=tuple(replace(v, name="", base=None, compared=None) for v in operands))
+            case "BINARY_SUBSCR" if operands[0].items is not None and operands[1].least == operands[1].most:
+                place, parts = operands[1].least, operands[0].items
+                return parts[place] if operands[1].is_int and -len(parts) <= place < len(parts) else ANY
             case "UNARY_NEGATIVE":
                 return Value(-operands[0].most, min(-operands[0].least, MOST), operands[0].is_int)
             case "COMPARE_OP":
@@ -231,18 +341,75 @@ class Ranges:
             case "UNARY_NOT" if operands[0].compared is not None:
                 sign, left, right = operands[0].compared
                 return Value(compared=(OPPOSITE[sign], left, right))
-            case "CALL" if all(self.program.instructions[i.index - k].opname != "KW_NAMES" for k in (1, 2)):
+            case "CALL":
                 first = len(operands) - i.arg
-                function = max([v.function for v in operands[:first]], default="")
-                return called(function, operands[first:])
+                function = max((v for v in operands[:first]), key=lambda v: v.function, default=ANY)
+                before = (self.program.instructions[i.index - k] for k in (1, 2) if i.index >= k)
+                names = next((self.names_of_keywords(each) for each in before if each.opname == "KW_NAMES"), ())
+                if function.function in MAKERS:
+                    return array_of(function.function, operands[first : len(operands) - len(names)], names)
+                if function.function == "copied":
+                    return replace(function, function="")
+                return called(function.function, operands[first:]) if not names else ANY
         return ANY
+
+    def names_of_keywords(self, i: Instruction) -> tuple[str, ...]:
+        return i.argval if isinstance(i.argval, tuple) else self.program.code.co_consts[i.arg]
+
+
+def is_within(key: Value, size: Linear) -> bool:
+    last = linear.added(size, Linear((), 1), -1)
+    return key.is_int and key.least >= 0 and any(linear.is_at_most(most, last) for most in key.uppers)
+
+
+def array_of(maker: str, arguments: tuple[Value, ...], keywords: tuple[str, ...]) -> Value:
+    """What a function of NumPy's makes. Where a size is negative it raises."""
+    if not 0 < len(arguments) < 4 or "shape" in keywords:
+        return ANY
+    if MAKERS[maker] == "like":
+        return Value(sizes=arguments[0].sizes)
+    sizes = [sum_of(v) for v in ((arguments[0],) if arguments[0].items is None else arguments[0].items)]
+    known = [n for n in sizes if n is not None]
+    return Value(sizes=tuple(known)) if known and len(known) == len(sizes) else ANY
+
+
+def related(operation: str, result: Value, a: Value, b: Value) -> Value:
+    """The result of an operation on two integers, with what their sums say of it."""
+    if not (a.is_int and b.is_int and result.is_int):
+        return result
+    below, above, base = list[Linear](), list[Linear](), None
+    match operation:
+        case "floor_divide" | "multiply" | "remainder" if not (a.below or a.above or b.below or b.above):
+            pass  # the rules for bounds say it all
+        case "add":
+            below = [linear.added(x, y) for x in a.uppers for y in b.uppers]
+            above = [linear.added(x, y) for x in a.lowers for y in b.lowers]
+            of, other = (a, b) if a.base is not None else (b, a)
+            base = (of.base[0], of.base[1] + other.least) if of.base is not None and other.least == other.most else None
+        case "subtract":
+            below = [linear.added(x, y, -1) for x in a.uppers for y in b.lowers]
+            above = [linear.added(x, y, -1) for x in a.lowers for y in b.uppers]
+            base = (a.base[0], a.base[1] - b.least) if a.base is not None and b.least == b.most else None
+        case "multiply" if b.least == b.most > 0 or a.least == a.most > 0:
+            many, by = (a, b.least) if b.least == b.most > 0 else (b, a.least)
+            below, above = [linear.scaled(x, by) for x in many.uppers], [linear.scaled(x, by) for x in many.lowers]
+        case "floor_divide" if b.least == b.most > 0:
+            below = [found for x in a.uppers if (found := linear.divided(x, b.least)) is not None]
+            above = [found for x in a.lowers if (found := linear.divided(x, b.least)) is not None]
+            below += a.uppers if a.least >= 0 else []
+        case "remainder" if b.least >= 0:
+            below = [linear.added(x, Linear((), 1), -1) for x in b.uppers]
+            below += a.uppers if a.least >= 0 else []
+    return replace(result, base=base).between(above, below)
 
 
 def without(value: Value, name: str) -> Value:
     """The value when the variable has been set to something else."""
     if value.name == name:
         value = replace(value, name="")
-    if value.compared is not None and any(v.name == name for v in value.compared[1:]):
+    if value.base is not None and value.base[0] == name:
+        value = replace(value, base=None)
+    if value.compared is not None and any(name in (v.name, (v.base or ("",))[0]) for v in value.compared[1:]):
         value = replace(value, compared=None)
     return value
 
@@ -252,18 +419,25 @@ def called(name: str, values: tuple[Value, ...]) -> Value:
     are_ints = bool(values) and all(v.is_int for v in values)
     match name:
         case "len":
-            return Value(0, MOST, True)
+            sizes = values[0].sizes if len(values) == 1 else None
+            return Value(0, MOST, True) if sizes is None else equal(sizes[0], values[0].most)
         case "int":
             return replace(values[0], name="", compared=None) if are_ints and len(values) == 1 else Value(is_int=True)
         case "abs" if are_ints and values[0].least >= 0:
             return replace(values[0], name="", compared=None)
         case "min" if are_ints and len(values) > 1:
-            return Value(min(v.least for v in values), min(v.most for v in values), True)
+            found = Value(min(v.least for v in values), min(v.most for v in values), True)
+            return found.between([*joined_all(values).above], [x for v in values for x in v.below])
         case "max" if are_ints and len(values) > 1:
-            return Value(max(v.least for v in values), max(v.most for v in values), True)
+            found = Value(max(v.least for v in values), max(v.most for v in values), True)
+            return found.between([x for v in values for x in v.above], [*joined_all(values).below])
         case "range" if values:
             return Value(goes_over=items_of(values))
     return ANY
+
+
+def joined_all(values: tuple[Value, ...]) -> Value:
+    return reduce(joined, values)
 
 
 def items_of(values: tuple[Value, ...]) -> Value:
@@ -271,11 +445,14 @@ def items_of(values: tuple[Value, ...]) -> Value:
     ends = [v if v.is_int else ANY for v in values]
     start, stop = (Value(0, 0, True), ends[0]) if len(ends) == 1 else ends[:2]
     least, most = -LONGEST, LONGEST
+    above, below = list[Linear](), list[Linear]()
     if len(ends) < 3 or ends[2].least > 0:
         least, most = max(least, start.least), min(most, stop.most - 1)
+        above, below = start.lowers, [linear.added(x, Linear((), 1), -1) for x in stop.uppers]
     elif ends[2].most < 0:
         least, most = max(least, stop.least + 1), min(most, start.most)
-    return Value(least, max(most, least), True)
+        above, below = [linear.added(x, Linear((), 1)) for x in stop.lowers], start.uppers
+    return Value(least, max(most, least), True).between(above, below)
 
 
 def range_of(items: Sequence[Any]) -> range | None:
@@ -287,8 +464,8 @@ def range_of(items: Sequence[Any]) -> range | None:
     return made if [*made] == [*items] else None
 
 
-def refined(variables: dict[str, Value], truth: Value, is_true: bool) -> dict[str, Value]:
-    """The variables where a branch has gone one way."""
+def refined(variables: dict[str, Value], truth: Value, is_true: bool) -> dict[str, Value] | None:
+    """The variables where a branch has gone one way. None: it does not."""
     zero = Value(0, 0, True)
     compared = truth.compared or (("!=", truth, zero) if truth.name else None)
     if compared is None:
@@ -301,9 +478,24 @@ def refined(variables: dict[str, Value], truth: Value, is_true: bool) -> dict[st
             least, most = between(
                 replace(value, least=max(value.least, old.least), most=min(value.most, old.most)), relation, other
             )
+            if least > most and value.is_int:
+                return None
             if least <= most:
                 told[value.name] = replace(old, least=least, most=most)
+        if value.base is not None and value.is_int and other.is_int and value.base[0] in told:
+            name, more = value.base
+            told[name] = told[name].between(*sums_beside(other, relation, more))
     return told
+
+
+def sums_beside(other: Value, sign: str, more: int) -> tuple[list[Linear], list[Linear]]:
+    """No less and no more than what an integer is that is so related to the other when `more` is added to it."""
+    above, below = list[Linear](), list[Linear]()
+    if sign in (">", ">=", "=="):
+        above = [linear.added(x, Linear((), (sign == ">") - more)) for x in other.lowers]
+    if sign in ("<", "<=", "=="):
+        below = [linear.added(x, Linear((), -(sign == "<") - more)) for x in other.uppers]
+    return above, below
 
 
 def between(value: Value, sign: str, other: Value) -> tuple[int, int]:
