@@ -5,7 +5,8 @@ itself: it goes through `rt`, which `npc_bind` sets when the unit is loaded. It 
 
     PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs)
 
-called as METH_FASTCALL with the GIL held: it returns a new tuple, or NULL with an exception set.
+called as METH_FASTCALL with the GIL held: it returns a new tuple, or NULL with an exception set. Where a graph has one
+output, npc_item is called in the same way and returns it.
 """
 
 TYPES = r"""
