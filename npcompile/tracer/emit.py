@@ -181,7 +181,7 @@ class Emitter:
     def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str) -> None:
         """Call `compiled.quickest`, by the name `function`.
 
-        `native` runs the same part of the program with NumPy: for floating-point errors, which it reports.
+        `native` runs the same part of the program with NumPy: for errors, which it reports.
         """
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
@@ -193,6 +193,8 @@ class Emitter:
         errors = ["FloatingPointSignal"] * bool(graph.checks)
         raised = {e for node in graph.nodes for e in OPS[node.op].raises}
         errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised)
+        if not graph.writes and self.capture.place is None:  # a device says itself how much memory it has
+            errors.append("MemoryError")
         if graph.checks and {index for index, _ in graph.writes} - graph.restored:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]

@@ -517,3 +517,20 @@ def test_debugger(monkeypatch, capsys):
         ours = talk(compiled, x, commands, monkeypatch, capsys)
         assert ours[1] == theirs[1]
         np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+def too_large(x, n):
+    y = x + 1
+    z = np.empty((n, 2))
+    return y, z
+
+
+def test_too_little_memory():
+    """NumPy's error, on the user's line, with no frames of ours."""
+    compiled = npc.compile(too_large)
+    for function in (too_large, compiled, compiled):
+        with pytest.raises(MemoryError, match="Unable to allocate") as caught:
+            function(np.ones(3), 1 << 45)
+        frames = traceback.extract_tb(caught.value.__traceback__)[1:]
+        assert [(f.name, f.line) for f in frames] == [("too_large", "z = np.empty((n, 2))")]
+        assert caught.value.__context__ is None
