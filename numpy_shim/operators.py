@@ -15,22 +15,27 @@ from npcompile.tensor_core.array import Array, cast, fresh
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
-from npcompile.tensor_core.ops.scalar import REPORTING
+from npcompile.tensor_core.ops.scalar import REPORTING, has_own_operator
 
 
 def binary(ufunc: np.ufunc, builder: Builder, left: Any, right: Any) -> Any:
     require_numpy(left, right)
-    return reporting(ufunc, call_ufunc(ufunc, builder, left, right), left, right)
+    before = len(builder.loud)
+    result = call_ufunc(ufunc, builder, left, right)
+    made = reporting(ufunc, result, left, right)
+    if made is not result and len(builder.loud) > before:  # errors are those of the operator alone
+        builder.loud.discard(result.node)
+    return made
 
 
 def reporting(ufunc: np.ufunc, result: Any, *operands: Any) -> Any:
-    """The operator of integer scalars, which reports what overflows; ufuncs do not, nor any operator on arrays.
+    """The operator of scalars where it is another: of integers, which reports what overflows, and of complex numbers.
 
     Where scalars of two dtypes are both converted NumPy takes its ufunc: what is reported then says that the program is to run
     natively, which reports nothing.
     """
     are_scalars = not any(isinstance(o, Array) and o.meta.boxed for o in operands) and any(map(is_scalar, operands))
-    if ufunc not in REPORTING or not are_scalars or result.meta.boxed or result.dtype.kind not in "iu":
+    if ufunc not in REPORTING or not are_scalars or result.meta.boxed or not has_own_operator(ufunc, result.dtype):
         return result
     assert result.node.op == ufunc.__name__
     return fresh(result.builder, result.builder.apply(REPORTING[ufunc], *result.node.inputs), boxed=False)

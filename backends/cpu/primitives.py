@@ -174,7 +174,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "complex": {"f": "({R}){{{0}, {1}}}"},
     "scalar_add": kinds("iu", reporting("add", "{0}", "{1}")),
     "scalar_subtract": kinds("iu", reporting("sub", "{0}", "{1}")),
-    "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")),
+    "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")) | {"c": "npc_multiply_scalars_{K}({0}, {1})"},
     "scalar_negative": kinds("iu", reporting("sub", "0", "{0}")),
     "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"},
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
@@ -245,6 +245,8 @@ def cast_text(x: str, old: np.dtype, new: np.dtype) -> str:
         return truth_text(x, old)
     if old.kind == "c":
         if new.kind == "c":
+            if new.itemsize == 8 and old.itemsize > 8:
+                return f"npc_pair_c8({narrowed_text(f'{x}.re')}, {narrowed_text(f'{x}.im')})"
             part = "float" if new.itemsize == 8 else "double"
             return f"npc_pair_{short(new)}(({part}){x}.re, ({part}){x}.im)"
         return cast_text(f"{x}.re", np.dtype(f"f{old.itemsize // 2}"), new)
@@ -268,6 +270,12 @@ def truncated_text(x: str, c_type: str) -> str:
     """An integer made of a floating-point number, which GCC would take for the number without its fraction where it is one
     again: that has -0.0, and what is no integer of this type. (A pointer is even, as GCC cannot know.)"""
     return f"({x} ^ ({c_type})((uint64_t)rt & 1))"
+
+
+def narrowed_text(x: str) -> str:
+    """A part as float32. Where both parts become float64 again GCC would take them as they were before."""
+    bits = "union { float x; uint32_t n; }"
+    return f"({{ {bits} npc_narrow = {{(float){x}}}; npc_narrow.n ^= (uint32_t)((uint64_t)rt & 1); npc_narrow.x; }})"
 
 
 def rounded_text(x: str, dtype: np.dtype) -> str:

@@ -1,6 +1,7 @@
-"""The operators of NumPy's integer scalars: those of the ufuncs, but what overflows is reported.
+"""The operators of NumPy's scalars where they do not give what the ufuncs give.
 
-`np.uint8(200) + np.uint8(100)` warns of an overflow where `np.add` of the same two, and any array, wraps around.
+Of integers what overflows is reported: `np.uint8(200) + np.uint8(100)` warns where `np.add` of the same two, and any array, wraps
+around. A product of complex scalars rounds each of its four products, of which the loops of ufuncs fuse two with the sums.
 """
 
 import operator
@@ -12,11 +13,15 @@ from npcompile.tensor_core.meta import TensorMeta
 from npcompile.tensor_core.op import OPS, Op
 
 
+def has_own_operator(ufunc: np.ufunc, dtype: np.dtype) -> bool:
+    return dtype.kind in "iu" or (ufunc is np.multiply and dtype.kind == "c")
+
+
 def reporting(ufunc: np.ufunc, function: Callable) -> Op:
-    """A row for an operator on integer scalars. On arrays, as in batches, it is applied to each element."""
+    """A row for an operator on scalars. On arrays, as in batches, it is applied to each element."""
 
     def meta(*xs: TensorMeta) -> TensorMeta:
-        assert len(xs) == ufunc.nin and all(x.dtype.kind in "iu" for x in xs)
+        assert len(xs) == ufunc.nin and all(has_own_operator(ufunc, x.dtype) for x in xs)
         return OPS[ufunc.__name__].meta(*xs)
 
     def eager(*xs: np.ndarray) -> np.ndarray:
@@ -26,7 +31,7 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
         return np.array(results, xs[0].dtype).reshape(np.shape(xs[0]))
 
     name = f"scalar_{ufunc.__name__}"
-    return OPS.add(Op(name, "elementwise", meta, eager, name))
+    return OPS.add(Op(name, "elementwise", meta, eager, name, OPS[ufunc.__name__].vjp))
 
 
 OPERATORS: list[tuple[np.ufunc, Callable]] = [
