@@ -11,7 +11,7 @@ import threading
 import traceback
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -66,6 +66,13 @@ def same_bits(ours: Any, theirs: Any) -> bool:
     both_nan = (ours != ours) & (theirs != theirs)
     signs = np.signbit(ours) == np.signbit(theirs) if theirs.dtype.kind == "f" else True
     return bool(np.all(both_nan | ((ours == theirs) & signs)))
+
+
+def program_of(lines: Sequence[str], name: str, space: dict[str, Any]) -> Callable[..., Any]:
+    """The function `program` that these lines define."""
+    exec(compile("\n".join(lines), f"<{name}>", "exec"), space)
+    program: Callable[..., Any] = space["program"]
+    return program
 
 
 def cloned(values: tuple[Any, ...]) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.cpu.loops import complex_numbers
-from tests.native_loops.agreement import check_native
+from tests.native_loops.agreement import check_native, program_of
 from tests.native_loops.complex_numbers import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
 from tests.random_programs import check_examples
@@ -36,9 +36,7 @@ def in_a_loop(text: str) -> Callable[..., Any]:
         "        out[i] = last",
         "    return last, w, out, out[0]",
     ]
-    space: dict[str, Any] = {"np": np, "math": math, "cmath": cmath}
-    exec(compile("\n".join(lines), f"<{text}>", "exec"), space)
-    return space["program"]  # type: ignore[no-any-return]
+    return program_of(lines, text, {"np": np, "math": math, "cmath": cmath})
 
 
 SUMS = ["a + b", "a - b", "a * b", "a + x", "x - a", "x * a", "2 * a", "a * 2.5", "1j * a", "a - 1j", "w + a", "a * w", "w * x"]

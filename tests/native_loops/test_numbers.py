@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.agreement import same
+from tests.native_loops.agreement import program_of, same
 from tests.native_loops.test_native_loops import agrees, native_loops
 
 rng = np.random.default_rng(12)
@@ -26,11 +26,11 @@ def in_a_loop(text: str) -> Callable[..., Any]:
         "    last = 0.5",
         "    for i in range(1, x.size):",
         "        a, b, k = x[i], z[i - 1], i - n",
+        f"        last = {text}",
+        "        out[i] = last",
+        "    return last, out, out[0]",
     ]
-    source = "\n".join([*lines, f"        last = {text}", "        out[i] = last", "    return last, out, out[0]"])
-    space: dict[str, Any] = {"np": np, "math": math}
-    exec(compile(source, f"<{text}>", "exec"), space)
-    return space["program"]  # type: ignore[no-any-return]
+    return program_of(lines, text, {"np": np, "math": math})
 
 
 UNARY = "negative positive conjugate absolute square sign isnan isinf isfinite logical_not rint trunc floor ceil fabs"

@@ -390,7 +390,8 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     (x,) = arguments
     if not arrays.is_array(x) or not shape(x).items:
         raise NoForm("len() of something else")
-    return shape(x).items[0]  # type: ignore[no-any-return]
+    found: Scalar = shape(x).items[0]
+    return found
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {range: range_of, len: length, **FUNCTIONS_OF_NUMBERS, **MADE_OF_NUMBERS}
