@@ -271,6 +271,14 @@ def test_few_iterations_are_a_strip_where_there_are_loops_inside():
     assert re.search(r"if \(\w+_next \+ 1 >= \w+_stop\) goto " + strip, call.partition("_status")[0])
 
 
+@pytest.mark.parametrize(("user", "arguments"), [(forces, (POINTS, rng.random(50))), (quotients, (rng.random((50, 3)) + 1,))])
+def test_what_threads_run_and_the_loop_as_it_is_share_their_strips(user, arguments):
+    compiled = npc.compile(user)
+    compiled(*arguments)
+    (source,) = native_sources(compiled)
+    assert source.count("\nNEST int ") == 1 and source.count("_pause = 0,") == 2
+
+
 def test_a_sum_that_begins_as_a_float_of_python_is_one_loop():
     nest = nest_of(convolution, (GRID, WEIGHTS))
     assert "L9_float" not in nest.partition("body:")[2].partition("next:")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.elements import C_OF_KIND
@@ -13,6 +14,8 @@ MOST_ROWS = 256  # of the loop around
 MANY_TURNS = 128  # of loops inside, for each iteration
 FEW_TURNS = 64  # beside these
 MOST_TURNS = 1 << 16
+NAME = re.compile(r"typedef struct \{.*\} (\w+)_result;")
+TEMPORARY = re.compile(r"\bt\d+\b")
 LONGEST_PAUSE = 1 << 16  # iterations between attempts, after strips that were in vain
 
 STRIP_HELPERS = r"""
@@ -89,7 +92,7 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
     kept = [f"out->{v} = {v};" for v in strip.assigned]
     lines = [*own_variables(strip), "out->rows = 0;", f"count = {strip.longest};"]
     lines += [f"if ({way.count} < count) count = {way.count};" for way in strip.ways]
-    lines += [f"if ({test}) return VAIN;" for test in strip.tests()] + bounds(strip)
+    lines += sorted({with_same(strip, f"if ({test}) return VAIN;") for test in strip.tests()}) + bounds(strip)
     if strip.is_counted:
         lines += [f"turns = {strip.turns()};", "if (turns >= POLL) return VAIN;", f"if (turns >= {MANY_TURNS}) count = 1;"]
     lines += [*first_row(strip), *keeping(strip), "body:;", *keeping_of_nest(strip), *body, "next:;", *following(strip)]
@@ -107,12 +110,34 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
         ]
     else:
         lines += ["undo:;", "out->count = count;", *["rt->watch();"] * strip.is_nest, *undo(strip), "return UNDONE;"]
+    lines = [with_same(strip, line) for line in lines]
     fields = "".join(f" {strip.code.variables[v]} {v};" for v in strip.assigned)
     given = strip.parameters(lines)
     parameters = ", ".join([*["int64_t rows"] * (strip.outer is not None), *(f"{c} {name}" for name, c in given.items())])
     form = "NEST" if strip.is_nest else "CHAIN" if strip.is_chain else "STRIP"
     head = f"{form} int {strip.name}({strip.name}_result* restrict out, {parameters}) {{"
     return "\n".join([f"typedef struct {{ int64_t count, rows, turns;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
+
+
+def with_same(strip: Strip, line: str) -> str:
+    """The line with one name for each variable, as the strip of the same loop outside of chunks has it."""
+    return WORD.sub(lambda word: strip.same.get(word[0], word[0]), line) if strip.same else line
+
+
+def written_once(functions: list[str], strip: Strip, function: str) -> str:
+    """The function, or what gives it another name if one of these is the same but for names: C compilers take long for each."""
+    plain = without_names(function, strip.name)
+    for other in functions:
+        if (found := NAME.match(other)) and without_names(other, found[1]) == plain:
+            return f"typedef {found[1]}_result {strip.name}_result;\n#define {strip.name} {found[1]}"
+    return function
+
+
+def without_names(function: str, name: str) -> str:
+    """The text of a function, in which temporaries have the numbers in which they come."""
+    numbers: dict[str, str] = {}
+    text = re.sub(rf"\b{name}(?=\b|_result\b|_block\d+_\d+\b)", "", function)
+    return TEMPORARY.sub(lambda found: numbers.setdefault(found[0], f"t{len(numbers)}"), text)
 
 
 def following(strip: Strip) -> list[str]:

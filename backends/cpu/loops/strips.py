@@ -104,6 +104,7 @@ class Strip:
     code: Code
     stays: frozenset[str]  # C variables that the loop does not set
     ways: list[Way] = field(default_factory=list)
+    same: dict[str, str] = field(default_factory=dict)  # C variables -> those of `stays` that hold the same
     groups: dict[tuple[object, ...], Group] = field(default_factory=dict)
     small: dict[str, None] = field(default_factory=dict)  # variables that index sums are made of
     some: dict[str, None] = field(default_factory=dict)  # sizes that must not be 0

@@ -55,7 +55,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     strip.repeat(outer)
     strip.finish(body)
     function, parameters = strip_functions.function(strip, body)
-    b.code.functions.append(function)
+    b.code.functions.append(strip_functions.written_once(b.code.functions, strip, function))
     b.code.declarations += strip_functions.declarations(strip)
     are_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
     for band in bands:
@@ -93,6 +93,7 @@ def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any) -
     prefix = "" if b.apart is None else b.apart.spread.name + "_"
     while True:
         strip = Strip(f"{prefix}strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)), ways(iterator))
+        strip.same = same_as_moving(b, strip)
         inside = Inside(strip, index, region, key_of(index, state), branches=branches)
         inner = [k for k in region if k in b.facts.loop_headers and k != index]
         if inner:
@@ -165,6 +166,13 @@ def scalar_texts(value: Any) -> list[str]:
     if isinstance(value, Scalar):
         return [value.text]
     return [text for item in value.items for text in scalar_texts(item)] if isinstance(value, Items) else []
+
+
+def same_as_moving(b: Blocks, strip: Strip) -> dict[str, str]:
+    """C variables of the chunk's own that count its iterations -> the program's variables that hold them."""
+    moving = () if b.code.accesses is None else b.code.accesses.moving
+    known = {text: b.code.integer(text) for text in sorted(strip.stays & b.code.variables.keys())}
+    return {at: text for at in moving for text, found in known.items() if found.terms == ((at, 1),) and not found.constant}
 
 
 def bands_of(strip: Strip, outer: Outer, body: list[str]) -> list[Band]:
