@@ -69,7 +69,10 @@ class ArrayWriter(Writer):
             return f"{self.pick(self.functions)}({self.formula(window, depth - 1)})"
         if kind == 8 and self.draw(0, 2) == 0:
             whole = self.pick(
-                ("M.ravel()", "M.T.reshape(-1)", "(M + 1).reshape(len(B), -1)[k]", "M.reshape(-1, k, n)", self.whole)
+                (
+                    *("M.ravel()", "M.T.reshape(-1)", "(M + 1).reshape(len(B), -1)[k]", "M.reshape(-1, k, n)", self.whole),
+                    *("np.arange(3 * n, n, -2)", "np.arange(0.25, n, 0.75)", "np.arange(n, dtype=float)"),
+                )
             )
             return f"{whole}[:n][{window}]"
         if kind == 8:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -171,13 +171,18 @@ def require_same(code: ScalarLoops, size: str, other: str, fail: Fail) -> None:
 
 
 def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fail: Fail) -> Formula:
+    if ufunc in (np.power, np.float_power):
+        raise NoForm("powers of arrays")
+    return applied(code, ufunc, arguments, fail)
+
+
+def applied(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fail: Fail) -> Formula:
+    """A ufunc that is to the elements what its primitive is."""
     kinds = []
     for x in arguments:
         if not (is_array(x) or isinstance(x, Scalar)):
             raise NoForm(f"{ufunc.__name__} of {type(x).__name__}")
         kinds.append(kind_of(x))
-    if ufunc in (np.power, np.float_power):
-        raise NoForm("powers of arrays")  # NumPy's loops take roots and squares for some exponents
     require_complex_ufunc(code, ufunc, kinds)
     wanted, result = promoted(ufunc, tuple(kinds))
     trees: list[Tree] = []
@@ -190,13 +195,6 @@ def elementwise(code: ScalarLoops, ufunc: np.ufunc, arguments: Sequence[Any], fa
         raise NoForm(f"{ufunc.__name__} in {', '.join(wanted)}")
     sizes = broadcast(code, [tree_of(x)[1] for x in arguments if is_array(x)], fail)
     return Formula(Apply(ufunc.__name__, tuple(trees), np.dtype(result)), sizes)
-
-
-def power(code: ScalarLoops, base: Any, exponent: Any, fail: Fail) -> Formula:
-    """NumPy squares where the exponent is Python's 2; other powers are left to it."""
-    if is_array(base) and isinstance(exponent, Scalar) and exponent.kind == "int" and integer_text(exponent) == "2":
-        return elementwise(code, np.square, [base], fail)
-    raise NoForm("a power of an array")
 
 
 def where(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Formula:
@@ -404,27 +402,27 @@ def stored(code: ScalarLoops, target: Part, tree: Tree, fail: Fail) -> None:
         statements(code).store(target, tree, fail)
 
 
-def in_place(code: ScalarLoops, ufunc: np.ufunc, owner: Any, value: Any, fail: Fail) -> Any:
+def in_place(code: ScalarLoops, operate: Callable[[Any, Any], Formula], owner: Any, value: Any, fail: Fail) -> Any:
     """An operator such as +=, of an array: the array."""
     if isinstance(owner, Formula):
-        return replaced(code, ufunc, owner, value, fail)
+        return replaced(code, operate, owner, value)
     if isinstance(owner, Elements):
         owner.input.is_written = True
     target = part_of(owner)
-    made = power(code, target, value, fail) if ufunc is np.power else elementwise(code, ufunc, [target, value], fail)
+    made = operate(target, value)
     if not np.can_cast(made.tree.dtype, target.dtype, "same_kind"):
-        raise NoForm(f"{ufunc.__name__} in place gives {made.tree.dtype}")
+        raise NoForm(f"an operator in place gives {made.tree.dtype}")
     assign(code, target, made, fail)
     return owner
 
 
-def replaced(code: ScalarLoops, ufunc: np.ufunc, owner: Formula, value: Any, fail: Fail) -> Formula:
+def replaced(code: ScalarLoops, operate: Callable[[Any, Any], Formula], owner: Formula, value: Any) -> Formula:
     """The same of an array that is not in memory."""
     if code.pointwise is None:
         raise NoForm("an operator in place of what is not stored")
-    made = power(code, owner, value, fail) if ufunc is np.power else elementwise(code, ufunc, [owner, value], fail)
+    made = operate(owner, value)
     if not np.can_cast(made.tree.dtype, owner.tree.dtype, "same_kind"):
-        raise NoForm(f"{ufunc.__name__} in place gives {made.tree.dtype}")
+        raise NoForm(f"an operator in place gives {made.tree.dtype}")
     if isinstance(owner.tree, Apply):  # nothing else has what an index gave
         return Formula(cast(made.tree, owner.tree.dtype.str[1:]), owner.sizes)
     found: Formula = code.pointwise.replace(owner, made.tree, made.sizes)

@@ -93,20 +93,71 @@ def full(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], 
 
 
 def arange(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Part:
-    if keywords or not 1 <= len(arguments) <= 2 or not all(isinstance(x, Scalar) and x.kind == "int" for x in arguments):
-        raise NoForm("np.arange of other than one or two of Python's integers")
-    start, stop = ("0", as_index(arguments[0])) if len(arguments) == 1 else map(as_index, arguments)
-    count = code.new("int", stop)
-    if start != "0":
+    if not 1 <= len(arguments) <= 3 or set(keywords) - {"dtype"} or not all(isinstance(x, Scalar) for x in arguments):
+        raise NoForm("np.arange with these arguments")
+    first, last = (Scalar("int", code.constant("int", 0)), arguments[0]) if len(arguments) == 1 else arguments[:2]
+    step = arguments[2] if len(arguments) == 3 else Scalar("int", code.constant("int", 1))
+    is_whole = all(x.kind in ("int", "i8") for x in arguments)
+    kind = dtype_of("arange", 0, (), keywords, "i8" if is_whole else "f8")
+    if kind not in ("i8", "f8") or (kind == "i8" and not is_whole):
+        raise NoForm(f"np.arange as {kind}")
+    if is_whole:
+        return whole_numbers(code, as_index(first), as_index(last), as_index(step), kind, fail)
+    if not all(x.kind in ("int", "i8", "float", "f8") for x in arguments):
+        raise NoForm("np.arange of other than integers and float64")
+    numbers = [number_of(code, x, fail) for x in (first, last, step)]
+    return equal_steps(code, *numbers, fail=fail)
+
+
+def whole_numbers(code: ScalarLoops, first: str, last: str, step: str, kind: str, fail: Fail) -> Part:
+    """np.arange of integers, whose sums are exact in both types."""
+    count = code.new("int", last)
+    if first not in ("0", "INT64_C(0)"):
         code.line(f"int64_t {count}_n = 0;")
-        code.leave_if(f"__builtin_sub_overflow({stop}, (int64_t){start}, &{count}_n)", fail)
+        code.leave_if(f"__builtin_sub_overflow({last}, (int64_t){first}, &{count}_n)", fail)
         count = code.new("int", f"{count}_n")
+    by = known(step)
+    if by != 1:
+        code.leave_if(f"{step} == 0 || {step} > INT64_C({MOST_COUNTED}) || {step} < -INT64_C({MOST_COUNTED})", fail)
+        code.leave_if(f"{count} > INT64_C({MOST_COUNTED}) || {count} < -INT64_C({MOST_COUNTED})", fail)
+        forward, backward = (f"({count} {rest}) / {step} + 1" for rest in ("- 1", "+ 1"))
+        forward, backward = f"{count} > 0 ? {forward} : 0", f"{count} < 0 ? {backward} : 0"
+        count = code.new("int", f"{step} > 0 ? ({forward}) : ({backward})")
     code.leave_if(f"{count} > INT64_C({MOST_COUNTED})", fail)
-    size = code.new("int", f"npc_max({count}, 0)")
-    made = statements(code).fresh(np.dtype(np.int64), [size])
-    code.line(f"NPC_COMPUTED({size});")
-    code.line(f"for (int64_t k = 0; k < {size}; k++) ((int64_t*){made.data})[k] = {start} + k;")
+    if kind == "f8":
+        code.leave_if(f"{first} > INT64_C({MOST_COUNTED}) || {first} < -INT64_C({MOST_COUNTED})", fail)
+    term = "k" if by == 1 else f"k * {step}"
+    return counted(code, f"npc_max({count}, 0)", kind, f"{first} + {term}")
+
+
+def equal_steps(code: ScalarLoops, first: str, last: str, step: str, *, fail: Fail) -> Part:
+    """np.arange of numbers: from the third on they are computed of the distance between the first two, as NumPy does."""
+    quotient = code.new("f8", f"({last} - {first}) / {step}")
+    code.leave_if(f"!__builtin_isfinite({first}) || !__builtin_isfinite({step}) || {step} == 0", fail)
+    code.leave_if(f"!(__builtin_fabs({quotient}) < {MOST_COUNTED}.0) || ({quotient} == 0 && {last} != {first})", fail)
+    whole = code.new("int", f"(int64_t){quotient}")
+    second = code.new("f8", f"{first} + {step}")
+    distance = code.new("f8", f"{second} - {first}")
+    code.leave_if(f"!__builtin_isfinite({distance})", fail)
+    values = f"k > 1 ? {first} + (double)k * {distance} : k ? {second} : {first}"
+    return counted(code, f"npc_max({whole} + ({quotient} > (double){whole}), 0)", "f8", values)
+
+
+def counted(code: ScalarLoops, count: str, kind: str, value: str) -> Part:
+    """An array of so many elements, each computed of its place `k`."""
+    size = code.new("int", count)
+    statements(code).work([size], is_plain=True)
+    made = statements(code).fresh(np.dtype(kind), [size])
+    c = C_OF_KIND[kind]
+    code.line(f"for (int64_t k = 0; k < {size}; k++) (({c}*){made.data})[k] = {value};")
     return made
+
+
+def number_of(code: ScalarLoops, x: Scalar, fail: Fail) -> str:
+    """A number as float64, which can hold it."""
+    if x.kind in ("int", "i8"):
+        code.leave_if(f"{x.text} > INT64_C({MOST_COUNTED}) || {x.text} < -INT64_C({MOST_COUNTED})", fail)
+    return code.new("f8", code.converted(x.text, x.kind, "f8", fail))
 
 
 def full_like(code: ScalarLoops, x: Any, value: Any, fail: Fail) -> Part:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import LIMITS, Fail, NoForm, ScalarLoops
-from npcompile.tracer.native import arrays, lists, reductions, selecting, sequences, views
+from npcompile.tracer.native import arrays, lists, powers, reductions, selecting, sequences, views
 from npcompile.tracer.native.complex_numbers import FUNCTIONS_OF_COMPLEX, MADE_OF_NUMBERS, conjugate, is_complex_number, part_of
 from npcompile.tracer.native.diagonals import diag, diagonal, trace, triangle
 from npcompile.tracer.native.functions_of_numbers import FUNCTIONS_OF_NUMBERS
@@ -16,6 +16,7 @@ from npcompile.tracer.native.going_over import GOING_OVER
 from npcompile.tracer.native.joining import JOINING
 from npcompile.tracer.native.kinds import (
     Elements,
+    Formula,
     Items,
     Known,
     Listed,
@@ -54,8 +55,13 @@ def binary(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> A
         return calculated(code, sign, left, right, fail)
     if sign == "@":
         return arrays.product(code, left, right, fail)
+    return operated(code, sign, left, right, fail)
+
+
+def operated(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) -> Formula:
+    """The elements that an operator gives."""
     if sign == "**":
-        return arrays.power(code, left, right, fail)
+        return powers.raised(code, left, right, fail)
     return arrays.elementwise(code, OPERATORS[sign], [left, right], fail)
 
 
@@ -79,7 +85,7 @@ def in_place(code: ScalarLoops, sign: str, left: Any, right: Any, fail: Fail) ->
         return binary(code, sign, left, right, fail)
     if sign == "@":
         raise NoForm("a product in place")
-    return arrays.in_place(code, OPERATORS[sign], left, right, fail)
+    return arrays.in_place(code, lambda owner, value: operated(code, sign, owner, value, fail), left, right, fail)
 
 
 # --- elements
@@ -203,6 +209,8 @@ def call(code: ScalarLoops, function: Any, arguments: Sequence[Any], keywords: d
                 raise NoForm(f"np.{function.value.__name__} with an output")
             if function.value is np.matmul:
                 return arrays.product(code, arguments[0], arguments[1], fail)
+            if function.value is np.power:
+                return powers.power(code, arguments[0], arguments[1], fail)
             return arrays.elementwise(code, function.value, arguments, fail)
         table = OF_ARRAYS
     if function.value in (enumerate, zip, reversed):
