@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -282,3 +283,19 @@ def test_what_threads_run_and_the_loop_as_it_is_share_their_strips(user, argumen
 def test_a_sum_that_begins_as_a_float_of_python_is_one_loop():
     nest = nest_of(convolution, (GRID, WEIGHTS))
     assert "L9_float" not in nest.partition("body:")[2].partition("next:")[0]
+
+
+def of_several_types(A, B, M, n, p, q):
+    s, t, k = 1.5, 1, 0
+    for i in range(n - 1, 2, -p):
+        s = 100
+    for i in range(1, n):
+        s = (p + t) if p < M[-i - 1, k] <= s else (M[i, k] < A[0] <= i)
+        for j in range(2, -2, -2):
+            t = B[i - 1] if not q else math.isnan(A[i])
+
+
+def test_nests_whose_variables_have_several_types():
+    """Each combination has strips of its own."""
+    x, y = rng.standard_normal(23), rng.standard_normal(23).astype(np.float32)
+    agrees(of_several_types, x, y, rng.integers(-10, 10, (23, 23)), 22, 3, "text")

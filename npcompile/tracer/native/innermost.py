@@ -42,7 +42,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     state = b.state
     try:
-        inside, body = with_choices(b, index, region, iterator)
+        inside, body = with_choices(b, index, region, iterator, label)
     except (NoForm, NoNest):
         return
     finally:
@@ -86,13 +86,14 @@ def is_nest(b: Blocks, index: int) -> bool:
     return is_range and b.pointwise is None and not b.suffix and qualifies(index) and not any(map(qualifies, around))
 
 
-def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any) -> tuple[Inside, list[str]]:
+def with_choices(b: Blocks, index: int, region: frozenset[int], iterator: Any, label: str) -> tuple[Inside, list[str]]:
     """A strip and its body, in which branches are choices between numbers where they can be."""
     state, branches = b.state, frozenset[int]()
     widened = dict[int, frozenset[str]]()
     prefix = "" if b.apart is None else b.apart.spread.name + "_"
     while True:
-        strip = Strip(f"{prefix}strip{len(b.labels)}", b.code, frozenset(staying(b, index, region)), ways(iterator))
+        name = f"{prefix}{label.replace('block', 'strip')}"  # as the block at the header is, of which there may be several
+        strip = Strip(name, b.code, frozenset(staying(b, index, region)), ways(iterator))
         strip.same = same_as_moving(b, strip)
         inside = Inside(strip, index, region, key_of(index, state), branches=branches)
         inner = [k for k in region if k in b.facts.loop_headers and k != index]
