@@ -22,7 +22,9 @@ from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
 from npcompile.tracer.python.calls import BUILTINS, is_library_code
-from npcompile.tracer.values import NULL, Closure, Constant, Iterator, Lazy, Method, Opaque
+from npcompile.tracer.values import NULL, Array, Closure, Constant, Iterator, Lazy, Method, Opaque
+
+MADE = re.compile(r"^ *(v\d+) = ")  # a statement that makes a value
 
 
 def why_split(outcome: Stop | Branch | Jump | NextItem, program: Program) -> Break:
@@ -105,20 +107,26 @@ class Ending:
         return parts
 
     def kept_text(self, names: tuple[str, ...]) -> str:
-        """A list of the locals that nothing reads any more, where they are still what the Point was entered with.
+        """A list of the locals that nothing reads any more, where they are still what the Point was entered with, or were made.
 
-        What a program computes for a variable that nothing reads is not made. A list that the Point has is passed on, so that
-        it holds nothing when the next segment has taken out what is in it.
+        What a program computes for a variable that nothing reads is not made, unless others have it. A list that the Point
+        has is passed on, so that it holds nothing when the next segment has taken out what is in it.
         """
         held = self.point.layout.kept_names
         before = {n: f"kept[{k}]" for k, n in enumerate(held)}
-        sources = self.point.parameters
-        now = {n: v.source if isinstance(v, Lazy) and v.source in sources else "UNBOUND" for n, v in self.frame.locals.items()}
-        texts = [(before | now).get(n, "UNBOUND") for n in names]
+        texts = [(before | {n: self.text_if_made(v) for n, v in self.frame.locals.items()}).get(n, "UNBOUND") for n in names]
         if held and texts == [*before.values()]:
             return "kept"
         made = f"[{', '.join(texts)}]"
         return f"{self.emitter.name_constant(refilled)}(kept, {made})" if held else made
+
+    def text_if_made(self, value: Any) -> str:
+        """An expression for what there is without making it: what was given, or has a variable."""
+        if isinstance(value, Lazy) and value.source in self.point.parameters:
+            return value.source
+        if isinstance(value, Array) and not value.steps and id(value.storage) in self.emitter.storages:
+            return self.emitter.text(value)
+        return self.emitter.names.get(id(value), "UNBOUND")
 
     def cells_text(self) -> str:
         code = self.function.code
@@ -138,8 +146,16 @@ class Ending:
         if point is self.point and self.may_repeat():
             return self.go_again(self.state_parts(entry, stack, top))
         target = function.name_constant(point, "point_")
-        hop = f"({target}, {self.state_text(entry, stack, top)})"
-        return f"return drive({hop})" if self.point.is_start else f"return {hop}"
+        return self.leave(f"({target}, {self.state_text(entry, stack, top)})")
+
+    def leave(self, hop: str) -> str:
+        """Statements that go on with it. What the user's function has dropped is not kept by the frame that it began in."""
+        if not self.point.is_start:
+            return f"return {hop}"
+        made = [*self.emitter.storages.values(), *(name for line in self.emitter.lines for name in MADE.findall(line))]
+        if not made:
+            return f"return drive({hop})"
+        return f"hops = [{hop}]; {' = '.join(dict.fromkeys(made))} = None; return drive(hops.pop())"
 
     def may_repeat(self) -> bool:
         """May the variant go on at its own Point without leaving its program?
@@ -169,7 +185,7 @@ class Ending:
         is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
         segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
         call = f"{segment}(*{self.state_text(index, stack, top)})"
-        return f"return drive({call})" if self.point.is_start else f"return {call}"
+        return self.leave(call)
 
     def run_natively_later(self, index: int, stack: list[Any]) -> str:
         """The same, for what seldom happens: the segment is made when it is first needed."""
@@ -178,7 +194,7 @@ class Ending:
         layout = Layout(index, len(stack), nulls, *function.facts.locals_at(index))
         segment = function.name_constant(Later(function, layout), "segment_")
         call = f"{segment}.run(*{self.state_text(index, stack)})"
-        return f"return drive({call})" if self.point.is_start else f"return {call}"
+        return self.leave(call)
 
     def emit(self, outcome: Outcome) -> None:
         lines, text = self.emitter.lines, self.emitter.text

@@ -63,7 +63,7 @@ CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
 _OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[acnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|found|where|error_state|loop_\w+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|is_deep|item|cells|kept)$"
+    r"^(holds|FloatingPointSignal|np|[acnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|found|where|error_state|loop_\w+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|hops|is_deep|item|cells|kept)$"
 )
 
 # They register what is captured, and how.

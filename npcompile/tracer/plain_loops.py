@@ -7,7 +7,10 @@ are not small are compiled for, whatever an earlier call had.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import types
+import weakref
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
@@ -112,11 +115,32 @@ def cost_of(node: Node, found: Set[str]) -> float:
 
 
 def is_simple(value: Any) -> bool:
-    """No object of a class of somebody's, which would be kept until the loop ends, and may hold anything."""
+    """May it be kept until the loop ends? An object of somebody's class may if nobody sees when it goes."""
+    if is_builtin(value):
+        return True
+    kind = type(value)
+    is_unseen = not isinstance(value, type) and not hasattr(kind, "__del__") and not weakref.getweakrefcount(value)
+    return is_unseen and all(map(is_builtin, attributes_of(value)))
+
+
+def is_builtin(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("builtins", "numpy")
+
+
+def attributes_of(value: Any) -> list[Any]:
+    """What an object has of its own."""
+    found = [*getattr(value, "__dict__", {}).values()]
+    for kind in type(value).__mro__:
+        for slot in vars(kind).values():
+            if type(slot) is types.MemberDescriptorType:
+                with contextlib.suppress(AttributeError):  # it has no value
+                    found.append(slot.__get__(value))
+    return found
 
 
 def is_small(value: Any, largest: int) -> bool:
     if isinstance(value, list | tuple):
         return all(is_small(item, SMALL) for item in value[:MOST_ITEMS])
+    if not is_builtin(value):
+        return all(is_small(item, largest) for item in attributes_of(value))
     return not isinstance(value, np.ndarray) or value.size <= largest

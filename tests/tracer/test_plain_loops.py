@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,79 @@ def test_objects_of_classes_are_not_kept_until_the_loop_ends() -> None:
         events: list[str] = []
         compiled(X.copy(), events)
         assert events == ["gone", "in the loop"]
+
+
+class Pair:
+    __slots__ = ("__weakref__", "seen", "x", "y")
+
+    def __init__(self, x: float, y: float) -> None:
+        self.x, self.y = x, y
+
+    def __add__(self, other: Pair) -> Pair:
+        return Pair(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, factor: float) -> Pair:
+        return Pair(self.x * factor, self.y * factor)
+
+
+def adds_pairs(first, n, watch):
+    events, step, total = [], first, Pair(0.0, 1.0)
+    ended = watch(total, events)
+    for k in range(n):
+        total = total + step * 0.5
+        if k == 150:
+            events.append("in the loop")
+    return total.x, total.y, events, ended is None
+
+
+def watched(value, events):
+    return weakref.finalize(value, events.append, "gone")
+
+
+@pytest.mark.parametrize(("watch", "is_plain"), [(lambda value, events: None, True), (watched, False)])
+def test_objects_whose_end_nobody_sees_are_kept(watch: Any, is_plain: bool) -> None:
+    compiled = npc.compile(adds_pairs)
+    compiled(Pair(1.0, 2.0), 200, watch)
+    for _ in range(3):
+        assert compiled(Pair(1.0, 2.0), 200, watch) == adds_pairs(Pair(1.0, 2.0), 200, watch)
+    assert bool(plain_points(compiled)) or not is_plain
+
+
+def arrays_held(size: int) -> int:
+    """How many arrays of that size variables of the functions that run hold."""
+    frame, found = sys._getframe(), {}
+    while frame is not None:
+        found |= {id(v): v for v in frame.f_locals.values() if isinstance(v, np.ndarray) and v.size == size}
+        frame = frame.f_back
+    return len(found)
+
+
+def test_arrays_that_a_loop_replaces_are_not_kept_by_the_frame_that_it_began_in() -> None:
+    def steps(x, n):
+        a, held = x * 2 + 1, []
+        for k in range(n):
+            a = a * 0.5 + x
+            if int(str(k)) in (5, 90):
+                held.append(arrays_held(100_000))
+        return held
+
+    compiled = npc.compile(steps)
+    for _ in range(3):
+        assert compiled(np.ones(100_000), 100)[-1] == steps(np.ones(100_000), 100)[-1] == 2
+
+
+def test_objects_of_large_arrays_are_compiled_for() -> None:
+    def steps(pair, n):
+        for _ in range(n):
+            pair.x = pair.x * 0.5 + pair.y
+            str(n)
+        return pair.x
+
+    compiled = npc.compile(steps)
+    large = Pair(np.ones(100_000), np.ones(100_000))
+    for _ in range(3):
+        assert np.array_equal(compiled(Pair(large.x, large.y), 100), steps(Pair(large.x, large.y), 100))
+    assert not plain_points(compiled)
 
 
 def by_queue(starts, neighbours, first):
