@@ -18,6 +18,7 @@ from npcompile.tensor_core.op import OPS
 
 MOST_KNOWN = 16  # numbers of one value, and results of an operation on such
 BOOLEANS = np.array([False, True])
+EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 DIVISIONS = {"divide": 1, "reciprocal": 0}  # op -> which operand divides
 
 
@@ -27,6 +28,7 @@ class KnownNumbers:
 
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # the value's name -> these
     made: set[str] = field(default_factory=set)  # by operations that may note errors
+    bounds: dict[str, np.ndarray] = field(default_factory=dict)  # of values between which and others one is chosen
 
     def of(self, value: Value) -> np.ndarray | None:
         return BOOLEANS if value.dtype.kind == "b" else self.numbers.get(value.name)
@@ -41,6 +43,10 @@ class KnownNumbers:
         if let.op == "where":
             self._learn(let.target, (known for arm in let.args[1:] if (known := self.of(arm)) is not None))
             return None
+        if let.op in EXTREMES and (bounds := [x for a in let.args if (x := self.bounds_of(a)) is not None]):
+            self.bounds[let.target.name] = np.concatenate(bounds)[:MOST_KNOWN]
+        if let.op == "cast" and let.target.dtype.kind in "iu" and (found := self.bounds.get(let.args[0].name)) is not None:
+            return 0 if computed(let, [found])[1] else None  # of (uint8) and 1e300 the maximum is known
         divisor = let.args[DIVISIONS[let.op]] if let.op in DIVISIONS else None
         if divisor is not None and divisor.dtype.kind in "fc" and is_chosen(known := self.of(divisor)) and not np.all(known):
             return DIVISIONS[let.op]
@@ -54,6 +60,10 @@ class KnownNumbers:
             self._learn(let.target, [results])
             return None
         return next((k for k, x in enumerate(operands) if is_chosen(x)), 0)
+
+    def bounds_of(self, value: Value) -> np.ndarray | None:
+        known = self.numbers.get(value.name)
+        return self.bounds.get(value.name) if known is None else known
 
     def kept(self, let: Let) -> list[Value]:
         """What this choice drops in some elements, although it must be computed in all of them."""

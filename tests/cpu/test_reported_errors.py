@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import npcompile as npc
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.registry import IGNORES_UNDERFLOW, ErrorStates, FloatingPointSignal
 from npcompile.tensor_core import Builder, TensorMeta
@@ -132,3 +134,20 @@ def test_errors_of_numbers_that_the_compiler_knows_are_reported(name, left, righ
     run(passes)
     with pytest.raises(FloatingPointSignal):
         run(raises)
+
+
+@pytest.mark.parametrize(
+    "clip", [lambda x: np.maximum(x, 1e300), lambda x: np.minimum(x * 1.0, -1e19), lambda x: np.fmax(x, np.inf)]
+)
+def test_casts_of_extremes_that_the_compiler_knows_are_reported(clip) -> None:
+    """Of numbers of eight bits and 1e300 it knows which is the maximum."""
+    x = np.arange(20, dtype=np.uint8)
+    compiled = npc.compile(lambda x: clip(x).astype(np.int64))
+    with warnings.catch_warnings(record=True) as theirs:
+        warnings.simplefilter("always")
+        expected = clip(x).astype(np.int64)
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as ours:
+            warnings.simplefilter("always")
+            assert np.array_equal(compiled(x), expected)
+        assert [str(w.message) for w in ours] == [str(w.message) for w in theirs] == ["invalid value encountered in cast"]
