@@ -31,7 +31,8 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
         return np.array(results, xs[0].dtype).reshape(np.shape(xs[0]))
 
     name = f"scalar_{ufunc.__name__}"
-    return OPS.add(Op(name, "elementwise", meta, eager, name, OPS[ufunc.__name__].vjp))
+    vjp = OPS[ufunc.__name__].vjp if has_own_operator(ufunc, np.dtype(complex)) else None
+    return OPS.add(Op(name, "elementwise", meta, eager, name, vjp))
 
 
 OPERATORS: list[tuple[np.ufunc, Callable]] = [
