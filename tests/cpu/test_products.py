@@ -197,14 +197,18 @@ SHAPES = (
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
 def test_infinities_are_left_to_numpy(dtype, shapes) -> None:
-    """Its BLAS notes invalid operations beyond the ends of rows too, and NaN are where its kernels make them."""
+    """Its BLAS notes invalid operations beyond the ends of rows too, and NaN are where its kernels make them.
+
+    What is beyond them need not be the same in two calls: NumPy is asked before and after.
+    """
     compiled = npc.compile(lambda x, y: x @ y)
     for place in range(0, 100, 7):
         x, y = np.ones(shapes[0], dtype), np.full(shapes[1], 2, dtype)
         x.flat[place % x.size], y.flat[(99 - place) % y.size] = np.inf, np.nan if place % 2 else 0
-        expected, theirs = with_warnings(lambda x, y: x @ y, x, y)
+        expected, before = with_warnings(lambda x, y: x @ y, x, y)
         result, ours = with_warnings(compiled, x, y)
-        assert ours == theirs
+        _, after = with_warnings(lambda x, y: x @ y, x, y)
+        assert ours in (before, after)
         for part in (np.real, np.imag):
             np.testing.assert_array_equal(part(result), part(expected))
 
