@@ -15,11 +15,6 @@ static inline {T} npc_multiply_{K}({T} a, {T} b) {{
   {T} z = {{NPC_FUSED{s}(a.re, b.re, -NPC_ROUNDED(a.im * b.im)), NPC_FUSED{s}(a.re, b.im, NPC_ROUNDED(a.im * b.re))}};
   return z;
 }}
-/* As scalars do it (numpy/_core/src/umath/scalarmath.c.src). */
-static inline {T} npc_multiply_scalars_{K}({T} a, {T} b) {{
-  {T} z = {{NPC_ROUNDED(a.re * b.re) - NPC_ROUNDED(a.im * b.im), NPC_ROUNDED(a.re * b.im) + NPC_ROUNDED(a.im * b.re)}};
-  return z;
-}}
 /* Smith's algorithm, as numpy/_core/src/umath/loops.c.src has it. Operands are chosen, not results: where the compiler computes
    both arms, that which is not taken must not divide by zero. Of one divisor for a whole loop it does so before the loop. */
 static inline {T} npc_divide_{K}({T} a, {T} b) {{

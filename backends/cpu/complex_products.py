@@ -56,6 +56,7 @@ EXACT_STEPS
 
 # Of one dtype.
 LOOP_TEXT = """
+/* As NumPy's powers multiply, and its scalars (numpy/_core/src/umath/scalarmath.c.src). */
 static inline {T} npc_cmul_{K}({T} a, {T} b) {{
   {T} z = {{NPC_ROUNDED(a.re * b.re) - NPC_ROUNDED(a.im * b.im), NPC_ROUNDED(a.re * b.im) + NPC_ROUNDED(a.im * b.re)}};
   return z;

@@ -174,7 +174,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "complex": {"f": "({R}){{{0}, {1}}}"},
     "scalar_add": kinds("iu", reporting("add", "{0}", "{1}")),
     "scalar_subtract": kinds("iu", reporting("sub", "{0}", "{1}")),
-    "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")) | {"c": "npc_multiply_scalars_{K}({0}, {1})"},
+    "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")) | {"c": "npc_cmul_{K}({0}, {1})"},
     "scalar_negative": kinds("iu", reporting("sub", "0", "{0}")),
     "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"},
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
