@@ -23,7 +23,8 @@ COPY_COST = 2  # copies of a target's element are made and read in the time of h
 BLOCK = 512  # elements whose places are found before any is written
 COPIES = 4  # of a small target, for one slice
 FEW_BYTES = 8192  # of such a target
-COMBINED = 4096  # elements of the target in a task that combines
+COMBINED = 1024  # elements of the target in a task that combines
+COMBINED_ALONE = 8  # such tasks, each of one copy: other processors have written these, so that they are read slowly
 ANY_ORDER = ("maximum", "minimum", "fmax", "fmin", "logical_or", "logical_and", "bitwise_or", "bitwise_xor")
 
 
@@ -152,7 +153,7 @@ def scatter_call(kernel: Kernel, s: Scattered) -> list[str]:
         "  if (!(c.partial = rt->scratch(c.slices * c.block_size))) goto failed;",
         f"  if (rt->parallel({kernel.name}, &c, c.slices, 1)) {{ rt->release(c.partial); goto failed; }}",
         f"  const int64_t blocks = (size + {COMBINED - 1}) / {COMBINED};",
-        f"  const int stopped = !c.failed && rt->parallel({kernel.name}_combine, &c, blocks, c.slices < 8 ? 4 : 1);",
+        f"  const int stopped = !c.failed && rt->parallel({kernel.name}_combine, &c, blocks, npc_max(1, {COMBINED_ALONE} / c.slices));",
         f"  if (c.failed == 1) {{ c.failed = 0; {kernel.name}(&c, 0, c.slices, 0); }} /* find the first bad index */",
         "  rt->release(c.partial);",
         "  if (stopped) goto failed;",
