@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import types
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
-from npcompile.tracer.frame import Branch, Frame, Jump, NextItem, Outcome, Return, Stop
+from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
 from npcompile.tracer.on_host import decided, leaving
@@ -214,7 +215,9 @@ class Ending:
                 else:
                     self.next_item(index, text(iterator))
             case NextItem(index, iterator):
-                if index != self.point.layout.index and self.function.may_be_native(index):
+                # A few iterations are better captured, with the loops inside: their statements then share passes over memory.
+                may_be_native = index != self.point.layout.index and self.function.may_be_native(index)
+                if may_be_native and not has_few(iterator):
                     lines.append(self.go(index, self.frame.stack))
                 else:
                     self.next_item(index, text(iterator))
@@ -356,6 +359,12 @@ def repeated(
         ]
     again = f"return {point}, ({''.join(f'{p}, ' for p in parameters)})"
     return [f"for iteration in range({ITERATIONS}):", *(f"    {line}" for line in (*check, *lines)), again]
+
+
+def has_few(iterator: Any) -> bool:
+    """Has a range so few items left that a loop over it would be captured whole?"""
+    left = iterator.example if isinstance(iterator, Opaque) else None
+    return type(left) is RANGE_ITERATOR and operator.length_hint(left) < UNROLL_LIMIT
 
 
 def refilled(kept: list[Any], values: list[Any]) -> list[Any]:

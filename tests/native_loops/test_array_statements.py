@@ -11,7 +11,7 @@ import pytest
 
 import npcompile as npc
 from benchmarks.programs.factorizations import cholesky, gram_schmidt, lu
-from benchmarks.programs.images import convolution_by_elements
+from benchmarks.programs.images import convolution, convolution_by_elements
 from benchmarks.programs.simulation import energy
 from benchmarks.programs.solvers import triangular_solve
 from benchmarks.programs.sparse import rows_product
@@ -53,6 +53,16 @@ def moments(M):
         out[k, 2:4] = row[:2]
         out[k, 4] = row.argmin()
     return out
+
+
+def test_few_statements_over_large_arrays_share_passes_over_memory():
+    """A row of the kernel is added in one pass, not each of its elements in passes of its own."""
+    image, kernel = rng.random((200, 200)), rng.random((9, 9))
+    compiled = npc.compile(convolution)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(image, kernel), convolution(image, kernel), rtol=1e-12, strict=True)
+    most = max(len(graph.nodes) for graph in npc.explain(compiled)(image, kernel).graphs)
+    assert most >= 3 * kernel.shape[1]
 
 
 @pytest.mark.parametrize("program", [cholesky, lu, gram_schmidt, moments])
