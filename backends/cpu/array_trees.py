@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npcompile.backends.cpu.primitives import EXACT, MIXED_OPERANDS, PRIMITIVES, kind
+from npcompile.backends.kernels.operations import EXPENSIVE
+
+LONG = EXPENSIVE | {"divide", "reciprocal", "sqrt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,11 @@ def may_note(tree: Tree) -> bool:
     else:
         notes = tree.op not in EXACT and any(d.kind in "fc" for d in dtypes)
     return notes or any(map(may_note, tree.args))
+
+
+def takes_long(tree: Tree) -> bool:
+    """Is there an operation that takes longer than to read its result from memory near by?"""
+    return isinstance(tree, Apply) and (tree.op in LONG or any(map(takes_long, tree.args)))
 
 
 def is_flat(part: Part) -> bool:

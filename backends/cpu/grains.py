@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Tree
+from npcompile.backends.cpu.array_trees import LONG, Apply, Gather, Number, Tree
 from npcompile.backends.kernels.kernel import Kernel, Load, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 
@@ -24,13 +24,16 @@ def fewer(pieces: int, width: int) -> int:
     return max(1, pieces * min(width, WIDE) // WIDE)
 
 
+def nanoseconds(tree: Tree) -> float:
+    """What an element of a tree takes."""
+    if not isinstance(tree, Apply):
+        return 1.3 if isinstance(tree, Gather) else 0.3
+    own = 2.0 if tree.op in EXPENSIVE else 0.8 if tree.op in LONG else 0.1
+    return own + sum(map(nanoseconds, tree.args))
+
+
 def elements_of_a_grain(tree: Tree, dtype: np.dtype) -> tuple[int, int]:
     """Elements of a statement that are worth waking a thread, and the pieces of them; `dtype` is that of its result."""
-
-    def nanoseconds(tree: Tree) -> float:
-        if not isinstance(tree, Apply):
-            return 1.3 if isinstance(tree, Gather) else 0.3
-        return (2.0 if tree.op in EXPENSIVE else 0.1) + sum(map(nanoseconds, tree.args))
 
     def widths(tree: Tree) -> list[int]:
         below = tree.args if isinstance(tree, Apply) else ()

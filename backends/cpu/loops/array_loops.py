@@ -8,9 +8,10 @@ floating-point error was noted: before that the program can leave, and Python do
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,9 +29,10 @@ from npcompile.backends.cpu.array_trees import (
     may_fail,
     may_note,
     parts_of,
+    takes_long,
 )
 from npcompile.backends.cpu.c_functions import functions_text
-from npcompile.backends.cpu.grains import elements_of_a_grain
+from npcompile.backends.cpu.grains import elements_of_a_grain, nanoseconds
 from npcompile.backends.cpu.loader import loader
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of
@@ -102,6 +104,11 @@ PARALLEL_FROM = 1 << 15  # elements
 SCATTERED_FROM = 1 << 21  # bytes of the lines of a cache in which single elements are set to a number
 GRAIN = 1 << 13
 STACK_BYTES = 4096
+# Of fewer elements each thread keeps its share, whose memory is in its cache, rather than take pieces of what others have.
+SHARED_FROM, SHARES = 1 << 20, 4
+ALONE_FROM = 1 << 18  # elements that threads write although one thread goes over them too: they leave its cache in any case
+LITTLE = 2  # nanoseconds: what takes no longer is computed twice rather than written twice
+SEEN = {"f8": "npc_bits_double({})", "f4": "npc_bits_float({})"}  # what can be looked at of a number, as an integer
 
 
 @dataclass(slots=True)
@@ -111,6 +118,7 @@ class Store:
     function: Function
     target: Part
     tree: Tree
+    fewest: str = "0"  # elements that are worth other threads' caches, as C
     tasks: list[str] = field(default_factory=list)
 
     @property
@@ -137,6 +145,16 @@ class Store:
         if not are_apart and not needs_room:
             return [*filling, *self.tasks, head, *begin, *direct, "}"]
         main = [] if needs_room else [f"if ({' && '.join(are_apart)}) {{", *direct, "}"]
+        if needs_room and (checking := self.checking()):
+            filling += checking
+            conditions = [f"({known_product(sizes)}) * {itemsize} > {STACK_BYTES}", *are_apart]
+            main += [
+                f"if ({' && '.join(conditions)}) {{",
+                *self.run("check", [to, *strides], sizes),
+                *noted,
+                "if (bad) return bad;",
+            ]
+            main += [*self.run("range", [to, *strides], sizes), "return bad;", "}"]
         main += [
             f"const int64_t bytes = ({known_product(sizes)}) * {itemsize};",
             f"char small[{STACK_BYTES}] __attribute__((aligned(64)));",
@@ -158,6 +176,24 @@ class Store:
         del f.parameters["room"]
         return [*filling, *copying, *self.tasks, head, *begin, *main, "}"]
 
+    def checking(self) -> list[str]:
+        """The function that computes the elements and writes none, to note errors; nothing where they take long."""
+        f, dtype, sizes = self.function, self.target.dtype, self.target.sizes
+        is_small = all(n.isdigit() for n in sizes) and math.prod(map(int, sizes)) * dtype.itemsize <= STACK_BYTES
+        text = SEEN.get(dtype.str[1:], "{}" if dtype.kind in "iub" else "")
+        if is_small or not text or may_fail(self.tree) or nanoseconds(self.tree) > LITTLE:
+            return []
+        nest = Nest(f, sizes)
+        loops = nest.loops([f"seen |= {text.format(nest.value(self.tree))};"], "begin", "end")
+        body = ["int bad = 0;", "uint64_t seen = 0;", *loops, '__asm__ volatile("" : : "r"(seen));', "return bad;"]
+        return [f"static int {f.name}_check({self.parameters}) {{", *body, "}"]
+
+    @property
+    def parameters(self) -> str:
+        """Of a function of some items of the outermost loop."""
+        steps = [f"int64_t to_s{k}" for k in range(self.target.ndim)]
+        return ", ".join(filter(None, [self.function.signature, "char* to", *steps, "int64_t begin", "int64_t end"]))
+
     def place(self, nest: Nest) -> str:
         """The element that is written, where `to` and the strides `to_s0`, ... are."""
         last, c = self.target.ndim - 1, c_type(self.target.dtype)
@@ -166,11 +202,9 @@ class Store:
 
     def range(self, name: str, body: Sequence[str]) -> list[str]:
         """The function of some items of the outermost loop."""
-        steps = [f"int64_t to_s{k}" for k in range(self.target.ndim)]
-        parameters = ", ".join(filter(None, [self.function.signature, "char* to", *steps, "int64_t begin", "int64_t end"]))
         f, parts = self.function, [self.target, *parts_of(self.tree)]
         to = {f"to_s{k}": f.take(s) for k, s in enumerate(self.target.strides)}
-        return with_narrow_rows(f"{f.name}_{name}", parameters, ["int bad = 0;", *body, "return bad;"], f, parts, to)
+        return with_narrow_rows(f"{f.name}_{name}", self.parameters, ["int bad = 0;", *body, "return bad;"], f, parts, to)
 
     def where_far(self, sizes: Sequence[str], strides: Sequence[str]) -> str:
         """A condition more where single elements are set to a number: so little work is worth less than memory near a thread."""
@@ -198,11 +232,15 @@ class Store:
         ]
         release = "if (room != small) rt->release(room); " if where[0] == "room" or name == "back" else ""
         grain, pieces = elements_of_a_grain(self.tree, self.target.dtype)
+        fewest = max(2 * (grain // pieces), PARALLEL_FROM if nanoseconds(self.tree) <= LITTLE else 0)
         return [
-            f"if (({known_product(sizes)}) >= {2 * (grain // pieces)}{self.where_far(sizes, where[1:])} && {sizes[0]} > 1) {{",
+            f"if (({known_product(sizes)}) >= npc_max({fewest}, {self.fewest})",
+            f"{self.where_far(sizes, where[1:])} && {sizes[0]} > 1) {{",
             f"struct {task} c = {{{', '.join([*given, *where, '0'])}}};",
             f"const int64_t each = npc_max(1, {known_product(sizes[1:])}), grain = npc_max(1, {grain} / each);",
-            f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, grain, {grain // pieces} / each)) {{ {release}return -1; }}",
+            f"const int64_t share = {sizes[0]} * each < {SHARED_FROM} ? ({sizes[0]} - 1) / ({SHARES} * rt->threads()) + 1 : 0;",
+            f"const int64_t piece = npc_max({grain // pieces} / each, share);",
+            f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, npc_max(grain, share), piece)) {{ {release}return -1; }}",
             "bad |= c.bad;",
             f"}} else {all_items}",
         ]
@@ -223,6 +261,8 @@ class ArrayLoops:
     code: ScalarLoops
     functions: list[str] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, int] = field(default_factory=dict)  # arrays that statements store in, to numbers
+    read_alone: set[str] = field(default_factory=set)  # arrays that one thread goes over, whatever their sizes are
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
     instructions: set[tuple[int, int]] = field(default_factory=set)  # that are loops over arrays: (loop around, instruction)
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
@@ -297,8 +337,20 @@ class ArrayLoops:
 
     # --- statements
 
+    def once(self, tree: Tree, sizes: Sequence[str], fail: Fail) -> Tree:
+        """The tree, whose rows and columns that are broadcast are computed once, if that takes long."""
+        if not isinstance(tree, Apply):
+            return tree
+        shapes = {p.sizes for p in parts_of(tree)}
+        if len(shapes) == 1 and takes_long(tree) and not may_fail(tree):
+            (shape,) = shapes
+            if len(shape) < len(sizes) or any(n == "1" != full for n, full in zip(shape, sizes)):
+                return Read(self.make(tree, shape, fail))
+        return replace(tree, args=tuple(self.once(a, sizes, fail) for a in tree.args))
+
     def store(self, target: Part, tree: Tree, fail: Fail, is_new: bool = False) -> None:
         """Every element of `target` set to the tree's, which broadcasts to it."""
+        tree = self.once(tree, target.sizes, fail)
         if tree.dtype != target.dtype:
             tree = Apply("cast", (tree,), target.dtype)
         if isinstance(tree, Read) and not is_new and target.ndim == 1 and target.root == tree.part.root:
@@ -309,7 +361,7 @@ class ArrayLoops:
         if self.code.accesses is not None and not is_new:
             self.code.accesses.memory(target.data, is_written=True)
         f = Function(self.name())
-        store = Store(f, target, tree)
+        store = Store(f, target, tree, f"NPC_FEWEST_{self.owners.setdefault(target.root, len(self.owners))}")
         others = [p for p in parts_of(tree) if not is_same(p, target)]
         near = [p for p in others if not is_new and self.are_far(target, p) is None]
         # Reads what it writes, or may have read it for what it computes with: then it cannot be done again.
@@ -386,7 +438,8 @@ class ArrayLoops:
 
     def text(self) -> str:
         """What stands before the program."""
-        made = "\n".join([HELPERS, *self.folds.values(), *self.functions]) + "\n"
+        fewest = [f"#define NPC_FEWEST_{k} {ALONE_FROM * (root in self.read_alone)}" for root, k in self.owners.items()]
+        made = "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
         called = functions_text(made, loader().compiler.has_vector_math)
         # Numbers alone go through libm, as Python's and NumPy's scalars do.
         renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))

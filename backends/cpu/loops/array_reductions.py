@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
-from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops
+from npcompile.backends.cpu.array_trees import Part, Read, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
+from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, SHARED_FROM, SHARES, ArrayLoops
 from npcompile.backends.cpu.loops.nests import Function, Nest, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
@@ -103,6 +103,7 @@ def from_zero(name: str, dtype: np.dtype, total: str) -> str:
 def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fail: Fail) -> str:
     """All elements combined: a C variable of the tree's dtype. `name`: of FOLD_OPS."""
     code, dtype = loops.code, tree.dtype
+    tree = loops.once(tree, sizes, fail)
     if len(sizes) > 1 and has_one_rank(tree, len(sizes)) and all(map(is_flat, parts_of(tree))):
         sizes = (code.new("int", known_product(sizes)),)
         tree = flat_tree(tree, sizes)
@@ -113,6 +114,7 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     count = known_product([f.take(n) for n in sizes])
     begin = ["npc_forget();"] * notes + [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
     helpers, lines = one_row(loops, f, name, tree, sizes[0]) if len(sizes) == 1 else ([], [])
+    loops.read_alone |= {p.root for p in parts_of(tree) if not lines}
     lines = lines or folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
     end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
     if is_doubted(name, tree):
@@ -186,7 +188,8 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
         f"const int64_t parts = ({n} + {GRAIN - 1}) / {GRAIN};",
         f"struct {f.name}_task task = {{{', '.join([*given, f'rt->scratch(parts * (int64_t)sizeof({c}))', n, '0'])}}};",
         "if (!task.parts) return -1;",
-        f"const int stopped = rt->parallel({f.name}_run, &task, parts, 1);",
+        f"const int64_t share = {n} < {SHARED_FROM} ? (parts - 1) / ({SHARES} * rt->threads()) + 1 : 1;",
+        f"const int stopped = rt->parallel({f.name}_run, &task, parts, share);",
         f"total = stopped ? 0 : {fold(loops, name, tree.dtype)}(task.parts, parts);",
         "rt->release(task.parts);",
         "if (stopped) return -1;",
@@ -219,12 +222,16 @@ def folding(
     for k in around:
         outer.append(f.loop(k, sizes[k]))
         closing.append("}")
-    flush = [
-        f"{c} part = {combined}(room, filled);",
+    climb = [
         "int level = 0;",
         f"for (int64_t bits = blocks++; bits & 1; bits >>= 1, level++) part = {join};",
-        "tree[level] = part; filled = 0;",
+        "tree[level] = part;",
     ]
+    flush = [f"{c} part = {combined}(room, filled);", *climb, "filled = 0;"]
+    whole = []
+    if isinstance(tree, Read) and dtype.kind != "b" and tree.part.strides[-1:] == (str(dtype.itemsize),):  # read where they are
+        there = f"{c} part = {combined}((const {c}*)(r{nest.made} + at * {dtype.itemsize}), NPC_FOLDED);"
+        whole = [f"if (!filled && {n} - at >= NPC_FOLDED) {{", there, *climb, "at += NPC_FOLDED;", "continue;", "}"]
     return [
         *nest.begins,
         f"{c} room[NPC_FOLDED] __attribute__((aligned(64))), tree[48], total;",
@@ -232,6 +239,7 @@ def folding(
         *outer,
         *nest.rows,
         f"for (int64_t at = {begin}; at < {n};) {{",
+        *whole,
         f"const int64_t end = npc_min({n}, at + NPC_FOLDED);",
         f"if (filled + (end - at) > NPC_FOLDED) {{ {' '.join(flush)} }}",
         f"{c}* const to = room + filled - at;",
@@ -251,6 +259,8 @@ def folding(
 def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], axis: int, fail: Fail) -> Part:
     """The elements along an axis combined: a new array."""
     rest = sizes[:axis] + sizes[axis + 1 :]
+    tree = loops.once(tree, sizes, fail)
+    loops.read_alone |= {p.root for p in parts_of(tree)}
     target = loops.fresh(tree.dtype, rest)
     f = Function(loops.name())
     order = [k for k in range(len(sizes)) if k != axis]
@@ -386,6 +396,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     """Where the largest or smallest element is, the first of them, or NaN: of all, or along an axis."""
     dtype = tree.dtype
     c, sign = c_type(dtype), ">" if name == "argmax" else "<"
+    loops.read_alone |= {p.root for p in parts_of(tree)}
     f = Function(loops.name())
     nest = Nest(f, sizes)
     value = nest.value(tree)

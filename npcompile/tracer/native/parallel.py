@@ -27,7 +27,9 @@ from npcompile.tracer.native.variables import Variables, set_always
 
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.
-IN_BODIES = frozenset(("parallel", "parallel_in_pieces", "scratch", "release", "watch", "poll", "empty", "incref", "decref"))
+IN_BODIES = frozenset(
+    ("parallel", "parallel_in_pieces", "threads", "scratch", "release", "watch", "poll", "empty", "incref", "decref")
+)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,104 @@
+"""Statements that update whole arrays in place: what NumPy reports is known before anything is written, at every size."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import npcompile as npc
+from tests.native_loops.agreement import native_sources
+from tests.native_loops.test_native_loops import native_loops
+
+rng = np.random.default_rng(11)
+SIZES = [3, 20, 60, 200, 420]  # rows of matrices: on the stack, in the caches, and for several threads
+
+
+def scaled(A: np.ndarray, c: np.ndarray) -> np.ndarray:
+    sums = np.empty(len(c))
+    for k in range(len(c)):
+        A *= c[k]
+        sums[k] = A.sum()
+    return sums
+
+
+def shifted(A: np.ndarray, c: np.ndarray) -> np.ndarray:
+    for k in range(len(c)):
+        A[1:, :-1] += c[k] * A[1:, 1:]
+        A[0] = k
+    return A
+
+
+def normalised(A: np.ndarray, c: np.ndarray) -> np.ndarray:
+    for k in range(len(c)):
+        A -= A.mean(axis=0)
+        A /= np.sqrt((A * A).mean(axis=1, keepdims=True) + c[k])
+    return A
+
+
+def outcome(call: Any, A: np.ndarray, c: np.ndarray, over: str) -> Any:
+    A = A.copy()
+    with np.errstate(over=over), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            result = call(A, c)
+        except FloatingPointError as error:
+            result = str(error)
+    return result, A, [(str(w.message), w.lineno) for w in told]
+
+
+def same(ours: Any, theirs: Any) -> None:
+    assert type(ours[0]) is type(theirs[0]) and ours[2] == theirs[2]
+    for a, b in zip(ours[:2], theirs[:2]):
+        if isinstance(b, str):
+            assert a == b
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12, strict=True)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("user", [scaled, shifted, normalised])
+def test_updates(user, n):
+    compiled, A, c = npc.compile(user), rng.random((n, n)) + 0.5, rng.random(20) + 0.5
+    for _ in range(3):
+        same(outcome(compiled, A, c, "warn"), outcome(user, A, c, "warn"))
+    assert native_loops(compiled) == 1
+
+
+@pytest.mark.parametrize("over", ["warn", "raise", "ignore"])
+@pytest.mark.parametrize("at", [0, -1])
+@pytest.mark.parametrize("n", SIZES)
+def test_errors(n, at, over):
+    compiled, A, c = npc.compile(scaled), np.ones((n, n)), np.array([1.0, 1e10, 1e10, *[1.0] * 17])
+    A.flat[at] = 1e300
+    for _ in range(3):
+        same(outcome(compiled, A, c, over), outcome(scaled, A, c, over))
+
+
+@pytest.mark.parametrize("shape, strides", [((5, 2), (8, 8)), ((40, 300), (8, 8)), ((400, 300), (8, 16))])
+def test_memory_that_is_there_more_than_once(shape, strides):
+    compiled, c = npc.compile(scaled), np.array([2.0, 0.5] * 10)
+    for _ in range(2):
+        ours, theirs = np.arange(2000.0), np.arange(2000.0)
+        with np.errstate(over="ignore"):
+            compiled(as_strided(ours, shape, strides), c)
+            scaled(as_strided(theirs, shape, strides), c)
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def functions_with(source: str, operation: str) -> list[str]:
+    """The loops over rows and columns in which there is such an operation."""
+    loops = re.findall(r"for \(int64_t i0[^{]*\{\n[^}]*?for \(int64_t i1[^{]*\{\n([^}]*)\}", source)
+    return [body for body in loops if operation in body]
+
+
+def test_what_is_broadcast_is_computed_once():
+    compiled = npc.compile(normalised)
+    compiled(rng.random((60, 60)), np.ones(20))
+    (source,) = native_sources(compiled)
+    assert all("i1 * 8" not in body for body in functions_with(source, "sqrt"))  # it goes over a column
+    assert all(body.count(" / ") == 1 for body in functions_with(source, " / "))  # not by the number of rows too
