@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,23 @@ def test_errors_of_numbers_are_reported():
         return A, s
 
     agrees(program, X, 25)
+
+
+def test_views_of_one_row_have_one_address():
+    def program(A, n):
+        for _ in range(n):
+            A[1:-1, 3:] = (A[1:-1, 3:] + A[1:-1, 2:-1] + A[1:-1, :-3] - A[:-2, 1:-2] - A[2:, 3:]) * 0.25
+        return A
+
+    A = np.random.default_rng(0).standard_normal((9, 14))
+    for rows, columns in ((9, 14), (3, 4), (2, 14), (9, 3), (9, 2), (9, 1), (0, 14)):
+        agrees(program, A[:rows, :columns].copy(), 25)
+    compiled = npc.compile(program)
+    compiled(A, 25)
+    (source,) = native_sources(compiled)
+    run = source[source.index("void steps") :]
+    rows = re.findall(r"^char\* const r\d+ = (.*);", run[: run.index("undo:")], re.M)
+    assert sum(bool(re.fullmatch(r"r\d+ \+ -?\d+", row)) for row in rows) == 2, rows  # of the five that are read
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

@@ -9,6 +9,7 @@ when no floating-point error was noted: else the loop runs statement by statemen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -195,12 +196,23 @@ class Sweep(Row):
     moved: Mapping[str, str] = field(default_factory=dict)  # root -> how far its memory is from where it was
     cuts: list[str] = field(default_factory=list)  # where rolled rows begin, along the innermost axis
     stretches: tuple[Stretch, ...] = ()  # of rows; where its elements may be done twice
+    origins: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # addresses -> rows' beginnings and bytes behind these
+    begun: dict[str, tuple[str, int]] = field(default_factory=dict)  # where rows begin -> a variable, how far behind
 
     def at_work(self, part: Part) -> Part:
         return replace(part, data=f"({part.data} + {self.moved[part.root]})") if part.root in self.moved else part
 
     def element(self, part: Part) -> str:
-        return Row.element(self, self.at_work(part))
+        """Views of one row have one address, which they are numbers behind: else each takes a register, and is computed."""
+        text = Row.element(self, self.at_work(part))
+        row = f"r{self.made}"
+        head = f"char* const {row} = "
+        origin, behind = self.origins.get(part.data, (part.data, 0))
+        begin = re.sub(rf"\b{re.escape(part.data)}\b", origin, self.rows[-1].removeprefix(head))
+        other, at = self.begun.setdefault(begin, (row, behind))
+        if other != row:
+            self.rows[-1] = f"{head}{other} + {behind - at};"
+        return text
 
     def value(self, tree: Tree) -> str:
         if isinstance(tree, Rolled):
@@ -342,6 +354,7 @@ class TimeLoop:
     loop: Loop
     plan: Plan
     places: Sequence[Places]
+    origins: Mapping[str, tuple[str, int]]  # addresses of views -> where their rows begin, and how many bytes behind that
     storage: dict[str, Part] = field(default_factory=dict)  # of what the loop makes
     rooms: dict[str, str] = field(default_factory=dict)  # of what it makes and keeps no longer than an iteration -> bytes
 
@@ -380,7 +393,7 @@ class TimeLoop:
             stored = {n: storage[n] for n in stored}
             sizes = size
         stretches = stretches_of(parts) if sizes[-1] != "1" and self.may_repeat(group, moved, out) else ()
-        row = Sweep(Here(""), sizes, storage=storage, moved=moved, stretches=stretches)
+        row = Sweep(Here(""), sizes, storage=storage, moved=moved, stretches=stretches, origins=self.origins)
         targets: dict[object, str] = {}
         for s in statements:
             value = row.keep(s.name if isinstance(s, Set) else key_of(s.target), row.value(s.tree), s.tree.dtype)

@@ -6,6 +6,7 @@ The body is followed as in `pointwise.py`. What it makes may be rolled and slice
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from npcompile.tracer.native.kinds import Elements, Formula
 from npcompile.tracer.native.pointwise import Pointwise, PointwiseLoop, resized_part, types_of, write_as
 
 DEFINITION = re.compile(r"const (\S+) (t\d+) = (.*);")
+START = re.compile(r"npc_bound\((\d+), (\w+), 0, \2\)")  # of a slice: this number, where the axis is so long
+ALONG_ROWS = re.compile(r"(.*) \+ (\w+) \* (\d+)")  # an address: where the row begins, how many elements of so many bytes behind
 FUNCTIONS = {"npc_bound", "npc_max", "npc_count", "npc_mod", "int64_t", "INT64_C"}
 
 
@@ -177,7 +180,8 @@ class TimeSteps(PointwiseLoop):
         plan = Plan(loop.statements, entered, frozenset(stays))
         code.lines += [line for line in stays.values() if line]
         nonempty = [f"{known_product([*map(found.size, s.sizes)])} > 0" for s in loop.statements]
-        code.lines.append(f"if (!({' && '.join(dict.fromkeys([*way.tests, *nonempty]))})) goto {name}_slow;")
+        origins, are_starts = origins_of(stays)
+        code.lines.append(f"if (!({' && '.join(dict.fromkeys([*way.tests, *nonempty, *are_starts]))})) goto {name}_slow;")
         types = code.outer() | {name: line.split()[1] for name, line in stays.items() if line}
         places: list[Places] = []
         for n, part in way.inits.items():
@@ -194,7 +198,7 @@ class TimeSteps(PointwiseLoop):
             is_whole = key_of(resized_part(base, found)) in [key_of(s.target) for s in loop.statements if isinstance(s, Write)]
             places.append(Places(len(places), base, is_double, copies=not (is_double and is_whole)))
         loop = replace(loop, carried=[p.carried for p in places if p.carried is not None])
-        functions, lines = TimeLoop(loop, plan, places).text(types)
+        functions, lines = TimeLoop(loop, plan, places, origins).text(types)
         statements.functions += [HELPERS] * (HELPERS not in statements.functions) + functions
         code.lines += lines
         for n, place in zip(way.inits, places):
@@ -202,3 +206,22 @@ class TimeSteps(PointwiseLoop):
             way.made[n] = replace(place.part, data=data)
         behind = self.finish(name, before, way)
         self.blocks.steps.setdefault(self.header, set()).add(behind)
+
+
+def origins_of(stays: Mapping[str, str]) -> tuple[dict[str, tuple[str, int]], list[str]]:
+    """(where views begin -> where the rows do that they are parts of, and how many bytes behind; what must hold for this).
+
+    A slice starts at the number that the program gives, unless the axis is shorter.
+    """
+    lines = {name: made[3] for name, line in stays.items() if (made := DEFINITION.fullmatch(line)) is not None}
+    starts = {name: start[1] for name, text in lines.items() if (start := START.fullmatch(text)) is not None}
+    found: dict[str, tuple[str, int]] = {}
+    used: dict[str, str] = {}
+    for name, text in lines.items():
+        along = ALONG_ROWS.fullmatch(text)
+        if along is not None and along[2] in starts:
+            used[along[2]] = starts[along[2]]
+            found[name] = along[1], int(starts[along[2]]) * int(along[3])
+        else:
+            found[name] = text, 0
+    return found, [f"{name} == {start}" for name, start in used.items()]
