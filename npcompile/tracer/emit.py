@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import keyword
+import re
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,7 @@ from npcompile.tracer.values import (
     children,
 )
 
+GLOBAL = re.compile(r"G\[('\w+')\]")  # the source of one
 INLINE_CONSTANTS = (type(None), bool, int, str)
 
 
@@ -261,6 +263,8 @@ class Emitter:
             return known
         match value:
             case Lazy() | Opaque():
+                if found := GLOBAL.fullmatch(value.source):  # of which nothing else may be asked: it may be gone
+                    self.capture.guard(f"{found[1]} in G")
                 return value.source
             case Constant(ShimObject(maker=make) as made) if make is not None:
                 return self.variable(value, f"{self.name_constant(make)}({', '.join(map(self.text, made.made_of))})")

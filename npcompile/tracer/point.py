@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.recompiles import why_not
 
+IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
@@ -152,8 +154,8 @@ class Point:
         try:
             made = self.function.capture(self, state)
             # What breaks at once for one call asks nothing: it may not hide what is compiled for others. Native programs ask
-            # themselves.
-            asks = made.conditions or (made.graph is None and made.compiled is not None)
+            # themselves. That globals are there is no question that tells programs apart.
+            asks = not all(map(IS_THERE.fullmatch, made.conditions)) or (made.graph is None and made.compiled is not None)
             self.variants.insert(0 if asks else len(self.variants), made)
         except (GraphBreakError, MixedDevices, MemoryError):
             raise

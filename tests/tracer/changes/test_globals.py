@@ -43,6 +43,22 @@ def a_global_rebound():
         SCALE = 2.0
 
 
+def hands_scale_on(x):
+    return x + 1, SCALE
+
+
+@case
+def a_global_that_is_gone():
+    try:
+        for globals()["SCALE"] in ("text", None, 2.0):
+            yield hands_scale_on, (X,)
+            yield hands_scale_on, (X,)
+            del globals()["SCALE"]
+            yield hands_scale_on, (X,)
+    finally:
+        globals()["SCALE"] = 2.0
+
+
 POLYNOMIAL: Any = (1.0, -2.0, 0.5)
 
 
