@@ -459,14 +459,20 @@ class Emitter:
                     message = self.name_constant(message_of(reason))
                     self.lines.append(f"{self.name_constant(remember_lost)}({self.text(value)}, {message})")
 
-    def sequence_text(self, value: Sequence) -> str:
+    def result_text(self, value: Any) -> str:
+        """The same for a function's result: nothing else holds a tuple that is made for it."""
+        is_made = isinstance(value, Sequence) and id(value) not in self.names and not is_unchanged(value)
+        return self.sequence_text(value, is_once=True) if is_made else self.text(value)
+
+    def sequence_text(self, value: Sequence, is_once: bool = False) -> str:
         if value.kind is list and holds(value, value):
             name = self.variable(value, "[]")
             self.lines.append(f"{name}.extend(({''.join(f'{self.text(item)}, ' for item in value.items)}))")
             return name
         items = [self.text(item) for item in value.items]
         if value.kind is tuple:
-            return f"({''.join(f'{item}, ' for item in items)})"
+            text = f"({''.join(f'{item}, ' for item in items)})"
+            return self.variable(value, text) if items and not is_once else text
         if value.kind is not list:
             return self.variable(value, f"{self.name_constant(value.kind)}({', '.join(items)})")
         return self.variable(value, f"[{', '.join(items)}]")

@@ -231,7 +231,7 @@ class Ending:
 
     def result_text(self, value: Any) -> str:
         """What was made natively on the way goes to the device that arrays came on."""
-        place, result = self.capture.place, self.emitter.text(value)
+        place, result = self.capture.place, self.emitter.result_text(value)
         if place is None or not place.gives_arrays or self.point.is_start:
             return result
         return f"{self.emitter.name_constant(leaving)}({result}, {self.emitter.name_constant(place)})"

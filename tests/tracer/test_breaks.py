@@ -208,6 +208,20 @@ def test_while_on_data(x):
     return x, n
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_tuple_under_two_names_is_one(breaks):
+    @npc.compile
+    def f(x):
+        pair = other = (x + 1, x * 2)
+        if breaks:
+            print(end="")
+        return pair, [other], (pair, 1)
+
+    for _ in range(3):
+        pair, (other,), (third, _) = f(np.arange(3.0))
+        assert pair is other is third
+
+
 @check()
 def test_local_list_keeps_identity_across_a_break(x):
     a = [x]
