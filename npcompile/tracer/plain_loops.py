@@ -29,6 +29,7 @@ SMALL = 512  # elements of an array: as little work for NumPy as none
 HOP = 2.0  # microseconds from Point to Point
 ARRAY, NUMBER = 0.5, 0.08  # that NumPy and Python take to do one thing to a small array, and to numbers
 ITERATION = 0.2  # that Python takes for an iteration of a loop inside, at least
+NUMBERS = frozenset((int, float, bool, str, types.NoneType, type(iter(range(0))), np.float64, np.int64))
 FREE = ("input", "constant", "size", "reshape", "broadcast_to", "permute")  # or they belong to another operation
 UPDATES = ("slice_update", "scatter")  # whose size is that of what they write into
 MOST_ITEMS = 16  # of a list that are looked at
@@ -57,8 +58,14 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
                 if other.layout.index in region and other.place is None:
                     other.patience, other.plain = 0, loop
     loop = point.plain
-    if not all(is_simple(value) and (loop.is_of_numbers or is_small(value, loop.largest)) for value in state):
-        return None
+    largest = NEVER if loop.is_of_numbers else loop.largest
+    for value in state:
+        kind = type(value)
+        if kind is np.ndarray:  # the usual ones are told first: calls of short loops wait for this
+            if value.size > largest:
+                return None
+        elif kind not in NUMBERS and not (is_simple(value) and (loop.is_of_numbers or is_small(value, largest))):
+            return None
     if point.beyond is None:
         point.beyond = point.function.segment(point.layout, None, inside=point.plain.region)
     return point.beyond
