@@ -108,6 +108,7 @@ STACK_BYTES = 4096
 SHARED_FROM, SHARES = 1 << 20, 4
 ALONE_FROM = 1 << 18  # elements that threads write although one thread goes over them too: they leave its cache in any case
 LITTLE = 2  # nanoseconds: what takes no longer is computed twice rather than written twice
+FAR_BYTES = 1 << 21  # of memory that is far enough to divide twice
 SEEN = {"f8": "npc_bits_double({})", "f4": "npc_bits_float({})"}  # what can be looked at of a number, as an integer
 
 
@@ -147,7 +148,8 @@ class Store:
         main = [] if needs_room else [f"if ({' && '.join(are_apart)}) {{", *direct, "}"]
         if needs_room and (checking := self.checking()):
             filling += checking
-            conditions = [f"({known_product(sizes)}) * {itemsize} > {STACK_BYTES}", *are_apart]
+            least = FAR_BYTES if takes_long(self.tree) else STACK_BYTES
+            conditions = [f"({known_product(sizes)}) * {itemsize} > {least}", *are_apart]
             main += [
                 f"if ({' && '.join(conditions)}) {{",
                 *self.run("check", [to, *strides], sizes),
