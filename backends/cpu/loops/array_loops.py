@@ -240,12 +240,19 @@ class Store:
             f"{self.where_far(sizes, where[1:])} && {sizes[0]} > 1) {{",
             f"struct {task} c = {{{', '.join([*given, *where, '0'])}}};",
             f"const int64_t each = npc_max(1, {known_product(sizes[1:])}), grain = npc_max(1, {grain} / each);",
-            f"const int64_t share = {sizes[0]} * each < {SHARED_FROM} ? ({sizes[0]} - 1) / ({SHARES} * rt->threads()) + 1 : 0;",
+            f"const int64_t share = {share_text(self.tree, f'{sizes[0]} * each', sizes[0])};",
             f"const int64_t piece = npc_max({grain // pieces} / each, share);",
             f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, npc_max(grain, share), piece)) {{ {release}return -1; }}",
             "bad |= c.bad;",
             f"}} else {all_items}",
         ]
+
+
+def share_text(tree: Tree, elements: str, items: str) -> str:
+    """Of items that have so many elements together, those that a thread takes at once; 0 where others may take them as well."""
+    if nanoseconds(tree) > LITTLE:  # a thread that the system has not scheduled would be waited for
+        return "0"
+    return f"{elements} < {SHARED_FROM} ? ({items} - 1) / ({SHARES} * rt->threads()) + 1 : 0"
 
 
 def briefly(line: str) -> str:

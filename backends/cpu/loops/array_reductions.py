@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, Read, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
-from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, SHARED_FROM, SHARES, ArrayLoops
+from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
 from npcompile.backends.cpu.loops.nests import Function, Nest, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
@@ -188,8 +188,8 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
         f"const int64_t parts = ({n} + {GRAIN - 1}) / {GRAIN};",
         f"struct {f.name}_task task = {{{', '.join([*given, f'rt->scratch(parts * (int64_t)sizeof({c}))', n, '0'])}}};",
         "if (!task.parts) return -1;",
-        f"const int64_t share = {n} < {SHARED_FROM} ? (parts - 1) / ({SHARES} * rt->threads()) + 1 : 1;",
-        f"const int stopped = rt->parallel({f.name}_run, &task, parts, share);",
+        f"const int64_t share = {share_text(tree, n, 'parts')};",
+        f"const int stopped = rt->parallel({f.name}_run, &task, parts, npc_max(share, 1));",
         f"total = stopped ? 0 : {fold(loops, name, tree.dtype)}(task.parts, parts);",
         "rt->release(task.parts);",
         "if (stopped) return -1;",
