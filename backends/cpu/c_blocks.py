@@ -72,7 +72,7 @@ def print_rows(p: Printer, s: Product) -> None:
     _, n, k = map(size_text, s.sizes)
     sizes = f"block_end - block_first, {n}, {k}, {k if s.block is None else s.block}, c->is_alone"
     p.line(f"const int failed = rt->rows_product_{short(s.dtype)}({result}, {left}, {right}, {sizes});")
-    p.line("if (failed) { c->failed = failed; goto done; }")
+    p.line("if (failed) { NPC_TELL(c->failed, failed); goto done; }")
 
 
 def blocks_call(kernel: Kernel, blocks: Blocks) -> list[str]:

@@ -27,7 +27,8 @@ def check_lines(s: CheckIndex, *, is_noting: bool) -> list[str]:
             f"outside |= {target}_outside;",
         ]
     outside = f"__builtin_expect((uint64_t){target} >= (uint64_t){size}, 0)"
-    fail = f"c->bad_index = {value}; c->bad_axis = {s.axis}; c->bad_size = {size}; c->failed = 1; goto done;"
+    told = {"bad_index": value, "bad_axis": s.axis, "bad_size": size, "failed": 1}
+    fail = " ".join(f"NPC_TELL(c->{place}, {text});" for place, text in told.items()) + " goto done;"
     if s.mask:
         return [
             f"int64_t {target} = {value} + ({value} < 0 ? {size} : 0);",

@@ -130,6 +130,9 @@ NAMED_TEXT = """
 #define NPC_NAMED(name) __asm__(NPC_JOINED(__USER_LABEL_PREFIX__, #name))
 """
 
+# Of several threads that find an error each says so, in one place.
+TELL_TEXT = "#define NPC_TELL(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)\n"
+
 # GCC 12 makes a fused operation of products added in one lane and subtracted in the next, even with -ffp-contract=off.
 ROUNDED_TEXT = """
 #ifndef __has_builtin
@@ -424,4 +427,4 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
     text = f"{libm}{shared}{''.join(ours)}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
-    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"
+    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"

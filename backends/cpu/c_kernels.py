@@ -113,7 +113,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     for name, size in scratch.items():
         lines.append(f"  char* {name} = rt->scratch({size} + 1);")
     for name in scratch:
-        lines.append(f"  if (!{name}) {{ c->failed = 2; goto done; }}")
+        lines.append(f"  if (!{name}) {{ NPC_TELL(c->failed, 2); goto done; }}")
     if kernel.is_whole:
         print_chunk(printer, kernel)
     elif tiles:

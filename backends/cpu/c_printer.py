@@ -140,7 +140,7 @@ class Printer(RunningResults):
         m, n, k = map(size_text, s.sizes)
         block = k if s.block is None else s.block
         self.line(f"const int failed = rt->product_{short(s.dtype)}({', '.join(matrices)}, {m}, {n}, {k}, {block});")
-        self.line("if (failed) { c->failed = failed; goto done; }")
+        self.line("if (failed) { NPC_TELL(c->failed, failed); goto done; }")
         if s.dtype.kind == "c" and s.block is not None:
             self.line(f"NPC_FROM_ZERO({'double' if s.dtype.itemsize == 16 else 'float'}, {matrices[0]}, {m}, {n})")
 

@@ -229,7 +229,7 @@ class Store:
             f"struct {task} {{ {' '.join(fields)} int bad; }};",
             f"static void {task}_run(void* context, int64_t begin, int64_t end, int thread) {{",
             f"struct {task}* const a = context;",
-            f"if ({f.name}_{name}({', '.join(passed)}, begin, end)) a->bad = 1;",
+            f"if ({f.name}_{name}({', '.join(passed)}, begin, end)) NPC_TELL(a->bad, 1);",
             "}",
         ]
         release = "if (room != small) rt->release(room); " if where[0] == "room" or name == "back" else ""

@@ -179,7 +179,7 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
         "int bad = 0;",
         "for (int64_t k = begin; k < end; k++)",
         f"a->parts[k] = {f.name}_part({passed}, k * {GRAIN}, npc_min(a->count, (k + 1) * {GRAIN}), &bad);",
-        "if (bad) a->bad = 1;",
+        "if (bad) NPC_TELL(a->bad, 1);",
         "}",
     ]
     many = [

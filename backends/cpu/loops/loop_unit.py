@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.c_functions import ROUNDED_TEXT
+from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops import complex_numbers, number_lists
@@ -126,6 +126,7 @@ def source(code: ScalarLoops) -> str:
         f"#define POLL {POLL}",
         COUNTED,
         COMPLEX_TYPES,
+        TELL_TEXT,
         ROUNDED_TEXT,
         HELPERS,
         helpers(),

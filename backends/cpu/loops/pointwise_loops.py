@@ -93,7 +93,7 @@ def written(loop: Loop, types: Mapping[str, str]) -> tuple[list[str], list[str]]
         "}",
         "}",
         "goto done;",
-        "undo: c->bad = 1;",
+        "undo: NPC_TELL(c->bad, 1);",
         "done:;",
         "rt->release(room);" if room else "",
         "}",
@@ -240,7 +240,7 @@ class Body:
         if not others:
             return []
         total = " + ".join(f"c->block * ({n})" for n in row_bytes)
-        return [f"char* const room = rt->scratch({total});", "if (!room) { c->bad = 1; return; }"]
+        return [f"char* const room = rt->scratch({total});", "if (!room) { NPC_TELL(c->bad, 1); return; }"]
 
     def nest(self, group: Group, stored: set[str]) -> list[str]:
         """The loop nest of some statements, which leave what is to be `stored` in its memory."""
