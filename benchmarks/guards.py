@@ -91,7 +91,7 @@ def timings(row: Row, repetitions: int = 21) -> dict[str, Timing]:
     np.testing.assert_allclose(compiled(*arguments), row.function(*arguments))
     graph = bare_call(compiled, arguments)
     calls = {"call": lambda: compiled(*arguments), "bare": lambda: graph(), "NumPy": lambda: row.function(*arguments)}
-    return interleave(calls, repetitions, clock=time.thread_time, settle=0)
+    return interleave(calls, repetitions, clock=time.thread_time, rests=False)
 
 
 def main() -> int:

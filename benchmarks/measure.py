@@ -16,7 +16,9 @@ from benchmarks.case import Case
 from benchmarks.sides import SIDES, ChangingCall
 
 SHORTEST_SAMPLE = 10e-3  # seconds: calls quicker than this are timed in batches
-SETTLE = 60e-3  # seconds: OpenBLAS threads spin for some 25 ms after a product, and would be timed with the next side
+LOOK = 10e-3  # seconds
+QUIET = 0.1  # share of LOOK that threads which sleep may take
+LONGEST_REST = 1.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,30 @@ def batch_seconds(call: Callable[[], Any], count: int, clock: Callable[[], float
     return (clock() - began) / count
 
 
+def rest(used: Callable[[], float] = time.process_time, wait: Callable[[float], None] = time.sleep) -> None:
+    """Wait until this process's threads sleep: OpenBLAS's spin for 100 ms after a product, and would slow the next side down.
+
+    `used` gives the seconds that the process's threads have run.
+    """
+    for _ in range(int(LONGEST_REST / LOOK)):
+        before = used()
+        wait(LOOK)
+        if used() - before < QUIET * LOOK:
+            return
+
+
 def interleave(
     calls: Mapping[str, Callable[[], Any]],
     repetitions: int,
     seed: int = 0,
     *,
     clock: Callable[[], float] = time.perf_counter,
-    settle: float = SETTLE,
+    rests: bool = True,
 ) -> dict[str, Timing]:
     """Time each call once a round, in an order that changes: a machine that drifts drifts for all of them.
 
-    `clock` is time.thread_time for what one thread does alone: a machine that does other things too does not show in it.
+    `clock` is time.thread_time for what one thread does alone, which `rests` for no other: a machine that does other things too
+    does not show in it.
     """
     counts = {name: max(1, int(SHORTEST_SAMPLE / max(batch_seconds(call, 3), 1e-9))) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -80,7 +95,8 @@ def interleave(
         for _ in range(repetitions):
             shuffle(order)
             for name in order:
-                time.sleep(settle)
+                if rests:
+                    rest()
                 calls[name]()  # untimed: wakes this side's threads
                 samples[name].append(batch_seconds(calls[name], counts[name], clock))
     finally:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import report
 from benchmarks.case import Case, Target
 from benchmarks.cases import CASES
-from benchmarks.measure import Row, Timing, disagreement, interleave, judge
+from benchmarks.measure import LONGEST_REST, LOOK, Row, Timing, disagreement, interleave, judge, rest
 
 
 def double(x):
@@ -55,6 +55,19 @@ def test_disagreement() -> None:
     assert disagreement(CASE, expected, expected[:2], exact_type=False)
     assert disagreement(CASE, expected, expected.astype(np.float32), exact_type=True)
     assert disagreement(CASE, expected.sum(), np.asarray(expected.sum()), exact_type=True)
+
+
+@pytest.mark.parametrize(
+    ("ran", "looks"),
+    [
+        ([0.010, 0.010, 0.004, 0.0, 0.010], 4),  # a product's threads spin, then sleep
+        ([0.010] * 1000, LONGEST_REST / LOOK),  # somebody's own threads never sleep
+    ],
+)
+def test_who_was_measured_rests_until_its_threads_sleep(ran: list[float], looks: float) -> None:
+    waits: list[float] = []
+    rest(lambda: sum(ran[: len(waits)]), waits.append)
+    assert waits == [LOOK] * int(looks)
 
 
 def test_interleave_and_report() -> None:

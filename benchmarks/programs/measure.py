@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.measure import SETTLE, SHORTEST_SAMPLE, Row, Timing
+from benchmarks.measure import SHORTEST_SAMPLE, Row, Timing
 from benchmarks.programs.preparing import Held, Sides
 from benchmarks.programs.program import SIZES, Program
 from benchmarks.programs.workers import IMPORTS, Stopped
@@ -91,7 +90,6 @@ def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
         if round:
             turns = [side for side in turns if side not in absent and not is_enough(side, samples, counts)]
         for side in turns:
-            time.sleep(SETTLE)
             try:
                 seconds = held.workers[side].sample(counts[side], held.second[side] < WARMED, cap)
             except Stopped as stopped:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import batch_seconds
+from benchmarks.measure import batch_seconds, rest
 from benchmarks.programs.copy_in_c import copy_call
 from benchmarks.programs.families import PROGRAMS
 from benchmarks.sides import jax_side, npcompile_side, numba_side, numpy_side, torch_side
@@ -77,7 +77,7 @@ def plain(answer: Any) -> Any:
 
 
 def serve(side: str, name: str, size: str, pipe: Any) -> None:
-    """Say that the imports are done, give what was prepared, then a sample for each (calls, warm up or not)."""
+    """Say that the imports are done, give what was prepared, then samples of (calls, warm up or not), and rest after each."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     os.environ.update(ENVIRONMENT)
@@ -88,7 +88,9 @@ def serve(side: str, name: str, size: str, pipe: Any) -> None:
         call = prepare(side, name, size)
         assert call is not None, (side, name)
         answer = plain(call())
-        pipe.send(Prepared(answer, batch_seconds(call, 1)))
+        second = batch_seconds(call, 1)
+        rest()
+        pipe.send(Prepared(answer, second))
         del answer
         while True:
             count, warm = pipe.recv()
@@ -96,8 +98,10 @@ def serve(side: str, name: str, size: str, pipe: Any) -> None:
             gc.disable()
             if warm:
                 call()
-            pipe.send(batch_seconds(call, count))
+            seconds = batch_seconds(call, count)
             gc.enable()
+            rest()
+            pipe.send(seconds)
     except (EOFError, BrokenPipeError):  # nobody asks any more
         return
     except Exception as error:
