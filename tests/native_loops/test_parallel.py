@@ -227,8 +227,14 @@ def sum_of_quotients(A, x):
     return A, total
 
 
+def with_zeros(n):
+    """On the diagonal; from 3 * N on all threads keep what was there."""
+    return np.where(np.eye(n), np.arange(n) % 11 - 9.0, 5.0 + rng.standard_normal((n, n)))
+
+
 POINTS = np.linspace(-1.9, 0.5, 23), np.linspace(-1.1, 1.1, 17)
 MATRIX = rng.standard_normal((N, N)) + 5
+LAYOUTS = np.ascontiguousarray, np.asfortranarray, lambda a: np.repeat(a, 2, 0)[::-2, ::-1]
 STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
 
 
@@ -257,7 +263,7 @@ STARTS = np.concatenate(([0], np.cumsum(rng.integers(0, 6, N))))
         (without_stores, (MATRIX, N)),
         (too_large, (MATRIX,)),
         (sum_of_quotients, (MATRIX, np.arange(N) % 13 - 8.0)),
-        (pairs_that_fail, (np.where(np.eye(N), np.arange(N) % 11 - 9.0, MATRIX), np.zeros(N))),
+        *((pairs_that_fail, (layout(with_zeros(n)), np.zeros(n))) for n in (N, 6 * N) for layout in LAYOUTS),
     ],
 )
 def test_independent_iterations(user, arguments):

@@ -99,10 +99,32 @@ ONCE void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t firs
     }
   }
 }
-ONCE void npc_move_whole(const struct npc_spread* s, int is_kept) {
+/* Whole arrays, to their rooms by rows on all threads: one alone copies for as long as all of them compute. */
+struct npc_moving {
+  const struct npc_places* places;
+  int is_kept;
+};
+ONCE void npc_move_rows(void* context, int64_t begin, int64_t end, int thread) {
+  const struct npc_moving* const moving = context;
+  const struct npc_places* const p = moving->places;
+  char *data = p->data + begin * p->strides[0], *room = p->room + p->bytes / p->sizes[0] * begin;
+  if (p->nd == 1)
+    npc_items(data, p->strides[0], room, end - begin, p->itemsize, moving->is_kept);
+  else
+    for (; begin < end; begin++, data += p->strides[0]) npc_move(p, 1, data, &room, 1, 0, moving->is_kept);
+}
+ONCE int npc_keep_whole(const struct npc_spread* s) {
   for (int k = 0; k < s->count; k++) {
-    char* room = s->places[k].room;
-    npc_move(s->places + k, 0, s->places[k].data, &room, 1, 0, is_kept);
+    const struct npc_places* const p = s->places + k;
+    struct npc_moving moving = {p, 1};
+    if (p->bytes && rt->parallel(npc_move_rows, &moving, p->sizes[0], npc_max(1, (1 << 17) * p->sizes[0] / p->bytes))) return -1;
+  }
+  return 0;
+}
+ONCE void npc_put_whole_back(const struct npc_spread* s) {
+  for (int k = 0; k < s->count; k++) {
+    struct npc_moving moving = {s->places + k, 0};
+    if (s->places[k].bytes) npc_move_rows(&moving, 0, s->places[k].sizes[0], 0);
   }
 }
 static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
@@ -136,7 +158,10 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t 
     s->places[k].room = room;
     room += (s->places[k].bytes * parts + 63) / 64 * 64;
   }
-  if (s->is_whole) npc_move_whole(s, 1);
+  if (s->is_whole && npc_keep_whole(s)) {
+    rt->release(s->kept);
+    return -1;
+  }
   const int is_interrupted = rt->parallel(body, s, n, s->grain);
   if (fold && !is_interrupted) s->limit = fold(s, s->limit);
   int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
@@ -144,7 +169,7 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t 
     npc_put_back(s, done);
   } else if (done < n) {
     done = 0;
-    npc_move_whole(s, 0);
+    npc_put_whole_back(s);
   }
   rt->release(s->kept);
   return is_interrupted ? -1 : done;
