@@ -80,8 +80,6 @@ struct npc_runtime {
   int (*parallel)(npc_body body, void* context, int64_t n, int64_t grain);
   /* The same where a thread that is awake may take less than a grain: a multiple of `piece`. */
   int (*parallel_in_pieces)(npc_body body, void* context, int64_t n, int64_t grain, int64_t piece);
-  /* Are there threads awake, for a loop that takes so long on one and is too short to wake any? Such loops wake them together. */
-  int (*are_awake)(int64_t nanoseconds);
   int (*threads)(void); /* an upper bound of `thread` + 1 in any loop of this call */
 
   PyObject* (*empty)(PyObject* dtype, int nd, const int64_t* dimensions, const int64_t* strides); /* NULL strides: C */

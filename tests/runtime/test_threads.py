@@ -15,7 +15,7 @@ import pytest
 import threadpoolctl
 
 from npcompile.backends.cpu.threads import cpu_quota, read_setting, thread_limit, usable_processors
-from tests.runtime.units import INT64, are_awake, count_threads, mark_items, returning
+from tests.runtime.units import INT64, count_threads, mark_items, returning
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -73,16 +73,6 @@ def test_short_loops_that_follow_each_other_wake_threads(loader):
 
 
 # ---- how many threads ----
-
-
-def test_loops_that_wake_nobody_do_so_together(loader):
-    if count_threads(loader) < 2:
-        pytest.skip("one thread")
-    mark_items(loader)(1000, 1)
-    time.sleep(0.01)  # all are asleep
-    assert not are_awake(loader, 10)
-    assert not are_awake(loader, 10**9)
-    assert are_awake(loader, 10)
 
 
 def test_limit_is_the_least(monkeypatch):

@@ -88,18 +88,3 @@ THREADS = returning("int64_t n = rt->threads(); result = rt->box(npc_dtypes[0], 
 def count_threads(loader: Loader) -> int:
     answer: Any = loader.load(THREADS, [INT64]).call()[0]
     return int(answer)
-
-
-ARE_AWAKE = returning(
-    """
-  int64_t took, found;
-  if (rt->as_int64(args[0], &took)) return 0;
-  found = rt->are_awake(took);
-  result = rt->box(npc_dtypes[0], &found);
-"""
-)
-
-
-def are_awake(loader: Loader, nanoseconds: int) -> bool:
-    """For a loop that takes so long on one thread."""
-    return bool(loader.load(ARE_AWAKE, [INT64]).call(nanoseconds)[0])

@@ -19,8 +19,7 @@ from npcompile.backends.cpu.loops.integers import SMALL
 from npcompile.backends.cpu.loops.packed_columns import bytes_of, copied, name_of
 from npcompile.backends.cpu.loops.strips import Way, size_of
 
-WORTH = 10_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads that are awake
-WORTH_WAKING = 150_000  # from which it wakes them, which takes about as long
+WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once
 LOOK = 64  # that iterations take before it is asked again whether the others are worth it
 PIECES = 4  # at least, for each thread
@@ -477,8 +476,7 @@ class Spread:
         moved = f"({way.first} - {n}_seen)"
         forward = f"{moved} {'>' if way.step > 0 else '<'} 0"
         lines = [
-            f"if (!({forward})) {n}_is_short = 0;",
-            f"else if ({n}_is_short || (uint64_t)({n}_fuel - fuel) < {LOOK}) goto {n}_slow;",
+            f"if ({forward} && (uint64_t)({n}_fuel - fuel) < {LOOK}) goto {n}_slow;",
             f"if ({n}_pauses) {{ --{n}_pauses; goto {n}_slow; }}",
             f"if ({forward}) {n}_cost = (double)(fuel < {n}_fuel ? {n}_fuel - fuel : POLL / 2) * {way.step} / (double){moved};",
             f"{n}_seen = {way.first};",
@@ -492,8 +490,6 @@ class Spread:
         lines.append(f"{n}_left = {way.count};")
         lines += [f"if ({w.count} < {n}_left) {n}_left = {w.count};" for w in self.ways if w is not way]
         lines.append(f"if ({n}_left < 2) goto {n}_slow;")
-        whole = f"{n}_cost * (double){n}_left"
-        lines.append(f"if ({whole} < {WORTH_WAKING}.0 && ({n}_is_short = !rt->are_awake((int64_t)({whole})))) goto {n}_slow;")
         lines += [
             f"{n}_done = {' && '.join([*conditions, '1'])} ? {n}({named}) : {VAIN};",
             f"if ({n}_done == -1) goto failed;",
@@ -511,7 +507,6 @@ class Spread:
             f"static int64_t {n}_pauses, {n}_waits; /* between calls */",
             f"int64_t {n}_seen = {beyond}, {n}_fuel = 0, {n}_left = 0, {n}_done = 0;",
             f"double {n}_cost = 0;",
-            f"int {n}_is_short = 0;",
         ]
 
 

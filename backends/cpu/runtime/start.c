@@ -3,7 +3,6 @@
 static struct npc_runtime runtime = {
     .parallel = parallel,
     .parallel_in_pieces = parallel_in_pieces,
-    .are_awake = are_awake,
     .poll = poll,
     .threads = count_threads,
     .empty = empty,

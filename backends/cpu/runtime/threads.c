@@ -253,7 +253,8 @@ static int threads_for(int64_t n, int64_t grain, int64_t piece, int most, int64_
   return (int)least((n - 1) / (are_awake ? piece : grain) + 1, most);
 }
 
-static void note_missed(int64_t begun, int64_t ended) {
+static void note_missed(int64_t begun) {
+  const int64_t ended = now();
   if (begun - workers.missed_until > SOON) workers.missed = 0;
   workers.missed += ended - begun;
   workers.missed_until = ended;
@@ -272,7 +273,7 @@ static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t g
   int threads = threads_for(n, grain, piece, most, begun);
   if (threads == 1 && n <= grain) {
     body(context, 0, n, 0);
-    note_missed(begun, now());
+    note_missed(begun);
     return 0;
   }
   struct loop loop = {.body = body, .context = context, .n = n, .grain = piece, .threads = 1};
@@ -295,13 +296,6 @@ static int parallel_in_pieces(npc_body body, void* context, int64_t n, int64_t g
   raise_flags(flags);
   PyEval_RestoreThread(loop.state);
   return loop.is_interrupted ? -1 : 0;
-}
-
-static int are_awake(int64_t nanoseconds) {
-  const int64_t begun = now();
-  if (begun - workers.latest < SOON || workers.missed > MISSED) return 1;
-  note_missed(begun, begun + nanoseconds);
-  return 0;
 }
 
 static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
