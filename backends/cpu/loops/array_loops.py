@@ -427,20 +427,6 @@ class ArrayLoops:
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)
         return "v", f"npc_dtypes[{number}], {part.ndim}, {sizes}, {strides}, {part.data}, {part.root}"
 
-    def kept_rooms(self) -> list[str]:
-        """Where they wait, and what drops them when the unit is unloaded."""
-        drops = " ".join(f"rt->decref({s}_kept); {s}_kept = 0;" for s in self.rooms)
-        kept = [f"static PyObject* {s}_kept; static int64_t {s}_kept_most;" for s in self.rooms]
-        return [*kept, f"void npc_drop(void) {{ {drops} }}"]
-
-    def take_rooms(self) -> list[str]:
-        """Arrays that wait since the last call. Whoever calls at the same time makes others."""
-        return [f"{s} = {s}_kept, {s}_most = {s}_kept_most, {s}_kept = 0;" for s in self.rooms]
-
-    def leave_rooms(self) -> list[str]:
-        """At the end of a call."""
-        return [f"npc_keep_room({s}, {s}_most, {size}, &{s}_kept, &{s}_kept_most);" for s, size in self.rooms.items()]
-
     def far_texts(self) -> list[str]:
         """Conditions that the arrays which are given have to fulfil."""
         return [f"npc_are_far({a}, {b})" for a, b in sorted(self.far)]

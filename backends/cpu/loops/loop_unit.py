@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops import complex_numbers, number_lists
-from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS
+from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
 from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
@@ -138,12 +138,12 @@ def source(code: ScalarLoops) -> str:
     if code.statements is not None:
         lines.append(code.statements.text())
     lines += code.functions
-    rooms = code.statements.rooms if code.statements is not None else {}
-    lines += code.statements.kept_rooms() if rooms else []
+    rooms = rooms_of(code)
+    lines += kept_rooms(rooms) if rooms else []
     lines.append(f"{speed_of(code)} PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs) {{")
     lines += [f"  {line}" for line in inputs(code)]
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
-    lines += [f"  {line}" for line in code.statements.take_rooms()] if rooms else []
+    lines += [f"  {line}" for line in take_rooms(rooms)]
     lines += [f"  {line}" for a in code.arrays if a.made for line in a.declarations()]
     far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(code.apart)]
     lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
@@ -154,13 +154,39 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {line}" for line in code.lines]
     lines += ways_out(code)
     lines += ["failed:", "done:"]
-    objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in rooms]
+    known = code.statements.rooms if code.statements is not None else {}
+    objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
-    lines += [f"  {line}" for line in code.statements.leave_rooms()] if rooms else []
+    lines += [f"  {line}" for line in leave_rooms(rooms)]
     lines += [f"  {line}" for line in number_lists.releases(code.lists)]
     lines += ["  return result;", "}"]
     return "\n".join(lines) + "\n"
+
+
+def rooms_of(code: ScalarLoops) -> dict[str, int]:
+    """The variables of arrays that the program itself makes, to bytes of an element. Functions of its loops have their own."""
+    if code.statements is None or not code.statements.rooms:
+        return {}
+    named = {word for line in code.lines for word in WORD.findall(line)}
+    return {slot: size for slot, size in code.statements.rooms.items() if slot in named}
+
+
+def kept_rooms(rooms: Mapping[str, int]) -> list[str]:
+    """Where they wait, and what drops them when the unit is unloaded."""
+    drops = " ".join(f"rt->decref({s}_kept); {s}_kept = 0;" for s in rooms)
+    kept = [f"static PyObject* {s}_kept; static int64_t {s}_kept_most;" for s in rooms]
+    return [*kept, f"void npc_drop(void) {{ {drops} }}"]
+
+
+def take_rooms(rooms: Mapping[str, int]) -> list[str]:
+    """Arrays that wait since the last call. Whoever calls at the same time makes others."""
+    return [f"{s} = {s}_kept, {s}_most = {s}_kept_most, {s}_kept = 0;" for s in rooms]
+
+
+def leave_rooms(rooms: Mapping[str, int]) -> list[str]:
+    """At the end of a call."""
+    return [f"npc_keep_room({s}, {s}_most, {size}, &{s}_kept, &{s}_kept_most);" for s, size in rooms.items()]
 
 
 def ways_out(code: ScalarLoops) -> list[str]:

@@ -21,7 +21,7 @@ from npcompile.backends.cpu.loops.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once
-LOOK = 64  # that iterations take before it is asked again whether the others are worth it
+LOOK = 512  # units of fuel before it is asked again whether the others are worth it
 PIECES = 4  # at least, for each thread
 FEWEST_THREADS = 2
 VAIN = -2  # nothing was done
