@@ -279,13 +279,13 @@ def is_orderable(groups: Sequence[Group], producers: dict[Group, set[Group]]) ->
 
 def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
     """A topological order with what overwrites memory as late as possible, and what can fail before that."""
-    written = {r.node for r in results if r.written is not None}
+    written = {r.node: grouping.graph.inputs[r.written] for r in results if r.written is not None}
     producers = producers_of(grouping)
     overwrites = {g for g in grouping.groups if any(m in written or m.op in UPDATES for m in g.members)}
     readers: dict[Node, set[Group]] = {}
     for g in grouping.groups:
         for m in g.members:
-            for x, _ in grouping.reads[m]:
+            for x in [*(x for x, _ in grouping.reads[m]), *([m.inputs[0]] if m.op in UPDATES else [])]:
                 readers.setdefault(x, set()).add(g)
     order: list[Group] = []
     done: set[Group] = set()
@@ -294,7 +294,7 @@ def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
         ready = [unit for unit in waiting if is_ready(unit, producers, done)]
         chosen = next((unit for unit in ready if not overwrites.intersection(unit)), None)
         if chosen is None:
-            chosen = next((unit for unit in ready if all(others_have_read(g, readers, done) for g in unit)), ready[0])
+            chosen = next((unit for unit in ready if all(others_have_read(g, written, readers, done) for g in unit)), ready[0])
         for group in chosen:
             group.position = len(order)
             order.append(group)
@@ -309,9 +309,10 @@ def depends_on(node: Node, grouping: Grouping) -> list[Node]:
     return [x for x in read if x.op != "input"]
 
 
-def others_have_read(group: Group, readers: dict[Node, set[Group]], done: set[Group]) -> bool:
-    bases = [m.inputs[0] for m in group.members if m.op in UPDATES]
-    return all(readers.get(b, set()) <= done | {group} for b in bases)
+def others_have_read(group: Group, written: dict[Node, Node], readers: dict[Node, set[Group]], done: set[Group]) -> bool:
+    """Does nobody else need what the group overwrites? `written`: results to the inputs that are to hold them."""
+    overwritten = [m.inputs[0] for m in group.members if m.op in UPDATES] + [written[m] for m in group.members if m in written]
+    return all(readers.get(x, set()) <= done | {group} for x in overwritten)
 
 
 def can_fail(node: Node, anchors: set[Node]) -> bool:

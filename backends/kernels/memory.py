@@ -147,13 +147,14 @@ class Memory:
         """Nothing reads `base` once `update` has begun, but the update itself at the places it overwrites."""
         if reads_elsewhere(update, base, self.grouping.reads[update]):
             return False
-        return all(self.position(m) < self.position(update) or m is update for m, _ in self.readers.get(base, [])) and not any(
-            u is not update and u.op in UPDATES and u.inputs[0] is base for u in self.grouping.home
-        )
+        is_read_before = all(self.position(m) < self.position(update) or m is update for m, _ in self.readers.get(base, []))
+        return is_read_before and self.updates_of(base) == [update]
 
     def may_store(self, node: Node, target: Node, last_failure: int) -> bool:
         """May the kernel of `node` store straight into `target`, although it or others read the old contents?"""
         home = self.grouping.home[node]
+        if any(self.position(u) >= home.position for u in self.updates_of(target)):
+            return False
         if home.position <= last_failure or home.mode != "map":
             return home.position > last_failure and not self.readers.get(target)
         own = index_key(identity(node.shape))
@@ -218,8 +219,11 @@ class Memory:
                 return buffer
         return None
 
+    def updates_of(self, base: Node) -> list[Node]:
+        return [u for u in self.grouping.home if u.op in UPDATES and u.inputs[0] is base]
+
     def is_base(self, node: Node) -> bool:
-        return any(u.op in UPDATES and u.inputs[0] is node for u in self.grouping.home)
+        return bool(self.updates_of(node))
 
     def needs_memory(self, node: Node, elsewhere: list[Node]) -> bool:
         return bool(elsewhere) or self.is_base(node) or node.op in (*UPDATES, "scan")

@@ -34,6 +34,14 @@ def test_iterated_array_is_written_through_a_mask(x):
     return v, w
 
 
+@check(VECTOR, np.ones((3, 3)), lambda round: 2.0 + round)
+def test_array_is_set_in_part_and_then_as_a_whole(x, y, t):
+    x[-2:] = t
+    y += x
+    x[:] = t
+    y += x
+
+
 @check(np.zeros((2, 3)), lambda round: np.int64(3 * round))
 def test_index_that_raises_has_no_user(x, i):
     y = x == 1
