@@ -1,4 +1,4 @@
-"""Views that several variables or tuples have as one object are one object when a native program leaves or returns them."""
+"""Views and tuples that several variables or tuples have are one object still when a native program leaves or returns them."""
 
 from __future__ import annotations
 
@@ -81,25 +81,92 @@ def made_apart(x, n):
     return a, b, c, s
 
 
-def objects_in(value: Any) -> Iterator[np.ndarray]:
+def tuples_assigned_together(x, n):
+    t = u = (x[0], 1.0)
+    for i in range(n):
+        s = x[i]
+        t = u = (s, s + 1.0)
+    return t, u
+
+
+def tuples_in_tuples(x, n):
+    t = u = (x[0], 0.0)
+    v = (t, u, 2.0)
+    for i in range(n):
+        if i % 3 == 0:
+            t = (x[i], x[1] * i)
+        if i % 3 == 1:
+            u = t
+        v = (t, u, x[i])
+        w = v
+    return [t, u, v, w]
+
+
+def tuples_of_views(x, n):
+    s = 0.0
+    for i in range(n):
+        a = x[1:]
+        t = (a, s)
+        u = (a, t)
+        for j in range(4):
+            s += a[j]
+    return a, t, u, s
+
+
+def tuples_exchanged(x, n):
+    a = (x[0], x[1])
+    b = (x[1], x[2])
+    for i in range(n):
+        a, b = b, a
+        c = a
+        if x[i] > 5.5:
+            return a, b, c
+    return b, a, c
+
+
+def tuples_made_apart(x, n):
+    for i in range(n):
+        a = (x[i], 1.0)
+        b = (x[i], 1.0)
+        c = a if i % 2 else b
+    return a, b, c
+
+
+def tuple_of_a_list(x, n):
+    t = (x[0], 1.0)
+    for i in range(n):
+        found = []
+        u = (x[i], 3.0)
+        v = u
+        found.append(x[i])
+        t = (found[0], x[i])
+        w = t
+    return t, u, v, w
+
+
+def objects_in(value: Any) -> Iterator[Any]:
+    """Arrays and tuples, but the outermost one."""
     if isinstance(value, (tuple, list)):
         for item in value:
+            if isinstance(item, tuple):
+                yield item
             yield from objects_in(item)
     elif isinstance(value, np.ndarray):
         yield value
 
 
-PROGRAMS = [assigned_together, one_of_two, given_on, exchanged, left_in_the_middle, made_apart]
+VIEWS = [assigned_together, one_of_two, given_on, exchanged, left_in_the_middle, made_apart]
+TUPLES = [tuples_assigned_together, tuples_in_tuples, tuples_of_views, tuples_exchanged, tuples_made_apart, tuple_of_a_list]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_which_views_are_one_object(program):
+@pytest.mark.parametrize("program, most", [*((program, 9) for program in VIEWS), *((program, 40) for program in TUPLES)])
+def test_which_are_one_object(program, most):
     compiled = npc.compile(program)
-    for n in (3, 6, 7):
-        ours, theirs = np.arange(9.0), np.arange(9.0)
+    for n in (3, most - 3, most - 2):
+        ours, theirs = np.arange(float(most)), np.arange(float(most))
         found, expected = compiled(ours, n), program(theirs, n)
         assert repr(found) == repr(expected)
         found, expected = [ours, *objects_in(found)], [theirs, *objects_in(expected)]
         same = [[[x is y for x in objects] for y in objects] for objects in (found, expected)]
         assert same[0] == same[1], n
-    assert npc.explain(compiled)(np.arange(9.0), 6).natives
+    assert npc.explain(compiled)(np.arange(float(most)), most - 3).natives

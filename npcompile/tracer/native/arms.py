@@ -7,6 +7,7 @@ that ends in a store, where the other does nothing, stores what was there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from npcompile.tracer.native import meanings, outside
 from npcompile.tracer.native.blocks import Blocks, Left, NotChosen
 from npcompile.tracer.native.choices import ALIKE
 from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
-from npcompile.tracer.native.states import NoProgram, State, names_read, names_set
+from npcompile.tracer.native.states import NoProgram, State, names_read, names_set, objects_in, shared_tuples
 
 MOST = 40  # instructions of an arm
 MOVES = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "STORE_FAST", "STORE_FAST_STORE_FAST"})
@@ -181,15 +182,25 @@ def merged(b: Blocks, truth: str, taken: State, other: State, end: int) -> State
     if len(taken.stack) != len(other.stack):
         raise NoForm("arms that leave different stacks")
     live, variables = b.facts.live[end], {}
+    shared = {id(value) for state in (taken, other) for value in shared_tuples(state)}
     for name in taken.locals.keys() | other.locals.keys():
         values = [state.locals.get(name) for state in (taken, other)]
+        require_own_tuples(values, shared)
         if values[0] == values[1]:
             variables[name] = values[0]
         elif name in live:
             variables[name] = chosen(b, truth, *values)
     # In the order in which the variables were, as names of C variables follow it.
     ordered = {n: variables[n] for n in (*other.locals, *taken.locals) if n in variables}
+    for pair in zip(taken.stack, other.stack):
+        require_own_tuples(pair, shared)
     return State([chosen(b, truth, *values) for values in zip(taken.stack, other.stack)], ordered)
+
+
+def require_own_tuples(values: Sequence[Any], shared: Set[int]) -> None:
+    """NoForm where one of two values has a tuple that others have too: a tuple of chosen items would be none of theirs."""
+    if values[0] is not values[1] and any(id(x) in shared for value in values for x in objects_in(value)):
+        raise NoForm("arms that leave tuples of several variables")
 
 
 def are_same(b: Blocks, one: Any, other: Any) -> bool:

@@ -49,7 +49,8 @@ from npcompile.tracer.native.states import (
     loop_region,
     names_of,
     names_set,
-    shared_views,
+    over_items,
+    shared_objects,
     still_needed,
 )
 
@@ -345,8 +346,6 @@ class Blocks:
         """To an instruction behind the loop: numbers are handed out in variables."""
 
         def out(value: Any) -> Any:
-            if isinstance(value, Items):
-                return Items(tuple(map(out, value.items)))
             if not isinstance(value, Scalar) or not TEMPORARY.fullmatch(value.text):
                 return value
             name = self.code.variable(f"{inside.strip.name}_v{len(inside.strip.assigned)}", value.kind)
@@ -354,8 +353,9 @@ class Blocks:
             return Scalar(value.kind, name)
 
         live = self.facts.live[index]
-        variables = {n: out(v) for n, v in still_needed(self.state.locals, live).items()}
-        inside.left.append((index, State([*map(out, self.state.stack)], variables)))
+        change = over_items(out)
+        variables = {n: change(v) for n, v in still_needed(self.state.locals, live).items()}
+        inside.left.append((index, State([*map(change, self.state.stack)], variables)))
         self.code.jump(f"out{len(inside.left) - 1}")
 
     def follow(self, index: int) -> None:
@@ -419,8 +419,8 @@ class Blocks:
             raise NoForm("an iterator that others may have has to be set")
         if len(lists := lists_in(value)) > len(set(lists)):
             raise NoForm("a list that is returned twice")
-        if shared_views(State([value], {})):
-            raise NoForm("a view that is returned twice")
+        if shared_objects(State([value], {})):
+            raise NoForm("a view or tuple that is returned twice")
         if any(map(is_attribute, self.state.locals)):
             raise NoForm("an attribute has to be set")
         text = self.object_text(self.all_settled(value, fail))

@@ -14,8 +14,8 @@ from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import Elements, Items
-from npcompile.tracer.native.states import names_set
+from npcompile.tracer.native.kinds import Elements
+from npcompile.tracer.native.states import names_set, over_items
 
 
 class Lender(Protocol):
@@ -32,12 +32,11 @@ def returned(b: Lender, variables: dict[str, Any], index: int) -> dict[str, Any]
     """The variables as they are at an instruction: outside of the loop that it was lent to, an array is memory."""
 
     def outside(value: Any) -> Any:
-        if isinstance(value, Items):
-            return Items(tuple(map(outside, value.items)))
         header = b.lent.get(value.source) if isinstance(value, Elements) else None
         return value if header is None or index in b.loops[header] else arrays.part_of(value)
 
-    return {name: outside(value) for name, value in variables.items()}
+    change = over_items(outside)
+    return {name: change(value) for name, value in variables.items()}
 
 
 def lend(b: Lender, variables: dict[str, Any], index: int) -> tuple[dict[str, Any], list[str]]:

@@ -47,7 +47,7 @@ from npcompile.tracer.native.kinds import (
 )
 from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
-from npcompile.tracer.native.states import Exit, State, is_attribute
+from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
 from npcompile.tracer.values import NULL, Cell, Lazy
 
 assert instructions  # it registers what instructions do
@@ -261,6 +261,8 @@ class NativeLoop:
                 return source
             case Part() | Scalar() | NumberList():
                 return numbers[value]
+            case Items() if id(value) in numbers:
+                return numbers[id(value)]
             case Items(items):
                 return f"({''.join(f'{self.text(item, numbers)}, ' for item in items)})"
             case Span(start, stop, step):
@@ -287,6 +289,9 @@ class NativeLoop:
         """Lines that go on in Python behind an exit."""
         numbers: dict[Any, str] = {value: f"found[{k}]" for k, value in enumerate(exit.values, 1)}
         lines = [self.text(iterator, numbers) for iterator in exit.given]
+        for k, value in enumerate(shared_tuples(exit.state)):
+            lines.append(f"tuple{k} = {self.text(value, numbers)}")
+            numbers[id(value)] = f"tuple{k}"
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
         texts = {n: self.text(v, numbers) for n, v in exit.state.locals.items()}

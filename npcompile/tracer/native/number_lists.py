@@ -21,7 +21,7 @@ from npcompile.tracer.native import arrays, going_over, making
 from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar, Slice, Together, Walk
 from npcompile.tracer.native.numbers import as_integer
-from npcompile.tracer.native.states import State, is_object, lists_in
+from npcompile.tracer.native.states import State, is_object, lists_in, over_items
 
 MOST_AT_ONCE = 4  # lists of one instruction that are in use together
 MOST_REPEATED = 2**40
@@ -56,11 +56,10 @@ def kept(b: Blocks, value: Any, name: str) -> Any:
 
     def seen(other: Any) -> Any:
         """What else shows the list shows it still: `a = b = []`."""
-        if isinstance(other, Items):
-            return Items(tuple(map(seen, other.items)))
         return made if other is value else other
 
-    b.state = State([*map(seen, b.state.stack)], {n: seen(v) for n, v in b.state.locals.items()})
+    change = over_items(seen)
+    b.state = State([*map(change, b.state.stack)], {n: change(v) for n, v in b.state.locals.items()})
     return made
 
 
@@ -218,14 +217,13 @@ def replaced(state: State, old: NumberList, new: NumberList) -> State:
             case NumberList():
                 return new if value == old else value
             case Walk(_, elements):
-                return replace(value, elements=of(elements))
-            case Items(items):
-                return Items(tuple(map(of, items)))
+                return replace(value, elements=change(elements))
             case Together(function, parts):
-                return Together(function, tuple(map(of, parts)))
+                return Together(function, tuple(map(change, parts)))
         return value
 
-    return State([*map(of, state.stack)], {name: of(value) for name, value in state.locals.items()})
+    change = over_items(of)
+    return State([*map(change, state.stack)], {name: change(value) for name, value in state.locals.items()})
 
 
 # --- functions of lists

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,25 +99,53 @@ class Exit:
 def key_of(index: int, state: State) -> tuple[Any, ...]:
     """What decides how the block at an instruction is written."""
     variables = tuple(sorted((n, signature(v)) for n, v in state.locals.items()))
-    return index, tuple(map(signature, state.stack)), variables, shared_views(state)
+    return index, tuple(map(signature, state.stack)), variables, shared_objects(state)
 
 
-def shared_views(state: State) -> tuple[int, ...]:
-    """Which of the views are one object: of each the first one. Nothing where no two are."""
-    views = [id(v) for value in [*state.stack, *(v for _, v in sorted(state.locals.items()))] for v in views_in(value)]
-    return () if len(set(views)) == len(views) else tuple(map(views.index, views))
+def shared_objects(state: State) -> tuple[int, ...]:
+    """Which of the views and tuples are one object: of each the first one. Nothing where no two are."""
+    found = [id(v) for value in [*state.stack, *(v for _, v in sorted(state.locals.items()))] for v in objects_in(value)]
+    return () if len(set(found)) == len(found) else tuple(map(found.index, found))
 
 
-def views_in(value: Any) -> Iterator[Part]:
+def objects_in(value: Any) -> Iterator[Part | Items]:
+    """Views, and tuples before what they hold."""
     match value:
         case Part():
             if not value.is_whole:
                 yield value
-        case Items(parts) | Together(_, parts):
+        case Items(parts):
+            if parts:
+                yield value
             for part in parts:
-                yield from views_in(part)
+                yield from objects_in(part)
+        case Together(_, parts):
+            for part in parts:
+                yield from objects_in(part)
         case Walk(_, elements):
-            yield from views_in(elements)
+            yield from objects_in(elements)
+
+
+def shared_tuples(state: State) -> list[Items]:
+    """Those that several variables or tuples have, each before those that hold it."""
+    found = [v for value in [*state.stack, *state.locals.values()] for v in objects_in(value) if isinstance(v, Items)]
+    times = Counter(map(id, found))
+    return list({id(v): v for v in reversed(found) if times[id(v)] > 1}.values())
+
+
+def over_items(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`change` where it is for what tuples hold: of a tuple that several variables have one is made."""
+    made: dict[int, Items] = {}
+
+    def changed(value: Any) -> Any:
+        if not isinstance(value, Items):
+            return change(value)
+        if id(value) not in made:
+            items = tuple(map(changed, value.items))
+            made[id(value)] = value if all(a is b for a, b in zip(items, value.items)) else Items(items)
+        return made[id(value)]
+
+    return changed
 
 
 def signature(value: Any) -> Any:
@@ -157,12 +186,12 @@ def signature(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Placing:
-    """Gives values as the next block has them: numbers in variables of their own, and a view that several have in one place."""
+    """Gives values as the next block has them: numbers in variables of their own, and a view or tuple that several have once."""
 
     code: ScalarLoops
     copies: list[tuple[str, str, str]]  # (variable, what it is set to, kind)
     suffix: str = ""
-    views: dict[int, Part] = field(default_factory=dict)
+    shared: dict[int, Part | Items] = field(default_factory=dict)
 
     def all(self, state: State, slots: Mapping[str, int | str]) -> State:
         """What is on the stack, and in variables of these slots."""
@@ -176,13 +205,15 @@ class Placing:
             self.copies.append((variable, value.text, value.kind))
             return Scalar(value.kind, variable)
         if isinstance(value, Items):
-            return Items(tuple(self.placed(item, f"{name}_{k}") for k, item in enumerate(value.items)))
+            if id(value) not in self.shared:
+                self.shared[id(value)] = Items(tuple(self.placed(item, f"{name}_{k}") for k, item in enumerate(value.items)))
+            return self.shared[id(value)]
         if isinstance(value, Part):
             if value.is_whole:
                 return placed_part(self.code, value, name, self.copies)
-            if id(value) not in self.views:
-                self.views[id(value)] = placed_part(self.code, value, name, self.copies)
-            return self.views[id(value)]
+            if id(value) not in self.shared:
+                self.shared[id(value)] = placed_part(self.code, value, name, self.copies)
+            return self.shared[id(value)]
         if isinstance(value, Walk):
             return Walk(value.name, self.placed(value.elements, f"{value.name}_of"), value.given)
         if isinstance(value, Together):
