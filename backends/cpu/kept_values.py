@@ -7,7 +7,7 @@ compiler cannot know. Which values are dropped is found by trying: of what chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,13 +42,17 @@ def keep_values(kernel: Kernel, checks: Set[str]) -> None:
         return
     places = list(places_of(kernel.body))
     lets = [p for p in places if isinstance(p.statement, Let)]
-    if not (doubtful := not_surely_needed(places)):
+    stored = [sunk(p).name for p in places if isinstance(p.statement, (Store, Accumulate))]
+    doubtful = {let.target.name for let in not_surely_needed([let_of(p) for p in lets], stored)}
+    if not doubtful:
         return
     samples = Samples([let_of(p) for p in lets])
     sinks = [p for p in places if isinstance(p.statement, (Store, Accumulate, CheckIndex))]
     kept: dict[int, list[Value]] = {}
-    for place in doubtful:
+    for place in lets:
         target = let_of(place).target
+        if target.name not in doubtful:
+            continue
         reached = samples.reached(target)
         ends = [p for p in sinks if sunk(p).name in reached.names]
         if ends and (reached.is_chosen or not samples.is_needed(target, [sunk(p).name for p in ends])):
@@ -93,22 +97,36 @@ def is_noted(let: Let) -> bool:
     return bool({*old, new} & {*"fc"})
 
 
-def not_surely_needed(places: Sequence[Place]) -> list[Place]:
+def not_surely_needed(lets: Sequence[Let], stored: Iterable[str]) -> list[Let]:
     """The last operations of each way to what is stored that may note errors, and are not what it is made of."""
-    needed: set[str] = set()
+    needed = set(stored)
     found = []
-    for place in reversed(places):
-        let = place.statement
-        if isinstance(let, (Store, Accumulate)):
-            needed.add(let.value.name)
-        if not isinstance(let, Let):
-            continue
+    for let in reversed(lets):
         if is_noted(let) and let.target.name not in needed:
-            found.append(place)
+            found.append(let)
             needed.add(let.target.name)
         if let.target.name in needed and needs_operands(let):
             needed.update(a.name for a in let.args)
     return found[::-1]
+
+
+def not_needed(lets: Sequence[Let], stored: Value) -> list[Value]:
+    """What of the operations that a value is made of must be computed for its errors alone, in all elements."""
+    own = made_of(lets, stored)
+    if not (doubtful := not_surely_needed(own, [stored.name])):
+        return []
+    samples = Samples(own)
+    return [let.target for let in doubtful if not samples.is_needed(let.target, [stored.name])]
+
+
+def made_of(lets: Sequence[Let], value: Value) -> list[Let]:
+    names = {value.name}
+    own = []
+    for let in reversed(lets):
+        if let.target.name in names:
+            names.update(a.name for a in let.args)
+            own.append(let)
+    return own[::-1]
 
 
 def needs_operands(let: Let) -> bool:

@@ -136,7 +136,7 @@ class Store:
         to, itemsize = f.take(target.data, "char*"), target.dtype.itemsize
         sizes, strides = [f.take(n) for n in target.sizes], [f.take(s) for s in target.strides]
         nest = Nest(f, target.sizes)
-        value = nest.value(self.tree)
+        value = nest.stored(self.tree) if self.notes else nest.value(self.tree)
         fill = nest.loops([f"{self.place(nest)} = {value};"], "begin", "end", "#pragma GCC ivdep")
         begin = [*nest.begins, "int bad = 0;", *["npc_forget();"] * self.notes]
         noted = ["bad |= npc_noted() != 0;"] * self.notes
@@ -186,7 +186,7 @@ class Store:
         if is_small or not text or may_fail(self.tree) or nanoseconds(self.tree) > LITTLE:
             return []
         nest = Nest(f, sizes)
-        loops = nest.loops([f"seen |= {text.format(nest.value(self.tree))};"], "begin", "end")
+        loops = nest.loops([f"seen |= {text.format(nest.stored(self.tree))};"], "begin", "end")
         body = ["int bad = 0;", "uint64_t seen = 0;", *loops, '__asm__ volatile("" : : "r"(seen));', "return bad;"]
         return [f"static int {f.name}_check({self.parameters}) {{", *body, "}"]
 

@@ -215,7 +215,7 @@ def folding(
     start = identity if isinstance(identity, str) else identity(dtype)
     join = pair(dtype).format(a="tree[level]", x="part")
     nest = Nest(f, sizes)
-    value = nest.value(tree)
+    value = nest.stored(tree)
     last = len(sizes) - 1
     begin, n = span or ("0", f.take(sizes[last]))
     outer, closing = [], []
@@ -308,7 +308,7 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
 def short_row(f: Function, name: str, tree: Tree, sizes: tuple[str, ...]) -> list[str]:
     """The same for a few numbers, one after the other."""
     nest, last, c = Nest(f, sizes), len(sizes) - 1, c_type(tree.dtype)
-    value = nest.value(tree)
+    value = nest.stored(tree)
     identity, pair = FOLD_OPS[name]
     start = identity if isinstance(identity, str) else identity(tree.dtype)
     if name == "sum" and tree.dtype.kind == "f":
@@ -322,7 +322,7 @@ def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[
     """Row after row added to the result, as NumPy does."""
     dtype = tree.dtype
     nest = Nest(f, sizes)
-    value = nest.value(tree)
+    value = nest.stored(tree)
     _, pair = FOLD_OPS[name]
     identity = FOLD_OPS[name][0]
     start = "0" if name == "sum" else identity if isinstance(identity, str) else identity(dtype)
@@ -399,7 +399,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     loops.read_alone |= {p.root for p in parts_of(tree)}
     f = Function(loops.name())
     nest = Nest(f, sizes)
-    value = nest.value(tree)
+    value = nest.stored(tree)
     notes = may_note(tree)
     better = f"(x {sign} best)" + (" | ((x != x) & (best == best))" if dtype.kind == "f" else "")
     index = np.dtype(np.int64)

@@ -108,7 +108,7 @@ def lines(loop: Loop, group: Group, constants: Iterable[str]) -> tuple[list[str]
     row = Lanes(Here(""), loop.statements[0].sizes, storage=storage, constants=frozenset(constants))
     left: dict[str, str] = {}  # C array -> what an iteration leaves in it
     for s in group.statements:
-        text = row.value(s.tree)
+        text = row.stored(s.tree)
         key = s.name if isinstance(s, Set) else key_of(s.target)
         value = row.keep(key, text, s.tree.dtype)
         if isinstance(s, Write):

@@ -104,7 +104,7 @@ def is_harmless(op: str, args: Sequence[Tree]) -> bool:
     """Does it make no error of a number that is none, or that is large already?"""
     if op in ("negative", "absolute"):
         return True
-    numbers = [literal(a.text) for a in args if isinstance(a, Number)]
+    numbers = [literal(a.text, a.dtype) for a in args if isinstance(a, Number)]
     if len(numbers) != 1 or args[0].dtype.kind != "f":
         return False
     return op in ("add", "subtract") or (op == "multiply" and numbers[0] is not None and 0 < abs(numbers[0]) <= 1)
@@ -181,6 +181,7 @@ class Row(Nest):
                 values = [self.named(self.value(a), a) for a in arms]
                 self.made += 1
                 let = Let(Value(f"v{self.made}", dtype), "where", tuple(Value(v, a.dtype) for v, a in zip(values, arms)), ())
+                self.lets.append(let)
                 self.known.hidden(let)
                 text = primitive_text("where", values, [a.dtype for a in arms], dtype)
                 self.body.append(f"const {c_type(dtype)} v{self.made} = {text};")

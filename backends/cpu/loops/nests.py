@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
-from npcompile.backends.cpu.kept_values import kept_text
+from npcompile.backends.cpu.kept_values import kept_text, not_needed
 from npcompile.backends.cpu.primitives import c_type, primitive_text
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
 from npcompile.backends.kernels.kernel import Let, Value
 
+INTEGER = re.compile(r"U?INT64_C\((-?\d+)\)")
 NARROW = (2, 3)  # elements of rows for which loops are compiled apart
 
 
@@ -55,6 +59,7 @@ class Nest:
     begins: list[str] = field(default_factory=list)  # and before all loops
     body: list[str] = field(default_factory=list)  # statements of the innermost loop, before the value is used
     known: KnownNumbers = field(default_factory=KnownNumbers)
+    lets: list[Let] = field(default_factory=list)  # the operations, for what they note
     made: int = 0
 
     def element(self, part: Part) -> str:
@@ -75,12 +80,19 @@ class Nest:
         place = f"i{len(self.sizes) - 1}"
         return f"*({c}*)({row} + {place} * {inner[0]})" if inner else f"*({c}*){row}"
 
+    def stored(self, tree: Tree) -> str:
+        """The element's value, as it is stored or combined: also made of what must be computed for its errors alone."""
+        text = self.value(tree)
+        others = [(v.name, c_type(v.dtype)) for v in not_needed(self.lets, Value(text, tree.dtype))]
+        return kept_text(text, c_type(tree.dtype), others, self.function.take("rt", "char*")) if others else text
+
     def value(self, tree: Tree) -> str:
         match tree:
             case Number(text, dtype):
                 name = self.function.take(text, c_type(dtype))
-                if (number := literal(text)) is not None:
-                    self.known.hidden(Let(Value(name, dtype), "constant", (), (("value", number),)))
+                if (number := literal(text, dtype)) is not None:
+                    self.lets.append(Let(Value(name, dtype), "constant", (), (("value", number),)))
+                    self.known.hidden(self.lets[-1])
                 return name
             case Read(part):
                 text = self.element(part)
@@ -102,6 +114,7 @@ class Nest:
                 if kept := self.known.kept(let):
                     others = [(arm.name, c_type(arm.dtype)) for arm in kept]
                     text = kept_text(text, c_type(dtype), others, self.function.take("rt", "char*"))
+                self.lets.append(let)
                 self.body.append(f"const {c_type(dtype)} {name} = {text};")
                 return name
         raise AssertionError(tree)
@@ -155,8 +168,11 @@ class Nest:
         return [*lines, *self.body, *inner, *closing]
 
 
-def literal(text: str) -> float | None:
-    """The number that a C literal is."""
+def literal(text: str, dtype: np.dtype) -> float | None:
+    """The number that a C literal is, if the dtype has it."""
+    if match := INTEGER.fullmatch(text):
+        number = int(match[1])
+        return number if dtype.kind not in "iu" or np.iinfo(dtype).min <= number <= np.iinfo(dtype).max else None
     try:
         return float.fromhex(text) if "x" in text else float(text)
     except ValueError:

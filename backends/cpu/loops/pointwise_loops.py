@@ -260,7 +260,7 @@ class Body:
         row = Row(Here(""), sizes, storage=storage)
         targets: dict[object, str] = {}
         for s in statements:
-            text = row.value(s.tree)
+            text = row.stored(s.tree)
             key = s.name if isinstance(s, Set) else key_of(s.target)
             value = row.keep(key, text, s.tree.dtype)
             if isinstance(s, Write):

@@ -396,7 +396,7 @@ class TimeLoop:
         row = Sweep(Here(""), sizes, storage=storage, moved=moved, stretches=stretches, origins=self.origins)
         targets: dict[object, str] = {}
         for s in statements:
-            value = row.keep(s.name if isinstance(s, Set) else key_of(s.target), row.value(s.tree), s.tree.dtype)
+            value = row.keep(s.name if isinstance(s, Set) else key_of(s.target), row.stored(s.tree), s.tree.dtype)
             if isinstance(s, Write):
                 target = replace(s.target, data=f"({s.target.data} + {out[s.target.root]})")
                 targets[key_of(s.target)] = f"{Row.element(row, replace(target, root=''))} = {value};"
