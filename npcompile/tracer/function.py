@@ -62,8 +62,10 @@ from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
-_OURS = re.compile(
-    r"^(holds|FloatingPointSignal|np|[acnstv]\d+|(saved|tensor|backward|drawn|known|measured|unused)_\d+|found|where|error_state|loop_\w+|k_\w+|graph_\w+|point_\w+|miss_\d+|native_\d+|segment_\w+|UNBOUND|drive|hops|is_deep|item|cells|kept)$"
+# What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
+OURS = re.compile(
+    r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
+    r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|point_start)$"
 )
 
 # They register what is captured, and how.
@@ -143,7 +145,7 @@ class CompiledFunction:
         """Make the entry: the user's signature, and nothing compiled yet."""
         layout = Layout(self.facts.start, 0, (), self.parameters.names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
-        self.is_forwarded = any(_OURS.match(n) or n == "G" or hasattr(builtins, n) for n in self.parameters.names)
+        self.is_forwarded = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         body = self.hiding_frames([f"    return point_start({', '.join(self.parameters.names)})"])
         forwarder = self.execute("\n".join([f"def entry({self.parameters.signature}):", *body, ""]), "entry")
         if self.entry is None:

@@ -144,6 +144,13 @@ def tuple_of_a_list(x, n):
     return t, u, v, w
 
 
+def tuples_beside_parameters(x, n, tuple0=(1.0,), usual_list_8="a"):
+    t = u = (x[0], 1.0)
+    for i in range(n):
+        t = u = (x[i], 3.0)
+    return t, u, tuple0, usual_list_8
+
+
 def objects_in(value: Any) -> Iterator[Any]:
     """Arrays and tuples, but the outermost one."""
     if isinstance(value, (tuple, list)):
@@ -156,7 +163,15 @@ def objects_in(value: Any) -> Iterator[Any]:
 
 
 VIEWS = [assigned_together, one_of_two, given_on, exchanged, left_in_the_middle, made_apart]
-TUPLES = [tuples_assigned_together, tuples_in_tuples, tuples_of_views, tuples_exchanged, tuples_made_apart, tuple_of_a_list]
+TUPLES = [
+    tuples_assigned_together,
+    tuples_in_tuples,
+    tuples_of_views,
+    tuples_exchanged,
+    tuples_made_apart,
+    tuple_of_a_list,
+    tuples_beside_parameters,
+]
 
 
 @pytest.mark.parametrize("program, most", [*((program, 9) for program in VIEWS), *((program, 40) for program in TUPLES)])

@@ -177,24 +177,24 @@ class NativeLoop:
                 raise NotNative("a range with such a step")
             is_constant = abs(rest.step) < 2**31 and not self.is_step_computed()
             question = f"== {rest.step}" if is_constant else f"in {name(range(1 - limit, limit))}"
-            self.guard(f"({source}_rest := {name(rest_of_range)}({source})).step {question}")
-            self.guard(f"-{limit} < {source}_rest.start < {limit} and -{limit} < {source}_rest.stop < {limit}")
+            self.guard(f"(rest_{source} := {name(rest_of_range)}({source})).step {question}")
+            self.guard(f"-{limit} < rest_{source}.start < {limit} and -{limit} < rest_{source}.stop < {limit}")
             steps = Steps(f"given_{source}", rest.step if is_constant else None, source)
             if not self.is_made_here(range):
                 self.blocks.given.append(steps)
             for variable, part in ((steps.next, "start"), (steps.stop, "stop"), (steps.by, "step"))[: 2 if is_constant else 3]:
-                self.blocks.inputs.append(f"{source}_rest.{part}")
+                self.blocks.inputs.append(f"rest_{source}.{part}")
                 code.set(code.variable(variable, "int"), code.number("int"))
             return steps
         if type(example) is ARRAY_ITERATOR:
             array, _ = walked_array(example)
             if type(array) is not np.ndarray:
                 raise NotNative("a loop over something else")
-            self.guard(f"({source}_rest := {name(walked_array)}({source}))[0] is not None")
-            elements = outside.wrapped(self.blocks, f"{source}_rest[0]", array)
+            self.guard(f"(rest_{source} := {name(walked_array)}({source}))[0] is not None")
+            elements = outside.wrapped(self.blocks, f"rest_{source}[0]", array)
             walk = Walk(f"given_{source}", elements, source)
             self.blocks.given.append(walk)
-            self.blocks.inputs.append(f"{source}_rest[1]")
+            self.blocks.inputs.append(f"rest_{source}[1]")
             code.set(code.variable(walk.next, "int"), code.number("int"))
             return walk
         if type(example) in (enumerate, zip) and self.is_made_here(type(example)):
@@ -224,23 +224,23 @@ class NativeLoop:
     def together(self, source: str, example: Any) -> Together:
         """Of enumerate and zip: a new one is handed over, that goes on where the loop was left."""
         _, parts = example.__reduce__()[:2]
-        self.guard(f"({source}_of := {source}.__reduce__()[1]) is not None")
+        self.guard(f"(of_{source} := {source}.__reduce__()[1]) is not None")
         if isinstance(example, enumerate):
             inner, count = parts
             if not 0 <= count < 2**61:
                 raise NotNative("enumerate() from such a number")
-            self.guard(f"0 <= {source}_of[1] < {2**61}")
-            counter = Steps(f"{source}_count", 1)
-            for variable, text in ((counter.next, f"{source}_of[1]"), (counter.stop, str(MOST_COUNTED))):
+            self.guard(f"0 <= of_{source}[1] < {2**61}")
+            counter = Steps(f"count_{source}", 1)
+            for variable, text in ((counter.next, f"of_{source}[1]"), (counter.stop, str(MOST_COUNTED))):
                 self.blocks.inputs.append(text)
                 self.blocks.code.set(self.blocks.code.variable(variable, "int"), self.blocks.code.number("int"))
-            self.guard(f"({source}_0 := {source}_of[0]) is not None")
-            return Together(Known(enumerate, "enumerate"), (counter, self.iterator(f"{source}_0", inner)))
-        self.guard(f"len({source}_of) == {len(parts)}")
+            self.guard(f"(of_0_{source} := of_{source}[0]) is not None")
+            return Together(Known(enumerate, "enumerate"), (counter, self.iterator(f"of_0_{source}", inner)))
+        self.guard(f"len(of_{source}) == {len(parts)}")
         made = []
         for k, part in enumerate(parts):
-            self.guard(f"({source}_{k} := {source}_of[{k}]) is not None")
-            made.append(self.iterator(f"{source}_{k}", part))
+            self.guard(f"(of_{k}_{source} := of_{source}[{k}]) is not None")
+            made.append(self.iterator(f"of_{k}_{source}", part))
         return Together(Known(zip, "zip"), tuple(made))
 
     # --- the end
@@ -278,7 +278,7 @@ class NativeLoop:
                 by = item(value.by) if value.step is None else value.by
                 return f"{name(iter)}({name(range)}({item(value.next)}, {item(value.stop)}, {by}))"
             case Steps(given=source):
-                return f"{name(advance_range)}({source}, {source}_rest, {item(value.next)})"
+                return f"{name(advance_range)}({source}, rest_{source}, {item(value.next)})"
             case Walk(given=None):
                 return f"{name(advance_walk)}({name(iter)}({self.text(value.elements, numbers)}), {item(value.next)})"
             case Walk(given=source):
