@@ -12,7 +12,7 @@ from typing import Any
 import npcompile as npc
 from tests.fuzz.generate import draw_program as draw_any
 from tests.fuzz.outcomes import check_program
-from tests.native_loops import array_statements, generate, independent_iterations, pointwise, time_steps
+from tests.native_loops import array_statements, generate, independent_iterations, inner_sums, pointwise, time_steps
 from tests.native_loops.agreement import check
 from tests.random_programs import Check, Draw
 from tests.sanitizers.kernels import KERNELS, check_kernels
@@ -24,6 +24,7 @@ RANDOM: dict[str, tuple[Callable[[Draw], Any], Check]] = {
     "independent iterations": (independent_iterations.draw_program, independent_iterations.check_on_threads),
     "pointwise": (pointwise.draw_program, check),
     "time steps": (time_steps.draw_program, time_steps.check_on_threads),
+    "inner sums": (inner_sums.draw_program, check),
 }
 
 

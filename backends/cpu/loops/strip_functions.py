@@ -82,11 +82,12 @@ FINITE(float, uint32_t, 0xff000000u)
 """
 
 
-def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
+def function(strip: Strip, body: list[str], by_lanes: Sequence[str] = ()) -> tuple[str, dict[str, str]]:
     """(the C function of the strip, its parameters and their types)
 
     It returns 0 at the end, VAIN, UNDONE, or FIRST_WAY_OUT and more where the loop is left. `body` ends each iteration at the
-    label `next`. The result holds the variables that were set, how many iterations were begun, and of which row.
+    label `next`. The result holds the variables that were set, how many iterations were begun, and of which row. `by_lanes`
+    return themselves where there are enough iterations for them.
     """
     noted = strip.noted
     kept = [f"out->{v} = {v};" for v in strip.assigned]
@@ -94,7 +95,8 @@ def function(strip: Strip, body: list[str]) -> tuple[str, dict[str, str]]:
     lines += [f"if ({way.count} < count) count = {way.count};" for way in strip.ways]
     lines += sorted({with_same(strip, f"if ({test}) return VAIN;") for test in strip.tests()}) + bounds(strip)
     if strip.is_counted:
-        lines += [f"turns = {strip.turns()};", "if (turns >= POLL) return VAIN;", f"if (turns >= {MANY_TURNS}) count = 1;"]
+        lines += [f"turns = {strip.turns()};", "if (turns >= POLL) return VAIN;", *by_lanes]
+        lines.append(f"if (turns >= {MANY_TURNS}) count = 1;")
     lines += [*first_row(strip), *keeping(strip), "body:;", *keeping_of_nest(strip), *body, "next:;", *following(strip)]
     lines += [f"if (SELDOM({noted})) {{ --k; goto undo; }}", *next_row(strip, body), *kept, "out->count = count;", "return 0;"]
     for j in range(strip.ways_out):
@@ -228,7 +230,9 @@ def call(strip: Strip, parameters: dict[str, str], header: str, are_apart: Seque
     if strip.is_nest:
         lines.append(f"fuel -= {n}_found.turns;")
         if not strip.has_while:  # long loops inside are better off with strips of their own
-            lines.append(f"if ({n}_found.turns >= {MANY_TURNS} * {n}_found.count) {n}_pause = {LONGEST_PAUSE};")
+            are_one_by_one = f" && {n}_found.count == 1" * strip.is_counted  # and not in lanes
+            are_many = f"{n}_found.turns >= {MANY_TURNS} * {n}_found.count{are_one_by_one}"
+            lines.append(f"if ({are_many}) {n}_pause = {LONGEST_PAUSE};")
     lines += [f"{n}_waits = 0;", f"fuel -= {n}_found.count;", *(f"{v} = {n}_found.{v};" for v in strip.assigned)]
     lines += [f"{way.first} += {n}_found.count * {way.step};" for way in strip.ways]
     lines += [f"if ({n}_status == FIRST_WAY_OUT + {j}) goto {n}_out{j};" for j in range(strip.ways_out)]

@@ -8,6 +8,7 @@ from typing import Any
 from npcompile.backends.cpu.loops import strip_functions
 from npcompile.backends.cpu.loops.bands import Band, NoBand
 from npcompile.backends.cpu.loops.lane_bands import LaneBand
+from npcompile.backends.cpu.loops.lane_nests import LANE_NEST_HELPERS, LaneNest
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strip_elements import Outer
 from npcompile.backends.cpu.loops.strips import NoNest, Strip, Way
@@ -52,9 +53,12 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
+    by_lanes = lane_nest_of(strip, body) if strip.is_nest else []
+    if by_lanes and LANE_NEST_HELPERS not in b.code.functions:
+        b.code.functions.append(LANE_NEST_HELPERS)
     strip.repeat(outer)
     strip.finish(body)
-    function, parameters = strip_functions.function(strip, body)
+    function, parameters = strip_functions.function(strip, body, by_lanes)
     b.code.functions.append(strip_functions.written_once(b.code.functions, strip, function))
     b.code.declarations += strip_functions.declarations(strip)
     are_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
@@ -183,6 +187,13 @@ def bands_of(strip: Strip, outer: Outer, body: list[str]) -> list[Band]:
         with suppress(NoBand):
             bands.append(kind(strip, outer, body.copy()))
     return bands
+
+
+def lane_nest_of(strip: Strip, body: list[str]) -> list[str]:
+    try:
+        return LaneNest(strip, body.copy()).lines()
+    except NoBand:
+        return []
 
 
 def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
