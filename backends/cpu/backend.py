@@ -144,11 +144,17 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
             body.append(f"char* const x{k} = ((npc_array*)args[{k}])->data;")
         elif any(f"x{k}" in run.kernel.scalars for run in runs):
             body += read_scalar(k, node.dtype, len(graph.outputs) + k, node.meta.weak)
+    failing = "{ rt->unwritten(); goto failed; }" if graph.writes else "goto failed;"
     for b in outputs:
-        body += make_output(b.number, graph.metas[b.number])
+        body += make_output(b.number, graph.metas[b.number], failing)
     calls = [print_call(run, graph.symbols) for run in runs]
     held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
-    begins = {piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) goto failed;" for piece, size in scratch.items()}
+    writing = next((k for k, run in enumerate(runs) if writes_to(run, {f"x{k}" for k, _ in graph.writes})), len(runs))
+    begins = {
+        piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) "
+        + (failing if held.get(piece, (0, 0))[0] <= writing else "goto failed;")
+        for piece, size in scratch.items()
+    }
     body += [begin for piece, begin in begins.items() if piece not in held]
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
@@ -235,13 +241,19 @@ def read_scalar(k: int, dtype: np.dtype, constant: int, is_weak: bool) -> list[s
     ]
 
 
-def make_output(k: int, meta: TensorMeta) -> list[str]:
-    """The new array, or room for one element that becomes a NumPy scalar."""
+def writes_to(run: Run, arguments: Set[str]) -> bool:
+    """Does the kernel store in one of these?"""
+    stored = [run.given.get(name, name) for name, is_written in run.kernel.buffers.items() if is_written]
+    return not arguments.isdisjoint(word for text in stored for word in re.findall(r"\w+", text))
+
+
+def make_output(k: int, meta: TensorMeta, failing: str) -> list[str]:
+    """The new array, or room for one element that becomes a NumPy scalar. `failing`: what is done where memory is lacking."""
     if not meta.boxed:
         return [f"char out{k}[16] __attribute__((aligned(16)));"]
     shape, strides = (", ".join(map(size_text, part)) or "0" for part in (meta.shape, dense_strides(meta)))
     return [
         f"int64_t out{k}_shape[] = {{{shape}}}, out{k}_strides[] = {{{strides}}};",
-        f"if (!(object{k} = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) goto failed;",
+        f"if (!(object{k} = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) {failing}",
         f"char* const out{k} = ((npc_array*)object{k})->data;",
     ]

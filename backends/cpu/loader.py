@@ -283,8 +283,8 @@ FLOAT_ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # np.errs
 
 
 def report_float_errors(errors: int) -> None:
-    """Raise FloatingPointSignal when np.errstate does not ignore one of the errors."""
-    if not IGNORED[errors].holds():
+    """Raise FloatingPointSignal when np.errstate does not ignore one of the errors, or they are -1: NumPy is to run it."""
+    if errors < 0 or not IGNORED[errors].holds():
         raise FloatingPointSignal
 
 

@@ -133,6 +133,8 @@ struct npc_runtime {
   void (*watch)(void);
   int (*report)(int errors, int with_invalid, int unseen);
   void (*note_invalid)(void);
+  /* In place of the exception that is set, where memory is lacking before an argument was written to: FloatingPointSignal. */
+  void (*unwritten)(void);
   /* Can one of these arrays and numbers be infinite, or something that was computed since `watch`? */
   int (*may_be_infinite)(PyObject* const* args, int64_t n);
 

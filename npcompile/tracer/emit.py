@@ -193,8 +193,9 @@ class Emitter:
         errors = ["FloatingPointSignal"] * bool(graph.checks)
         raised = {e for node in graph.nodes for e in OPS[node.op].raises}
         errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised)
-        if not graph.writes and self.capture.place is None and (errors or not self.capture.draws.generators):
-            errors.append("MemoryError")  # a device says itself how much memory it has
+        if self.capture.place is None and (errors or not self.capture.draws.generators):  # a device says itself what it has
+            # Of one that writes to an argument the graph says whether that was yet to come when memory was lacking.
+            errors = list(dict.fromkeys([*errors, "FloatingPointSignal" if graph.writes else "MemoryError"]))
         if graph.checks and {index for index, _ in graph.writes} - graph.restored:
             # An error that ends the program may leave these arguments as they were, which is not known afterwards.
             self.lines += [f"if {self.name_constant(may_not_return)}():", f"    return {native}"]

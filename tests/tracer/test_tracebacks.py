@@ -525,6 +525,17 @@ def too_large(x, n):
     return y, z
 
 
+def written_before(x, n):
+    x[1:] += 1.0
+    return np.ones(n) + x[0]
+
+
+def written_behind(x, n):
+    y = np.cumsum(np.ones(n) * x[0])[::2]
+    x += 1.0
+    return y
+
+
 def test_too_little_memory():
     """NumPy's error, on the user's line, with no frames of ours."""
     compiled = npc.compile(too_large)
@@ -534,3 +545,17 @@ def test_too_little_memory():
         frames = traceback.extract_tb(caught.value.__traceback__)[1:]
         assert [(f.name, f.line) for f in frames] == [("too_large", "z = np.empty((n, 2))")]
         assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("program", [written_before, written_behind])
+def test_what_is_written_when_memory_is_lacking(program):
+    compiled = npc.compile(program)
+    compiled(np.arange(3.0), 5)
+    found = []
+    for function in (program, compiled, compiled):
+        x = np.arange(3.0)
+        with pytest.raises(MemoryError) as caught:
+            function(x, 1 << 45)
+        frames = traceback.extract_tb(caught.value.__traceback__)[1:]
+        found.append((x.tolist(), str(caught.value), [(f.name, f.line) for f in frames]))
+    assert found[0] == found[1] == found[2]

@@ -25,6 +25,7 @@ PyObject* PyList_New(int64_t);
 int PyList_SetItem(PyObject*, int64_t, PyObject*);
 PyObject* PyErr_Occurred(void);
 PyObject* PyErr_NoMemory(void);
+void PyErr_Clear(void);
 void PyErr_SetString(PyObject*, const char*);
 PyObject* PyErr_Format(PyObject*, const char*, ...);
 int PyErr_CheckSignals(void);

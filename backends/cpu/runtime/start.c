@@ -39,6 +39,7 @@ static struct npc_runtime runtime = {
     .error = error,
     .watch = clear_flags,
     .report = report,
+    .unwritten = unwritten,
     .note_invalid = note_invalid,
     .may_be_infinite = may_be_infinite,
     .index_error = index_error,
