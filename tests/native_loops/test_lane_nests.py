@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.native_loops.inner_sums import draw_program
 from tests.native_loops.test_bands import written
 from tests.native_loops.test_native_loops import agrees
 from tests.random_programs import check_examples
+from tests.runtime.test_end_to_end import run_python
 
 rng = np.random.default_rng(23)
 
@@ -203,6 +205,18 @@ def test_iterations_that_need_others_are_no_lanes():
     assert not are_lanes(agrees(stored_inside, WIDE, W))
     agrees(behind_the_loop, WIDE, W)
     agrees(behind_the_loop, WIDE, W[:0])
+
+
+@pytest.mark.parametrize("march, needed", [("haswell", "avx2"), ("x86-64-v2", "sse4_2")])
+def test_processors_with_narrower_vectors(march, needed):
+    """As the tests above, with four lanes and with none."""
+    about = Path("/proc/cpuinfo")
+    if not about.exists() or needed not in about.read_text():
+        pytest.skip(f"no processor that has {needed}")
+    lines = ["from tests.native_loops import test_lane_nests as t", "t.test_squares_are_those_of_pow()"]
+    lines += ["t.test_products(4, 3, 9)", "t.test_steps_and_what_is_left_in_variables(12)"]
+    lines += ["t.test_what_fails_is_left_to_numpy(21, float('inf'))"]
+    run_python("\n".join(lines), NPCOMPILE_MARCH=march)
 
 
 def test_random_sums():

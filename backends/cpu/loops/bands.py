@@ -49,6 +49,7 @@ class Band:
     rows: ClassVar[int] = ROWS
     kind: ClassVar[str] = "band"  # last part of the function's name
     helpers: ClassVar[str] = ""  # C that it needs
+    condition: ClassVar[str] = ""  # what the C compiler has to define
 
     strip: Strip
     outer: Outer

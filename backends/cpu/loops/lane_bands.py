@@ -20,7 +20,12 @@ LANES = 8  # as many numbers of 64 bits as fill the widest vectors: the sides of
 
 LANE_HELPERS = """
 /* Vectors of one element of each row, masks of -1 where something holds. */
-#define LANES(c) typedef c lanes_##c __attribute__((vector_size(8 * sizeof(c))));
+#ifdef __AVX512F__
+#define LANE_COUNT 8
+#else
+#define LANE_COUNT 4 /* others than fill a register would be in memory */
+#endif
+#define LANES(c) typedef c lanes_##c __attribute__((vector_size(LANE_COUNT * sizeof(c))));
 LANES(int64_t) LANES(uint64_t) LANES(double) LANES(int32_t) LANES(uint32_t) LANES(float)
 LANES(int16_t) LANES(uint16_t) LANES(int8_t) LANES(uint8_t)
 #define OF_ALL(c, x) ((c)(x) - (lanes_##c){})
@@ -207,6 +212,7 @@ class LaneBand(Band):
     rows: ClassVar[int] = LANES
     kind: ClassVar[str] = "lanes"
     helpers: ClassVar[str] = LANE_HELPERS + square_text(64, 8)
+    condition: ClassVar[str] = "defined(__AVX512F__)"  # where a vector is a register
 
     once: list[str] = field(default_factory=list)  # before the steps
     step: list[str] = field(default_factory=list)  # that all rows take

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.bands import NoBand
-from npcompile.backends.cpu.loops.lane_bands import DEFINITION, LANE_HELPERS, LANES, MASK, A, Lanes, vector_of
+from npcompile.backends.cpu.loops.lane_bands import DEFINITION, LANE_HELPERS, MASK, A, Lanes, vector_of
 from npcompile.backends.cpu.loops.strip_elements import Store
 from npcompile.backends.cpu.loops.strip_functions import MOST_TURNS
 from npcompile.backends.cpu.loops.strips import WORD, Strip
@@ -22,43 +22,55 @@ from npcompile.backends.cpu.loops.strips import WORD, Strip
 LANE_NEST_HELPERS = (
     LANE_HELPERS
     + """
-#if defined(__AVX512F__) && !defined(__clang__)
+#if defined(__AVX2__) && defined(__FMA__) && !defined(__clang__)
 #define NPC_LANE_NESTS
-#define ALL_LANES (unsigned char)-1
-typedef double anywhere_double __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t anywhere_int64_t __attribute__((vector_size(64), aligned(8), may_alias));
+#define ANYWHERE(c) typedef c anywhere_##c __attribute__((vector_size(LANE_COUNT * sizeof(c)), aligned(8), may_alias));
+ANYWHERE(double) ANYWHERE(int64_t)
 #define FIRST(x) x##_first /* what a number is in the first lane */
 #define SIDE_BY_SIDE(c, p) (*(anywhere_##c*)(p))
 #define FROM(c, p, by, k) *(const c*)((p) + (k) * (by))
+#define LANES_COMPUTED(x) __asm__ volatile("" : : "v"(x))
+#ifdef __AVX512F__
+#define FOLLOWING(by) (lanes_int64_t){0, by, 2 * (by), 3 * (by), 4 * (by), 5 * (by), 6 * (by), 7 * (by)}
 #define EACH(c, p, by) \
   (lanes_##c){FROM(c, p, by, 0), FROM(c, p, by, 1), FROM(c, p, by, 2), FROM(c, p, by, 3), \
               FROM(c, p, by, 4), FROM(c, p, by, 5), FROM(c, p, by, 6), FROM(c, p, by, 7)}
+#define ALL_LANES (unsigned char)-1
 #define ROOTS(x) __builtin_ia32_sqrtpd512_mask(x, x, ALL_LANES, 4)
-#define LANES_COMPUTED(x) __asm__ volatile("" : : "v"(x))
+#define FUSED(x, y, z) __builtin_ia32_vfmaddpd512_mask(x, y, z, ALL_LANES, 4)
+#define ARE_DIFFERENT(x, y) __builtin_ia32_cmppd512_mask(x, y, 4, ALL_LANES, 4)
+#define ARE_BELOW(x, y) __builtin_ia32_ucmpq512_mask((whole)(x), (whole)(y), 1, ALL_LANES)
+#else
+#define FOLLOWING(by) (lanes_int64_t){0, by, 2 * (by), 3 * (by)}
+#define EACH(c, p, by) (lanes_##c){FROM(c, p, by, 0), FROM(c, p, by, 1), FROM(c, p, by, 2), FROM(c, p, by, 3)}
+#define ROOTS(x) __builtin_ia32_sqrtpd256(x)
+#define FUSED(x, y, z) __builtin_ia32_vfmaddpd256(x, y, z)
+#define ARE_DIFFERENT(x, y) (unsigned)__builtin_ia32_movmskpd256((lanes_double)((x) != (y)))
+#define ARE_BELOW(x, y) (unsigned)__builtin_ia32_movmskpd256((lanes_double)((lanes_uint64_t)(x) < (lanes_uint64_t)(y)))
+#endif
 static __attribute__((noinline)) lanes_double npc_doubtful_squares(lanes_double x, lanes_double squares, unsigned doubtful) {
-  double each[8], made[8];
-  __builtin_memcpy(each, &x, 64);
-  __builtin_memcpy(made, &squares, 64);
+  double each[LANE_COUNT], made[LANE_COUNT];
+  __builtin_memcpy(each, &x, sizeof x);
+  __builtin_memcpy(made, &squares, sizeof squares);
   for (; doubtful; doubtful &= doubtful - 1) {
     const int lane = __builtin_ctz(doubtful);
     made[lane] = npc_libm_pow_of(each[lane], 2);
   }
-  __builtin_memcpy(&squares, made, 64);
+  __builtin_memcpy(&squares, made, sizeof squares);
   return squares;
 }
 /* Squares as pow makes them: x * x where it is not near the middle of two numbers. */
 static inline __attribute__((always_inline)) lanes_double npc_squares_by_pow(lanes_double x) {
   const lanes_double squares = x * x;
 #ifdef NPC_POWER_ERROR
-  const lanes_double rest = __builtin_ia32_vfmaddpd512_mask(x, x, -squares, ALL_LANES, 4);
+  const lanes_double rest = FUSED(x, x, -squares);
   const lanes_int64_t signs = (lanes_int64_t)rest & ~INT64_C(0x7fffffffffffffff);
   const lanes_double error = (lanes_double)(signs | (lanes_int64_t)OF_ALL(double, NPC_POWER_ERROR));
-  const lanes_double farther = squares + __builtin_ia32_vfmaddpd512_mask(error, squares, rest, ALL_LANES, 4);
-  const lanes_int64_t beyond = (lanes_int64_t)squares - ((int64_t)(1023 - 32) << 52), most = OF_ALL(int64_t, (int64_t)64 << 52);
-  const unsigned doubtful = __builtin_ia32_cmppd512_mask(farther, squares, 4, ALL_LANES, 4) |
-                            __builtin_ia32_ucmpq512_mask((whole)beyond, (whole)most, 5, ALL_LANES);
+  const lanes_double farther = squares + FUSED(error, squares, rest);
+  const lanes_int64_t within = (lanes_int64_t)squares - ((int64_t)(1023 - 32) << 52), end = OF_ALL(int64_t, (int64_t)64 << 52);
+  const unsigned doubtful = ARE_DIFFERENT(farther, squares) | (((1 << LANE_COUNT) - 1) & ~ARE_BELOW(within, end));
 #else
-  const unsigned doubtful = 255;
+  const unsigned doubtful = (1 << LANE_COUNT) - 1;
 #endif
   return SELDOM(doubtful) ? npc_doubtful_squares(x, squares, doubtful) : squares;
 }
@@ -213,8 +225,7 @@ class LaneNest:
             self.made.append(line)
             return
         if name == way.place:
-            steps = ", ".join(str(way.step * lane) for lane in range(LANES))
-            vector, kind = f"OF_ALL(int64_t, {way.first} + at * {way.step}) + (lanes_int64_t){{{steps}}}", "int64_t"
+            vector, kind = f"OF_ALL(int64_t, {way.first} + at * {way.step}) + FOLLOWING({way.step})", "int64_t"
         else:
             vector, kind = self.vector(text)
         if kind != c and c in ("double", "int64_t"):
@@ -299,7 +310,7 @@ class LaneNest:
                 lines.append(f"char* const to{j} = (char*)&{store.iteration('at')};")
                 lines.append(f"const int64_t by{j} = (char*)&{store.iteration('(at + 1)')} - to{j};")
             each = [f"*({C_OF_KIND[array.kind]}*)(to{j} + lane * by{j}) = new{j}[lane];" for j, _ in of_array]
-            lines.append(f"for (int lane = 0; lane < {LANES}; ++lane) {{ {' '.join(each)} }}")
+            lines.append(f"for (int lane = 0; lane < LANE_COUNT; ++lane) {{ {' '.join(each)} }}")
         return lines
 
     def is_side_by_side(self, store: Store) -> bool:
@@ -317,24 +328,24 @@ class LaneNest:
         own = {name: s.code.variables[name] for c, name, _ in self.sets() if not c and name in self.varying}
         return [
             "#ifdef NPC_LANE_NESTS",
-            f"if (count >= {LANES}) {{",
-            f"count = npc_min(count, npc_max({LANES}, {MOST_TURNS} / (turns + 1)));",
+            "if (count >= LANE_COUNT) {",
+            f"count = npc_min(count, npc_max(LANE_COUNT, {MOST_TURNS} / (turns + 1)));",
             *(f"lanes_{c} {name}_lanes = {{}};" for name, c in own.items()),
             *(f"lanes_{own[v]} {v}_before = {{}};" for v in left),
             *(f"int64_t FIRST({name}) = 0;" for name in own if name in self.advancing),
             "k = -1;",
-            f"for (int64_t block = 0; block * {LANES} < count; ++block) {{",
-            f"const int64_t at = npc_min(block * {LANES}, count - {LANES});",
+            "for (int64_t block = 0; block * LANE_COUNT < count; ++block) {",
+            "const int64_t at = npc_min(block * LANE_COUNT, count - LANE_COUNT);",
             *self.made,
             f"if (SELDOM({s.noted})) {{",
             "if (!block) goto undo;",
-            f"count = block * {LANES};",
+            "count = block * LANE_COUNT;",
             "break;",
             "}",
             *self.stores(),
             *(f"{v}_before = {v}_lanes;" for v in left),
             "}",
-            *(f"{v} = {v}_before[{LANES - 1}];" for v in left),
+            *(f"{v} = {v}_before[LANE_COUNT - 1];" for v in left),
             *(f"out->{v} = {v};" for v in s.assigned),
             "out->count = count;",
             "out->turns = turns * count;",

@@ -121,6 +121,11 @@ def function(strip: Strip, body: list[str], by_lanes: Sequence[str] = ()) -> tup
     return "\n".join([f"typedef struct {{ int64_t count, rows, turns;{fields} }} {strip.name}_result;", head, *lines, "}"]), given
 
 
+def where(condition: str, lines: list[str]) -> list[str]:
+    """Lines for processors of which C compilers define that."""
+    return [f"#if {condition}", *lines, "#endif"] if condition else lines
+
+
 def with_same(strip: Strip, line: str) -> str:
     """The line with one name for each variable, as the strip of the same loop outside of chunks has it."""
     return WORD.sub(lambda word: strip.same.get(word[0], word[0]), line) if strip.same else line

@@ -64,9 +64,10 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     are_apart = b.code.keep_apart({s.array.name for s in strip.stores}, parameters)
     for band in bands:
         function, parameters_of_band = band.function()
-        b.code.functions += [band.helpers] * (band.helpers not in b.code.functions) + [function]
+        b.code.functions += [band.helpers] * (band.helpers not in b.code.functions)
+        b.code.functions += strip_functions.where(band.condition, [function])
         b.code.declarations += band.declarations()
-        b.code.lines += band.call(parameters_of_band, label, are_apart)
+        b.code.lines += strip_functions.where(band.condition, band.call(parameters_of_band, label, are_apart))
     b.code.lines += strip_functions.call(strip, parameters, label, are_apart)
     for k, (target, left) in enumerate(inside.left):
         b.code.label(f"{strip.name}_out{k}")
