@@ -23,22 +23,31 @@ SHORT = 64  # elements of rows that are read where they lie
 GRAIN, PIECE = 1 << 18, 1 << 13  # products that are worth waking a thread; that are worth one which is awake
 
 VECTORS = r"""
-typedef TYPE npc_v_TAG __attribute__((vector_size(64), aligned(sizeof(TYPE)), may_alias));
-#define W ((int64_t)(64 / sizeof(TYPE)))
+typedef TYPE npc_v_TAG __attribute__((vector_size(NPC_REGISTER), aligned(sizeof(TYPE)), may_alias));
+#define W ((int64_t)(NPC_REGISTER / sizeof(TYPE)))
 #if __has_builtin(__builtin_elementwise_fma)
 #define npc_fused_TAG(a, b, c) __builtin_elementwise_fma(a, b, c)
 #elif defined(__AVX512F__)
-#define npc_fused_TAG(a, b, c) FUSED(a, b, c, -1, 4)
+#define npc_fused_TAG(a, b, c) FUSED512(a, b, c, -1, 4)
+#elif defined(__AVX__) && defined(__FMA__)
+#define npc_fused_TAG(a, b, c) FUSED256(a, b, c)
 #else
 #define npc_fused_TAG(a, b, c) ((a) * (b) + (c))
 #endif
 static inline TYPE npc_added_TAG(npc_v_TAG v) {
   typedef TYPE half __attribute__((vector_size(32)));
   typedef TYPE quarter __attribute__((vector_size(16)));
-  union { npc_v_TAG whole; half halves[2]; } a = {v};
-  union { half whole; quarter quarters[2]; } b = {a.halves[0] + a.halves[1]};
   enum { Q = 16 / sizeof(TYPE) };
-  quarter c = b.quarters[0] + b.quarters[1];
+#if NPC_REGISTER == 64
+  const union { npc_v_TAG whole; half halves[2]; } a = {v};
+  const union { half whole; quarter quarters[2]; } b = {a.halves[0] + a.halves[1]};
+  const quarter c = b.quarters[0] + b.quarters[1];
+#elif NPC_REGISTER == 32
+  const union { npc_v_TAG whole; quarter quarters[2]; } b = {v};
+  const quarter c = b.quarters[0] + b.quarters[1];
+#else
+  const quarter c = v;
+#endif
   return sizeof(TYPE) == 8 ? c[0] + c[1] : (c[0] + c[2 % Q]) + (c[1] + c[3 % Q]);
 }
 /* The sum of n products of elements that lie `s` and `t` bytes apart. */
@@ -82,7 +91,11 @@ static inline int npc_not_finite_TAG(const TYPE* x, int64_t n) {
 static inline npc_v_TAG npc_lanes_TAG(const TYPE* p, int64_t first, int64_t last) {
   npc_v_TAG v = {0};
 #if defined(__AVX512F__)
-  if (last > first) v = MASKED(p, v, (1u << last) - (1u << first));
+  if (last > first) v = MASKED512(p, v, (1u << last) - (1u << first));
+#elif defined(__AVX2__) && !defined(__clang__)
+  typedef WORD words __attribute__((vector_size(32)));
+  const words lane = PLACES;
+  v = MASKED256((const void*)p, (words)((lane >= (WORD)first) & (lane < (WORD)last)));
 #else
   for (int64_t k = first; k < last; k++) v[k] = p[k];
 #endif
@@ -210,11 +223,24 @@ static int npc_matvec_TAG(const char* a, int64_t rows, int64_t inner, const char
 #undef W
 """
 TAGS = {"f4": "float", "f8": "double"}
-MASKED = {  # loads of AVX-512 of the lanes in a mask
-    "f4": "__builtin_ia32_loadups512_mask",
-    "f8": "__builtin_ia32_loadupd512_mask",
+INTRINSIC = {  # of vectors: products that are added, and loads of the lanes in a mask
+    "f4": {
+        "FUSED512": "__builtin_ia32_vfmaddps512_mask",
+        "MASKED512": "__builtin_ia32_loadups512_mask",
+        "FUSED256": "__builtin_ia32_vfmaddps256",
+        "MASKED256": "__builtin_ia32_maskloadps256",
+        "WORD": "int",
+        "PLACES": "{0, 1, 2, 3, 4, 5, 6, 7}",
+    },
+    "f8": {
+        "FUSED512": "__builtin_ia32_vfmaddpd512_mask",
+        "MASKED512": "__builtin_ia32_loadupd512_mask",
+        "FUSED256": "__builtin_ia32_vfmaddpd256",
+        "MASKED256": "__builtin_ia32_maskloadpd256",
+        "WORD": "long long",
+        "PLACES": "{0, 1, 2, 3}",
+    },
 }
-FUSED = {"f4": "__builtin_ia32_vfmaddps512_mask", "f8": "__builtin_ia32_vfmaddpd512_mask"}
 
 
 def has_form(dtype: np.dtype, ndim: int, other: int) -> bool:
@@ -229,8 +255,7 @@ def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
         "TYPE": TAGS[tag],
         "BITS": f"int{8 * dtype.itemsize}_t",
         "TAG": tag,
-        "MASKED": MASKED[tag],
-        "FUSED": FUSED[tag],
+        **INTRINSIC[tag],
         "LONG": str(LONG),
         "SHORT": str(SHORT),
         "GRAIN": str(GRAIN),

@@ -18,7 +18,6 @@ from npcompile.backends.cpu.primitives import c_type
 
 ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
 ABREAST = 64  # columns whose best elements are looked for at a time
-VECTOR = 64  # bytes of a block of columns: of so many, their results stay in registers through all rows
 FOLD = r"""
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
@@ -34,13 +33,14 @@ static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   return {pair1};
 }}
 """
-# Sums of floating-point numbers: two vectors, then the halves of one. -0.0 changes no sum.
+# Sums of floating-point numbers: two vectors of 64 bytes in as many registers as these take, then the halves of one. -0.0 changes
+# no sum.
 SUM = r"""
 static inline {T} npc_sum_{K}(const {T}* x, int64_t n) {{
-  typedef {T} whole __attribute__((vector_size(64), aligned(sizeof({T})), may_alias));
+  typedef {T} whole __attribute__((vector_size(NPC_REGISTER), aligned(sizeof({T})), may_alias));
   typedef {T} half __attribute__((vector_size(32)));
   typedef {T} quarter __attribute__((vector_size(16)));
-  enum {{ W = 64 / sizeof({T}), Q = W / 4 }};
+  enum {{ W = 64 / sizeof({T}), P = 64 / NPC_REGISTER, R = W / P, Q = W / 4 }};
   const {T}* const end = x + n;
   {T} rest = -0.0, sum;
   if (n < W) {{
@@ -49,17 +49,20 @@ static inline {T} npc_sum_{K}(const {T}* x, int64_t n) {{
     for (; x < end; x++) rest += *x;
     return ((a0 + a1) + (a2 + a3)) + rest;
   }}
-  union {{ whole v; half halves[2]; }} a = {{*(whole*)x}};
-  whole b = {{0}};
-  for (x += W; x + 2 * W <= end; x += 2 * W) {{
-    a.v += *(whole*)x;
-    b += *(whole*)(x + W);
-  }}
+  union {{ whole v[P]; half halves[2]; }} a;
+  whole b[P];
+  for (int p = 0; p < P; p++) a.v[p] = *(whole*)(x + p * R), b[p] = (whole){{0}};
+  for (x += W; x + 2 * W <= end; x += 2 * W)
+    for (int p = 0; p < P; p++) {{
+      a.v[p] += *(whole*)(x + p * R);
+      b[p] += *(whole*)(x + W + p * R);
+    }}
   if (x + W <= end) {{
-    b += *(whole*)x;
+    for (int p = 0; p < P; p++) b[p] += *(whole*)(x + p * R);
     x += W;
   }}
-  if (n >= 2 * W) a.v += b;
+  if (n >= 2 * W)
+    for (int p = 0; p < P; p++) a.v[p] += b[p];
   union {{ half v; quarter quarters[2]; }} c = {{a.halves[0] + a.halves[1]}};
   const quarter d = c.quarters[0] + c.quarters[1];
   sum = Q == 2 ? d[0] + d[1] : (d[0] + d[2 % Q]) + (d[1] + d[3 % Q]);
@@ -353,7 +356,8 @@ def has_blocks(tree: Tree) -> bool:
 
 def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence[str]) -> list[str]:
     """The statements about a block of columns from `first`, for each, where there are not many; else the others."""
-    lanes, c, aligned = VECTOR // dtype.itemsize, c_type(dtype), f"vector_size({VECTOR}), aligned({dtype.itemsize}), may_alias"
+    lanes, c = f"NPC_REGISTER / {dtype.itemsize}", c_type(dtype)
+    aligned = f"vector_size(NPC_REGISTER), aligned({dtype.itemsize}), may_alias"
     return [
         f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{",
         f"typedef {c} npc_vector __attribute__(({aligned}));",
@@ -370,7 +374,7 @@ def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence
 
 def rows_of_a_block(nest: Nest, axis: int, value: str, dtype: np.dtype) -> list[str]:
     """The beginning of a loop over the rows of a block, whose elements are `now`. (Arrays stay in memory from row to row.)"""
-    last, lanes = len(nest.sizes) - 1, VECTOR // dtype.itemsize
+    last, lanes = len(nest.sizes) - 1, f"NPC_REGISTER / {dtype.itemsize}"
     rows = [nest.function.loop(axis, nest.sizes[axis]), *nest.rows]
     if not nest.body and re.fullmatch(rf"\*\(\w+\*\)\(r\d+ \+ i{last} \* {dtype.itemsize}\)", value):
         return [*rows, f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]

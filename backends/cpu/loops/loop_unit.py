@@ -32,6 +32,13 @@ double copysign(double, double), trunc(double);
 float sqrtf(float), expf(float), logf(float), sinf(float), cosf(float), tanf(float), tanhf(float), atanf(float);
 float fabsf(float), floorf(float), ceilf(float), fmodf(float, float), powf(float, float), copysignf(float, float);
 #define SELDOM(c) __builtin_expect(!!(c), 0)
+#if defined(__AVX512F__)
+#define NPC_REGISTER 64 /* bytes of the widest vectors: wider ones would be in memory */
+#elif defined(__AVX__)
+#define NPC_REGISTER 32
+#else
+#define NPC_REGISTER 16
+#endif
 #define NO_CHOICE __asm__ volatile("") /* compilers come here by a jump */
 /* Compilers guess how often statements run, and write the loops of such as they think seldom to be short: behind a few others
    that may leave, the rest seems to be that. */

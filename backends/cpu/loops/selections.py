@@ -16,13 +16,13 @@ static inline int64_t npc_nonzeros_TAG(const char* x, int64_t n, int64_t stride)
     return count;
   }
   if (sizeof(TYPE) == 1) {
-    typedef uint8_t bytes __attribute__((vector_size(64)));
+    typedef uint8_t bytes __attribute__((vector_size(NPC_REGISTER)));
     typedef bytes bytes_in_memory __attribute__((aligned(1), may_alias));
-    while (n - k >= 64) {
+    while (n - k >= NPC_REGISTER) {
       bytes counts = {0};
-      for (const int64_t end = k + npc_min((n - k) / 64, 255) * 64; k < end; k += 64)
+      for (const int64_t end = k + npc_min((n - k) / NPC_REGISTER, 255) * NPC_REGISTER; k < end; k += NPC_REGISTER)
         counts -= (bytes)(*(const bytes_in_memory*)(x + k) != 0); /* -1 where it holds */
-      for (int lane = 0; lane < 64; lane++) count += counts[lane];
+      for (int lane = 0; lane < NPC_REGISTER; lane++) count += counts[lane];
     }
   }
   for (; k < n; k++) count += ((const TYPE*)x)[k] != 0;
