@@ -120,6 +120,7 @@ def not_needed(lets: Sequence[Let], stored: Value) -> list[Value]:
 
 
 def made_of(lets: Sequence[Let], value: Value) -> list[Let]:
+    """The definitions that the value needs, in their order."""
     names = {value.name}
     own = []
     for let in reversed(lets):
