@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,26 @@ def test_squares_are_those_of_pow():
         points[:, 1] = HALVES
     agrees(distances, points[:60] * 1e-160)
     agrees(distances, points[:60] * 1e160)
+
+
+def test_squares_of_any_size():
+    """Beyond 2^16 in either direction libm is asked, between them what does as it does where it is that of glibc or musl."""
+
+    def squares(x):
+        out = np.zeros(x.shape[0])
+        for i in range(x.shape[0]):
+            total = 0.0
+            for k in range(x.shape[1]):
+                total += x[i, k] ** 2
+            out[i] = total
+        return out
+
+    x = near_halves(3000)
+    compiled = agrees(squares, x[:99, None])
+    assert are_lanes(compiled)
+    for exponents in ((-8, 8), (-40, 40), (-500, 500), (-540, -500)):
+        scaled = np.ldexp(x, rng.integers(*exponents, x.size))
+        np.testing.assert_array_equal(compiled(scaled[:, None]), [math.pow(each, 2) for each in scaled])
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 40])

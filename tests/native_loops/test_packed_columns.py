@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loops import parallel_loops
 from npcompile.tracer import point
 from tests.native_loops.agreement import native_sources
+from tests.native_loops.test_native_loops import agrees as gives_the_same
 from tests.native_loops.test_parallel import agrees
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -62,6 +64,37 @@ def one_level(x, out):
     return out
 
 
+def between_rows(x, out):
+    for i in range(x.shape[0]):
+        for j in range(i + 1, x.shape[0]):
+            total = 0.0
+            for k in range(x.shape[1]):
+                total += (x[i, k] - x[j, k]) ** 2
+            out[i, j] = out[j, i] = np.sqrt(total)
+    return out
+
+
+def to_one_row(x, out):
+    total, n = 0.0, out.shape[0]
+    for i in range(n):
+        for j in range(n):
+            total = x[j, 0] / x[i, 0]
+            for k in range(x.shape[1]):
+                total += x[j, k] * x[i, k]
+            out[i, j] = total
+    return out, total, i, j
+
+
+def added_to_rows(x, out):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[0]):
+            total = out[i, j]
+            for k in range(x.shape[1]):
+                total += x[j, k] * x[i, k]
+            out[i, j] = total
+    return out
+
+
 def matrix(dtype, rows=60, columns=12):
     """Numbers whose sums, products and quotients are exact, in any order."""
     return (rng.choice([-1, 1], (rows, columns)) * 2 ** rng.integers(0, 3, (rows, columns))).astype(dtype)
@@ -84,6 +117,44 @@ def test_parts_of_two_matrices():
 
 def test_what_is_written_is_not_copied():
     agrees(written, matrix(np.float64), np.full((12, 12), 2.0**-6))
+
+
+@pytest.fixture(params=["on threads", "alone"])
+def way(request, monkeypatch):
+    if request.param == "alone":
+        monkeypatch.setattr(parallel_loops, "WORTH", 10**12)
+        monkeypatch.setattr(parallel_loops, "WORTH_COPIES", -1)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("rows, columns", [(9, 3), (60, 1), (100, 3), (100, 12), (331, 3)])
+@pytest.mark.parametrize("user", [between_rows, to_one_row, added_to_rows])
+def test_columns_that_lanes_read(user, rows, columns):
+    """Of few rows one thread reads the copy, where nothing has to be put back."""
+    agrees(user, matrix(np.float64, rows, columns), np.zeros((rows, rows)))
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("value", [0.0, np.inf, np.nan, 1e200])
+@pytest.mark.parametrize("at", [(0, 0), (1, 2), (70, 1), (70, 0), (119, 2)])
+@pytest.mark.parametrize("user", [between_rows, to_one_row, added_to_rows])
+def test_errors_where_lanes_read_columns(user, at, value, monkeypatch):
+    monkeypatch.setattr(point, "rest_of_loop", lambda *_: None)  # it stays where it is, however often it leaves
+    x = matrix(np.float64, 120, 3)
+    x[at] = value
+    gives_the_same(user, x, np.ones((120, 120)))
+
+
+@pytest.mark.usefixtures("way")
+def test_memory_that_is_written_while_lanes_read_its_columns():
+    compiled = npc.compile(between_rows)
+    compiled(matrix(np.float64, 100, 100), np.zeros((100, 100)))
+    for shift in (0, 1, 50, 99, 100):
+        ours, theirs = (matrix(np.float64, 200, 100) for _ in range(2))
+        theirs[:] = ours
+        for function, x in ((compiled, ours), (between_rows, theirs)):
+            function(x[:100], x[shift : shift + 100])
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("at", [(0, 0), (30, 7), (59, 11)])

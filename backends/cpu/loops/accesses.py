@@ -84,6 +84,7 @@ class Accesses:
     inner: dict[str, Inner] = field(default_factory=dict)  # C variables that are variables of loops inside
     are_known: bool = True  # was all memory that is read or written some part of an array?
     columns: frozenset[str] = frozenset()  # matrices that are read from a copy by columns
+    in_lanes: set[str] = field(default_factory=set)  # those of which lanes of a vector read columns
     indexed: dict[str, set[tuple[bool, ...]]] = field(default_factory=dict)  # of an array's views: which axes have an index?
 
     def element(self, array: ArrayInput, indices: Sequence[tuple[str, Integer]], is_written: bool) -> None:
@@ -125,13 +126,18 @@ class Accesses:
         self.origins[target] = origin
 
     def in_columns(self) -> list[ArrayInput]:
-        """The matrices of which the loop only reads columns, whose elements do not lie side by side."""
+        """The matrices of which the loop only reads columns, or lanes do, whose elements do not lie side by side."""
+        seen = {a.name: self.indexed.get(a.name) for a in self.arrays if a.is_contiguous and not a.made}
         return [
             a
             for a in self.arrays
-            if a.is_contiguous and not a.made and self.indexed.get(a.name) == {(False, True)}
+            if seen.get(a.name) == {(False, True)} or a.name in self.in_lanes and seen.get(a.name) == {(True, True)}
             if not any(is_written for _, is_written in self.found.get(a.name, ()))
         ]
+
+    def reads_what_it_writes(self) -> bool:
+        """Is anything read of an array that is written?"""
+        return any(len({is_written for _, is_written in places}) > 1 for places in self.found.values())
 
     def written(self) -> list[Written] | None:
         """The arrays that are written; None where iterations may touch what others write."""

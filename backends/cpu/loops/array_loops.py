@@ -66,6 +66,11 @@ static inline int npc_reshape(npc_array* a, int64_t most, int64_t itemsize, int 
   }
   return 1;
 }
+/* Before it is handed over: an array that `npc_place` gave. */
+static __attribute__((noinline, cold)) PyObject* npc_shaped(PyObject* made, int64_t itemsize, int nd, const int64_t* sizes) {
+  if (!npc_has_shape(made, nd, sizes)) npc_reshape((npc_array*)made, INT64_C(1) << 62, itemsize, nd, sizes);
+  return made;
+}
 /* An array of this shape: the one that `slot` holds when nobody else does. */
 static inline int npc_room(PyObject** slot, int64_t* most, PyObject* dtype, int64_t itemsize, int nd, const int64_t* sizes) {
   npc_array* const a = (npc_array*)*slot;
@@ -75,6 +80,18 @@ static inline int npc_room(PyObject** slot, int64_t* most, PyObject* dtype, int6
   *most = 1;
   for (int k = 0; k < nd; k++) *most *= sizes[k];
   return 0;
+}
+static __attribute__((noinline)) int npc_other_room(PyObject** slot, int64_t* most, PyObject* dtype, int64_t itemsize, int nd,
+                                                    const int64_t* sizes) {
+  return npc_room(slot, most, dtype, itemsize, nd, sizes);
+}
+/* The same where most iterations only ask for the memory: the array may still have the shape of another iteration. */
+static inline int npc_place(PyObject** slot, int64_t* most, PyObject* dtype, int64_t itemsize, int nd, const int64_t* sizes) {
+  int64_t count = 1;
+  int fits = *slot && ((npc_array*)*slot)->ob_refcnt == 1;
+  for (int k = 0; k < nd; k++) fits &= sizes[k] > 0 && !__builtin_mul_overflow(count, sizes[k], &count);
+  fits = fits && count <= *most && (count >= *most / 2 || *most * itemsize <= NPC_FEW_BYTES);
+  return fits ? 0 : npc_other_room(slot, most, dtype, itemsize, nd, sizes);
 }
 /* The array in `slot` for a variable. What that had becomes the slot's, for the next such array, when nobody else has it. */
 static inline void npc_hand_over(PyObject** variable, PyObject** slot, int64_t* most) {
@@ -422,6 +439,8 @@ class ArrayLoops:
 
     def handed(self, part: Part) -> Handed:
         """The same object, as an exit hands it over."""
+        if part.is_whole and part.root in self.rooms:
+            return "o", f"npc_shaped({part.root}, {part.dtype.itemsize}, {part.ndim}, {sizes_text(part.sizes)})"
         if part.is_whole:
             return "o", part.root
         number, sizes, strides = self.code.dtype(part.dtype), sizes_text(part.sizes), sizes_text(part.strides)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.bands import NoBand
 from npcompile.backends.cpu.loops.lane_bands import DEFINITION, LANE_HELPERS, MASK, A, Lanes, vector_of
+from npcompile.backends.cpu.loops.packed_columns import name_of
 from npcompile.backends.cpu.loops.strip_elements import Store
 from npcompile.backends.cpu.loops.strip_functions import MOST_TURNS
 from npcompile.backends.cpu.loops.strips import WORD, Strip
@@ -40,6 +41,10 @@ ANYWHERE(double) ANYWHERE(int64_t)
 #define FUSED(x, y, z) __builtin_ia32_vfmaddpd512_mask(x, y, z, ALL_LANES, 4)
 #define ARE_DIFFERENT(x, y) __builtin_ia32_cmppd512_mask(x, y, 4, ALL_LANES, 4)
 #define ARE_BELOW(x, y) __builtin_ia32_ucmpq512_mask((whole)(x), (whole)(y), 1, ALL_LANES)
+#define WITH_SIGN(x, of) (lanes_double)__builtin_ia32_pternlogq512_mask((whole)(x), (whole)(of), ALL_SIGNS, 0xf8, ALL_LANES)
+#define ALL_SIGNS ((whole){} - INT64_C(0x7fffffffffffffff) - 1)
+#define ONE_OF(x, lane) ((lanes_double)__builtin_ia32_compressdf512_mask(x, x, lane))[0]
+#define WITH(x, lane, y) (lanes_double)__builtin_ia32_blendmpd_512_mask(x, OF_ALL(double, y), lane)
 #else
 #define FOLLOWING(by) (lanes_int64_t){0, by, 2 * (by), 3 * (by)}
 #define EACH(c, p, by) (lanes_##c){FROM(c, p, by, 0), FROM(c, p, by, 1), FROM(c, p, by, 2), FROM(c, p, by, 3)}
@@ -47,16 +52,20 @@ ANYWHERE(double) ANYWHERE(int64_t)
 #define FUSED(x, y, z) __builtin_ia32_vfmaddpd256(x, y, z)
 #define ARE_DIFFERENT(x, y) (unsigned)__builtin_ia32_movmskpd256((lanes_double)((x) != (y)))
 #define ARE_BELOW(x, y) (unsigned)__builtin_ia32_movmskpd256((lanes_double)((lanes_uint64_t)(x) < (lanes_uint64_t)(y)))
+#define WITH_SIGN(x, of) (lanes_double)((lanes_int64_t)(x) | ((lanes_int64_t)(of) & ~INT64_C(0x7fffffffffffffff)))
+#define ONE_OF(x, lane) (x)[__builtin_ctz(lane)]
+#define WITH(x, lane, y) CHOSEN(double, ((lanes_int64_t){1, 2, 4, 8} & (int64_t)(lane)) != 0, OF_ALL(double, y), x)
 #endif
+/* Are those items, `by` bytes from each other, no part of the vector at `run`? All have 8 bytes. */
+static inline int npc_are_beside(const char* run, const char* items, int64_t by) {
+  const char* const last = items + (LANE_COUNT - 1) * by;
+  return (by < 0 ? items : last) + 8 <= run || run + LANE_COUNT * 8 <= (by < 0 ? last : items);
+}
 static __attribute__((noinline)) lanes_double npc_doubtful_squares(lanes_double x, lanes_double squares, unsigned doubtful) {
-  double each[LANE_COUNT], made[LANE_COUNT];
-  __builtin_memcpy(each, &x, sizeof x);
-  __builtin_memcpy(made, &squares, sizeof squares);
   for (; doubtful; doubtful &= doubtful - 1) {
-    const int lane = __builtin_ctz(doubtful);
-    made[lane] = npc_libm_pow_of(each[lane], 2);
+    const unsigned lane = doubtful & -doubtful;
+    squares = WITH(squares, lane, rt->square_by_pow(ONE_OF(x, lane)));
   }
-  __builtin_memcpy(&squares, made, sizeof squares);
   return squares;
 }
 /* Squares as pow makes them: x * x where it is not near the middle of two numbers. */
@@ -64,9 +73,7 @@ static inline __attribute__((always_inline)) lanes_double npc_squares_by_pow(lan
   const lanes_double squares = x * x;
 #ifdef NPC_POWER_ERROR
   const lanes_double rest = FUSED(x, x, -squares);
-  const lanes_int64_t signs = (lanes_int64_t)rest & ~INT64_C(0x7fffffffffffffff);
-  const lanes_double error = (lanes_double)(signs | (lanes_int64_t)OF_ALL(double, NPC_POWER_ERROR));
-  const lanes_double farther = squares + FUSED(error, squares, rest);
+  const lanes_double error = WITH_SIGN(OF_ALL(double, NPC_POWER_ERROR), rest), farther = squares + FUSED(error, squares, rest);
   const lanes_int64_t within = (lanes_int64_t)squares - ((int64_t)(1023 - 32) << 52), end = OF_ALL(int64_t, (int64_t)64 << 52);
   const unsigned doubtful = ARE_DIFFERENT(farther, squares) | (((1 << LANE_COUNT) - 1) & ~ARE_BELOW(within, end));
 #else
@@ -78,6 +85,8 @@ static inline __attribute__((always_inline)) lanes_double npc_squares_by_pow(lan
 """
 )
 
+TURNS_AT_ONCE = 4  # that take as long as one of a loop by itself
+
 ASSIGNMENT = re.compile(r"(\w+) (\+?=) ([^=]*);")
 LABEL = re.compile(r"(\w+):;")
 GOTO = re.compile(r"goto (\w+);")
@@ -85,6 +94,7 @@ UNLESS = re.compile(r"if \(!\((\w+ [<>] \w+)\)\) \{")
 COMPUTED = re.compile(r"COMPUTED\((\w+)\);")
 DENSE = re.compile(r"\(\((\w+)\*\)(\w+)\)\[(.*)\]")
 SPACED = re.compile(r"\*\((\w+)\*\)\((\w+) \+ (.*)\)")
+IN_MATRIX = re.compile(r"(?P<row>\([^()]*\)|\w+) \* (?P<array>\w+)_n1 \+ (?P<column>\([^()]*\)|\w+) \* 1")
 LAST = re.compile(r"(?P<rest>.*?)(?P<last>\([^()]*\)|\w+) \* 1")
 ADVANCED = re.compile(r"(?:\(int64_t\))?\(?(?P<lane>\w+)(?P<added>(?: [-+] (?:\w+|INT64_C\(-?\d+\)))*)\)?")
 SQUARE = re.compile(rf"npc_libm_pow\({A}, 0x1\.0000000000000p\+1\)")
@@ -103,6 +113,7 @@ class LaneNest:
     made: list[str] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)  # stores that were come to
     behind: set[str] = field(default_factory=set)  # what a loop inside has defined that has ended
+    in_columns: set[str] = field(default_factory=set)  # matrices of which lanes read columns
 
     def __post_init__(self) -> None:
         s = self.strip
@@ -266,7 +277,7 @@ class LaneNest:
             return f"ROOTS({self.doubles(found['a'])})", "double"
         for form in (DENSE, SPACED):
             if found := form.fullmatch(text):
-                return self.load(text, found[1], found[3], form is DENSE), found[1]
+                return self.load(text, found[1], found[2], found[3], form is DENSE), found[1]
         return vector_of(self.lanes, text)
 
     def doubles(self, text: str) -> str:
@@ -275,7 +286,7 @@ class LaneNest:
             raise NoBand
         return vector
 
-    def load(self, element: str, c: str, index: str, is_dense: bool) -> str:
+    def load(self, element: str, c: str, array: str, index: str, is_dense: bool) -> str:
         """The vector of an element's values. Indices are sums of products with one position."""
         words = self.varying.intersection(WORD.findall(index))
         if c not in ("double", "int64_t") or not words <= self.advancing or not re.fullmatch(r"[\w +*()-]*", index):
@@ -284,6 +295,12 @@ class LaneNest:
         first = self.in_first_lane(element)
         if is_dense and self.step == 1 and last and not self.varies(last["rest"]) and self.advances(last["last"].strip("()")):
             return f"SIDE_BY_SIDE({c}, &{first})"
+        at = IN_MATRIX.fullmatch(index) if is_dense and self.step == 1 else None
+        if at is not None and self.advances(at["row"].strip("()")) and not self.varies(at["column"]):
+            self.in_columns.add(array)
+            if name_of(array) in self.lanes.outer:
+                place = f"{at['column']} * {array}_n0 + {self.in_first_lane(at['row'])}"
+                return f"SIDE_BY_SIDE({c}, (const {c}*){name_of(array)} + {place})"
         following = self.in_first_lane(element, f" + {self.step}")
         name = f"from{len(self.made)}"
         self.made.append(f"const char* const {name} = (const char*)&{first};")
@@ -309,8 +326,17 @@ class LaneNest:
             for j, store in of_array:
                 lines.append(f"char* const to{j} = (char*)&{store.iteration('at')};")
                 lines.append(f"const int64_t by{j} = (char*)&{store.iteration('(at + 1)')} - to{j};")
-            each = [f"*({C_OF_KIND[array.kind]}*)(to{j} + lane * by{j}) = new{j}[lane];" for j, _ in of_array]
-            lines.append(f"for (int lane = 0; lane < LANE_COUNT; ++lane) {{ {' '.join(each)} }}")
+            c = C_OF_KIND[array.kind]
+            each = {j: f"*({c}*)(to{j} + lane * by{j}) = new{j}[lane];" for j, _ in of_array}
+            together = f"for (int lane = 0; lane < LANE_COUNT; ++lane) {{ {' '.join(each.values())} }}"
+            if run := [j for j, store in of_array if self.is_side_by_side(store)][:1]:
+                (first,) = run
+                beside = " && ".join(f"npc_are_beside(to{first}, to{j}, by{j})" for j in each if j != first)
+                others = " ".join(text for j, text in each.items() if j != first)
+                lines += [f"if ({beside}) {{", f"SIDE_BY_SIDE({c}, to{first}) = new{first};"]
+                lines += [f"for (int lane = 0; lane < LANE_COUNT; ++lane) {{ {others} }}", f"}} else {together}"]
+            else:
+                lines.append(together)
         return lines
 
     def is_side_by_side(self, store: Store) -> bool:
@@ -326,9 +352,10 @@ class LaneNest:
             raise NoBand
         left = [v for v in s.assigned if v in self.varying]
         own = {name: s.code.variables[name] for c, name, _ in self.sets() if not c and name in self.varying}
+        copies = [n for n in map(name_of, sorted(self.in_columns)) if n in self.lanes.outer]  # 0 outside of a loop that has them
         return [
             "#ifdef NPC_LANE_NESTS",
-            "if (count >= LANE_COUNT) {",
+            f"if ({' && '.join(['count >= LANE_COUNT', *copies])}) {{",
             f"count = npc_min(count, npc_max(LANE_COUNT, {MOST_TURNS} / (turns + 1)));",
             *(f"lanes_{c} {name}_lanes = {{}};" for name, c in own.items()),
             *(f"lanes_{own[v]} {v}_before = {{}};" for v in left),
@@ -348,7 +375,7 @@ class LaneNest:
             *(f"{v} = {v}_before[LANE_COUNT - 1];" for v in left),
             *(f"out->{v} = {v};" for v in s.assigned),
             "out->count = count;",
-            "out->turns = turns * count;",
+            f"out->turns = turns * count / {TURNS_AT_ONCE};",
             "return 0;",
             "}",
             "#endif",

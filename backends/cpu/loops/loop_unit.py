@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
-from npcompile.backends.cpu.loops import complex_numbers, number_lists
+from npcompile.backends.cpu.loops import complex_numbers, number_lists, packed_columns
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
@@ -109,6 +111,15 @@ static int npc_are_far(PyObject* one, PyObject* other) {
 """
 
 
+ROOM = re.compile(r"\bmade\d+\b")
+MADE_ROOM = re.compile(r"\bnpc_room\(&(made\d+),")
+# Where the array's variable is named and its shape makes no difference.
+AS_MEMORY = re.compile(
+    r"\bnpc_room\(&(made\d+),|\(npc_array\*\)(made\d+)\)->data|\bnpc_shaped\((made\d+),|PyObject\* (made\d+) = 0;"
+    r"|\brt->(?:decref|discard)\((made\d+)\);|\bnpc_keep_room\((made\d+),|\b(made\d+) = made\d+_kept,"
+)
+
+
 def speed_of(code: ScalarLoops) -> str:
     """How the program's own function is compiled."""
     if (code.functions or code.by_blocks) and len(code.exits) > MANY_EXITS:
@@ -152,6 +163,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {c} {name} = 0;" for name, c in code.variables.items()]
     lines += [f"  {line}" for line in take_rooms(rooms)]
     lines += [f"  {line}" for a in code.arrays if a.made for line in a.declarations()]
+    lines += [f"  const char* const {packed_columns.name_of(name)} = 0;" for name in sorted(code.copied)]
     far = [f"npc_are_far((PyObject*){a}_array, (PyObject*){b}_array)" for a, b in sorted(code.apart)]
     lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
     lines += [f"  {line}" for line in number_lists.declarations(code.lists)]
@@ -168,7 +180,15 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {line}" for line in leave_rooms(rooms)]
     lines += [f"  {line}" for line in number_lists.releases(code.lists)]
     lines += ["  return result;", "}"]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return with_places(text) if known else text
+
+
+def with_places(text: str) -> str:
+    """The unit with arrays that have the shape of an iteration only where they are handed over, if that is all they are for."""
+    seen = Counter(ROOM.findall(text))
+    seen.subtract(slot for found in AS_MEMORY.findall(text) for slot in found if slot)
+    return MADE_ROOM.sub(lambda found: found[0] if seen[found[1]] else f"npc_place(&{found[1]},", text)
 
 
 def rooms_of(code: ScalarLoops) -> dict[str, int]:

@@ -37,10 +37,9 @@ def name_of(array: str) -> str:
     return f"{array}_columns"
 
 
-def helper(array: ArrayInput) -> tuple[str, str]:
-    """The function that copies such elements: a name for it, and its text."""
-    names = {"SIZE": str(size_of(array.kind)), "BLOCK": str(BLOCK), "GRAIN": str(GRAIN)}
-    return f"columns of {names['SIZE']} bytes", filled(COPY, names)
+def helper(array: ArrayInput) -> str:
+    """The function that copies such elements."""
+    return filled(COPY, {"SIZE": str(size_of(array.kind)), "BLOCK": str(BLOCK), "GRAIN": str(GRAIN)})
 
 
 def bytes_of(array: ArrayInput) -> str:

@@ -22,13 +22,16 @@ from npcompile.backends.cpu.loops.strips import Way, size_of
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
 GRAIN = 8_000  # that one thread takes at once
 LOOK = 512  # units of fuel before it is asked again whether the others are worth it
+LOOK_FOR_COPIES = 64  # where one thread is worth it
 PIECES = 4  # at least, for each thread
+WORTH_COPIES = 1_000  # from which it runs alone on what lanes read by columns
 FEWEST_THREADS = 2
 VAIN = -2  # nothing was done
 MANY_LEAVES = 30  # ways out of a chunk whose compile time counts: the loops that take the time are functions of their own
 MOST_KEPT = 1 << 30  # bytes of old contents
 KEPT_BYTES = 8.0  # that are worth keeping for a unit of fuel
 WORTH_KEEPING = 8.0  # units of fuel of an iteration of which terms are kept
+COPIED = 1.0  # elements of matrices that are worth copying for a unit of fuel
 LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
 
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -162,7 +165,7 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t 
     rt->release(s->kept);
     return -1;
   }
-  const int is_interrupted = rt->parallel(body, s, n, s->grain);
+  const int is_interrupted = rt->parallel(body, s, n, s->grain) || (n <= s->grain && rt->error());
   if (fold && !is_interrupted) s->limit = fold(s, s->limit);
   int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
   if (!s->is_whole) {
@@ -262,6 +265,12 @@ class Spread:
     sums: list[Sum] = field(default_factory=list)
 
     @property
+    def may_be_alone(self) -> bool:
+        """Is it worth one thread as well? Then nothing is put back, as iterations would read none of what they have stored."""
+        accesses = self.accesses
+        return not accesses.columns.isdisjoint(accesses.in_lanes) and not self.sums and not accesses.reads_what_it_writes()
+
+    @property
     def columns(self) -> list[ArrayInput]:
         return [a for a in self.accesses.arrays if a.name in self.accesses.columns]
 
@@ -341,11 +350,12 @@ class Spread:
         sums = {f"{s.name}_set": f"{C_OF_KIND[s.kind]}*" for s in self.sums}
         parameters = ", ".join(f"{c} {name}" for name, c in {**given, **sums}.items())
         head = f"ONCE int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
-        spread = f"{{left, left, places, count, 0, {int(is_whole(written))}, 0}}"
+        spread = f"{{left, left, places, count, 0, {self.unless_alone(str(int(is_whole(written))), '0')}, 0}}"
         values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
+        grain = f"npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)))"
         run = [
             f"{n}_shared shared = {{{values}}};",
-            f"shared.spread.grain = npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)));",
+            f"shared.spread.grain = {self.unless_alone(grain, 'left')};",
             *(self.with_sums() if self.sums else start),
             "}",
         ]
@@ -404,7 +414,11 @@ class Spread:
 
     def whole(self, written: Sequence[Written]) -> list[str]:
         """Lines that find out whether iterations are apart, and where they write."""
-        lines = ["const int threads = rt->threads();", f"if (threads < {FEWEST_THREADS}) return {VAIN};"]
+        lines = ["const int threads = rt->threads();"]
+        if self.may_be_alone:
+            lines.append(f"const int is_alone = threads < {FEWEST_THREADS} || cost * left < {WORTH};")
+        else:
+            lines.append(f"if (threads < {FEWEST_THREADS}) return {VAIN};")
         terms = [i.terms for w in written for i in (*w.places, *w.others, *w.own.values()) if i is not None]
         first = {self.moving(k): way.first for k, way in enumerate(self.ways)}
         names = dict.fromkeys(first.get(name, name) for each in terms for name, _ in each)
@@ -417,14 +431,18 @@ class Spread:
         for k, w in enumerate(written):
             lines += self.places(k, w, is_whole(written))
         lines += [
-            f"const int count = {len(written)};",
+            f"const int count = {self.unless_alone(str(len(written)), '0')};",
             f"const double kept = (double)bytes * {'1' if is_whole(written) else 'left'};",
-            f"if (kept > {MOST_KEPT}.0 || kept > {KEPT_BYTES} * (cost + 1) * left) return {VAIN};",
+            f"if (count && (kept > {MOST_KEPT}.0 || kept > {KEPT_BYTES} * (cost + 1) * left)) return {VAIN};",
         ]
         for a in self.columns:  # a copy is one pass over the matrix
             size = bytes_of(a)
-            lines.append(f"if ({size} > {MOST_KEPT} || (double){a.name}_n0 * {a.name}_n1 > cost * left) return {VAIN};")
+            copied = f"(double){a.name}_n0 * {a.name}_n1"
+            lines.append(f"if ({size} > {MOST_KEPT} || {copied} > {COPIED} * (cost + 1) * left) return {VAIN};")
         return lines
+
+    def unless_alone(self, text: str, otherwise: str) -> str:
+        return f"is_alone ? {otherwise} : {text}" if self.may_be_alone and text != otherwise else text
 
     def places(self, k: int, w: Written, kept_whole: bool) -> list[str]:
         a = w.array
@@ -472,21 +490,22 @@ class Spread:
         what it took when it was run before.
         """
         n, way = self.name, self.counter
+        worth, look = (min(WORTH, WORTH_COPIES), LOOK_FOR_COPIES) if self.may_be_alone else (WORTH, LOOK)
         named = ", ".join([f"{n}_left", f"{n}_cost", *self.kinds, *(f"&{s.variable}" for s in self.sums)])
         moved = f"({way.first} - {n}_seen)"
         forward = f"{moved} {'>' if way.step > 0 else '<'} 0"
         lines = [
-            f"if ({forward} && (uint64_t)({n}_fuel - fuel) < {LOOK}) goto {n}_slow;",
+            f"if ({forward} && (uint64_t)({n}_fuel - fuel) < {look}) goto {n}_slow;",
             f"if ({n}_pauses) {{ --{n}_pauses; goto {n}_slow; }}",
             f"if ({forward}) {n}_cost = (double)(fuel < {n}_fuel ? {n}_fuel - fuel : POLL / 2) * {way.step} / (double){moved};",
             f"{n}_seen = {way.first};",
             f"{n}_fuel = fuel;",
-            f"if ({n}_cost * (double)({way.stop} - {way.first}) < {WORTH}.0 * {way.step}) goto {n}_slow;",
+            f"if ({n}_cost * (double)({way.stop} - {way.first}) < {worth}.0 * {way.step}) goto {n}_slow;",
         ]
         if self.sums:
             lines.insert(-1, f"if ({n}_cost < {WORTH_KEEPING}) goto {n}_slow;")
         if way.step < 0:
-            lines[-1] = f"if ({n}_cost * (double)({way.first} - {way.stop}) < {WORTH}.0 * {-way.step}) goto {n}_slow;"
+            lines[-1] = f"if ({n}_cost * (double)({way.first} - {way.stop}) < {worth}.0 * {-way.step}) goto {n}_slow;"
         lines.append(f"{n}_left = {way.count};")
         lines += [f"if ({w.count} < {n}_left) {n}_left = {w.count};" for w in self.ways if w is not way]
         lines.append(f"if ({n}_left < 2) goto {n}_slow;")

@@ -27,8 +27,9 @@ static inline uint64_t npc_bits_of_power(double x) {
   __builtin_memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-/* Of libm's before it rounds, beside the result: six roundings of what is below 2^-8, seven without FMA, and the logarithm's. */
-#define NPC_POWER_ERROR 0x1.bp-60
+/* Of libm's square before it rounds, beside the result: five roundings of what is below 2^-8, 2^-62 each, the exponential's
+   polynomial, 0.025 * 2^-60, and the logarithm's 1.5 * 2^-68 of at most 22.2. */
+#define NPC_POWER_ERROR 0x1.7p-60
 /* The exact power is made + rest, but for what is nothing beside the distance that is asked for, and between 2^-32 and 2^32.
    Beside chains of floating-point operations integers have units of their own, and bits of NaN need no second jump. */
 static inline double npc_power_near(double made, double rest, double a, double b) {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, PART_OF_COMPLEX, ArrayInput
-from npcompile.backends.cpu.loops import complex_numbers
+from npcompile.backends.cpu.loops import complex_numbers, packed_columns
 from npcompile.backends.cpu.loops.accesses import Accesses
 from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
 from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
@@ -102,6 +102,7 @@ class ScalarLoops:
     apart: set[tuple[str, str]] = field(default_factory=set)  # arrays that must not overlap where strips run
     computed: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)  # kind, expression -> variable, its line
     accesses: Accesses | None = None  # of the loop whose chunks are being written
+    copied: frozenset[str] = frozenset()  # matrices of which chunks of a loop have copies by columns
 
     clean_at: int = 0  # the line from which Python goes on where a statement is left
 
@@ -236,6 +237,8 @@ class ScalarLoops:
         for a in self.arrays:
             given[a.name] = "char* restrict"
             given |= {f"{a.name}_{part}{axis}": "int64_t" for part in "ns" for axis in range(a.ndim)}
+        copied = self.copied if self.accesses is None else self.copied | self.accesses.columns
+        given |= dict.fromkeys(map(packed_columns.name_of, sorted(copied)), "const char*")
         moving = self.accesses.moving if self.accesses is not None else ()
         return {**self.variables, **given, **dict.fromkeys(moving, "int64_t")}
 

@@ -44,6 +44,7 @@ static struct npc_runtime runtime = {
     .may_be_infinite = may_be_infinite,
     .index_error = index_error,
     .value_error = value_error,
+    .square_by_pow = square_by_pow,
 };
 
 static void hold_before_fork(void) { lock_pool(); }

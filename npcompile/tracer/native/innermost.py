@@ -53,7 +53,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
         return
     outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
-    by_lanes = lane_nest_of(strip, body) if strip.is_nest else []
+    by_lanes = lane_nest_of(b, strip, body) if strip.is_nest else []
     if by_lanes and LANE_NEST_HELPERS not in b.code.functions:
         b.code.functions.append(LANE_NEST_HELPERS)
     strip.repeat(outer)
@@ -190,11 +190,15 @@ def bands_of(strip: Strip, outer: Outer, body: list[str]) -> list[Band]:
     return bands
 
 
-def lane_nest_of(strip: Strip, body: list[str]) -> list[str]:
+def lane_nest_of(b: Blocks, strip: Strip, body: list[str]) -> list[str]:
     try:
-        return LaneNest(strip, body.copy()).lines()
+        nest = LaneNest(strip, body.copy())
+        lines = nest.lines()
     except NoBand:
         return []
+    if b.code.accesses is not None:
+        b.code.accesses.in_lanes |= nest.in_columns
+    return lines
 
 
 def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:

@@ -139,8 +139,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
             before.restore(code)
             apart = apart_with(columns)
             functions, conditions = written(b, apart, label)
-            for a in apart.spread.columns:
-                code.statements.folds.setdefault(*helper(a))
+            code.functions += [text for text in dict.fromkeys(map(helper, apart.spread.columns)) if text not in code.functions]
     except NoForm as reason:
         before.restore(code)
         if index not in b.parallel:
@@ -149,6 +148,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     finally:
         b.state = state
     code.integers = before.integers
+    code.copied |= apart.spread.accesses.columns & apart.spread.accesses.in_lanes
     code.functions += functions
     code.declarations = before.declarations + apart.spread.declarations()
     code.lines += [*apart.spread.call(conditions), f"{apart.spread.name}_slow:;"]
@@ -179,7 +179,7 @@ class Before:
 
 
 def columns_of(apart: Apart) -> frozenset[str]:
-    """The matrices that are worth a copy by columns: a loop inside reads columns, of which each iteration has others."""
+    """The matrices that are worth a copy by columns, which a loop inside reads, others in each iteration or in lanes."""
     return frozenset() if apart.sums or not apart.inner else frozenset(a.name for a in apart.spread.accesses.in_columns())
 
 
@@ -232,8 +232,8 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
 
 
 def given(code: ScalarLoops, spread: Spread) -> dict[str, str]:
-    moving = spread.accesses.moving
-    return {name: c for name, c in code.outer().items() if name not in moving}
+    own = {*spread.accesses.moving, *map(name_of, spread.accesses.columns)}
+    return {name: c for name, c in code.outer().items() if name not in own}
 
 
 def begin(b: Blocks, apart: Apart) -> None:
