@@ -208,3 +208,14 @@ def test_powers_near_the_middle_of_two_numbers_are_those_of_libm():
     agrees(
         powers, np.concatenate([rng.uniform(1, 2, 20_000), 2.0 ** rng.uniform(-40, 40, 10_000), *roots]), np.zeros((4, 30_268))
     )
+
+
+def test_negative_of_a_negative_constant():
+    def shifted(x):
+        total = 0.0
+        for i in range(x.size):
+            low, small = -1.5, np.float32(-0.5)
+            total = total * -low + x[i] - (-low) + -small
+        return total
+
+    agrees(shifted, np.linspace(-1, 1, 60))

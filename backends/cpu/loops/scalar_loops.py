@@ -500,7 +500,7 @@ class ScalarLoops:
             return complex_numbers.negative(self, kind, a, fail)
         if is_integer(kind):
             return self.binary("subtract", kind, "INT64_C(0)", a, fail)[1]
-        made = self.new(kind, f"-{a}")
+        made = self.new(kind, f"-({a})" if a[0] == "-" else f"-{a}")
         if self.strip is not None:
             self.strip.is_not_finite_with(made, kind, a)
         return made
