@@ -228,3 +228,39 @@ def test_places_that_are_outside_leave_the_sums() -> None:
             compiled(x, np.array([0, 2, 2, 1]), np.array(values))
     with pytest.raises(ValueError):
         compiled(x, np.array([0, 2, -2, 1]), np.array([0, 1, 2, 0]))
+
+
+@pytest.mark.parametrize("least", [0, 1, 700, 900])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+def test_places_beyond_the_least_number_of_sums(dtype: Any, least: int) -> None:
+    """Steps whose graphs would each end where the size of the sums is data: also of tens of thousands of places."""
+
+    def shared(x: np.ndarray, rows: np.ndarray, columns: np.ndarray, least: int) -> Any:
+        counts = np.bincount(rows)
+        for k in range(5):
+            sums = np.bincount(rows[k:], weights=(x / 2)[columns[k:]], minlength=least)
+            x[: sums.size] = sums[: x.size] * 0.5
+            counts = counts + np.bincount(rows[::-1], minlength=counts.size)
+        return counts, sums
+
+    rng, compiled = np.random.default_rng(5), npc.compile(shared)
+    most = min(800, int(np.iinfo(dtype).max) + 1)
+    for n in (20_000, 9, 60_000):
+        rows, columns, x = rng.integers(0, most, n).astype(dtype), rng.integers(0, 1000, n), rng.random(1000)
+        for _ in range(2):
+            ours, theirs = x.copy(), x.copy()
+            for got, wanted in zip(compiled(ours, rows, columns, least), shared(theirs, rows, columns, least)):
+                np.testing.assert_array_equal(got, wanted, strict=True)
+            np.testing.assert_array_equal(ours, theirs)
+    assert native_loops(compiled) >= 1
+    if dtype is not np.uint8:
+        rows[-5] = -1
+        x, given = rng.random(1000), []
+        for function in (compiled, shared):
+            given.append(x.copy())
+            with pytest.raises(ValueError, match="no negative elements"):
+                function(given[-1], rows, columns, least)
+        np.testing.assert_array_equal(*given)
+    columns[-5] = 1000
+    with pytest.raises(IndexError, match="index 1000 is out of bounds for axis 0 with size 1000"):
+        compiled(x, np.abs(rows), columns, least)

@@ -340,13 +340,20 @@ class ArrayLoops:
 
     def fresh(self, dtype: np.dtype, sizes: Sequence[str]) -> Part:
         """A new array in C order."""
+        return self.made_in(self.room(dtype, sizes), dtype, sizes)
+
+    def room(self, dtype: np.dtype, sizes: Sequence[str]) -> str:
+        """The variable of such an array, from here on."""
         code = self.code
         slot = code.variable(f"made{code.new_site()}", "object")
-        known = tuple(sizes)
         room = code.variable(f"{slot}_most", "int")
         self.rooms[slot] = dtype.itemsize
-        made = f"&{slot}, &{room}, npc_dtypes[{code.dtype(dtype)}], {dtype.itemsize}, {len(sizes)}, {sizes_text(known)}"
-        self.code.line(f"if (npc_room({made})) goto failed;")
+        made = f"&{slot}, &{room}, npc_dtypes[{code.dtype(dtype)}], {dtype.itemsize}, {len(sizes)}, {sizes_text(sizes)}"
+        code.line(f"if (npc_room({made})) goto failed;")
+        return slot
+
+    def made_in(self, slot: str, dtype: np.dtype, sizes: Sequence[str]) -> Part:
+        code, known = self.code, tuple(sizes)
         strides = tuple(s if s.isdigit() else code.new("int", s) for s in dense_strides(known, dtype.itemsize))
         data = code.new("data", f"((npc_array*){slot})->data")
         if code.accesses is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
+COUNTED = 1 << 16  # where np.bincount, whose size is data, ends a graph in each iteration
 # Of a matrix that is multiplied several times: elements that stay in a cache, so that reading its rows once for all products, as
 # graphs do, gains nothing; and of its axes, as short rows are quicker there.
 NEAR, SHORT = 1 << 16, 32
@@ -24,7 +25,9 @@ class Extent:
     matrix: str = ""  # the array that owns the matrix, where the statement is its product with a vector
 
 
-def bounds_of(extents: Sequence[Extent], loops: Iterable[int], examples: Mapping[str, int]) -> dict[str, int] | None:
+def bounds_of(
+    extents: Sequence[Extent], loops: Iterable[int], examples: Mapping[str, int], small: int = SMALL
+) -> dict[str, int] | None:
     """Products of sizes -> the most that they may be, so that the statements in these loops are small. None if one is not.
 
     `examples`: the sizes of the arrays that are given, in the call that the program is made for. The product of a matrix and a
@@ -37,7 +40,7 @@ def bounds_of(extents: Sequence[Extent], loops: Iterable[int], examples: Mapping
         if extent.matrix and products[extent.matrix, extent.loop] == 1:
             continue
         sizes: list[int] = [int(n) if n.isdigit() else examples.get(n, UNKNOWN) for n in extent.sizes]
-        most = NEAR if extent.matrix and min(sizes) >= SHORT else SMALL
+        most = NEAR if extent.matrix and min(sizes) >= SHORT else small
         if prod(sizes) > most:
             return None
         if not all(n.isdigit() for n in extent.sizes):

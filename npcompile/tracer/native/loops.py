@@ -13,7 +13,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.errors import CompilerRefused, NoCompiler
-from npcompile.backends.cpu.loops.extents import SMALL, bounds_of
+from npcompile.backends.cpu.loops.extents import COUNTED, SMALL, bounds_of
 from npcompile.backends.cpu.loops.loop_unit import GIVEN, UNFIT, UNUSUAL, compile_unit
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.likeness import LIKENESS, as_array
@@ -305,8 +305,13 @@ class NativeLoop:
         go = self.ending.go if exit.is_end else self.ending.run_natively_later
         return [*lines, go(exit.index, frame.stack)]
 
+    @property
+    def small(self) -> int:
+        """Elements of arrays that are small."""
+        return COUNTED if "bincount" in self.function.code.co_names else SMALL
+
     def has_large_arrays(self) -> bool:
-        return any(x.size > SMALL for x in self.values.values() if type(x) is np.ndarray)
+        return any(x.size > self.small for x in self.values.values() if type(x) is np.ndarray)
 
     def require_small_arrays(self, short_loops: frozenset[int]) -> None:
         """A loop of several statements about the same large arrays in each iteration is a graph that is run repeatedly.
@@ -320,9 +325,9 @@ class NativeLoop:
         repeated = {loop for loop in loops if loop in short_loops or (loops.count(loop) > 1 and loop not in code.indexed)}
         if not code.asks_small and not repeated:
             return
-        bounds: dict[str, int] | None = {array_size(a): SMALL for a in code.given_arrays}
+        bounds: dict[str, int] | None = {array_size(a): self.small for a in code.given_arrays}
         if self.has_large_arrays():
-            bounds = bounds_of(made.extents, {*repeated, -1}, code.examples) if made is not None else None
+            bounds = bounds_of(made.extents, {*repeated, -1}, code.examples, self.small) if made is not None else None
         if bounds is None:
             raise TooLarge("whole arrays that are large")
         code.bounds = bounds

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read, Tree, parts_of
+from npcompile.backends.cpu.array_trees import Part, Read, parts_of
 from npcompile.backends.cpu.loops import array_scatters
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_float
 from npcompile.tracer.native.arrays import (
@@ -22,7 +22,6 @@ from npcompile.tracer.native.arrays import (
     kind_of,
     known,
     memory,
-    number,
     part_of,
     require_order,
     require_same,
@@ -32,8 +31,8 @@ from npcompile.tracer.native.arrays import (
 from npcompile.tracer.native.kinds import Formula, Known, Scalar
 from npcompile.tracer.native.reductions import axis_of
 
-MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds
 DEFAULT_KINDS = {"int": np.dtype(int).str[1:], "float": "f8", "bool": "b1"}
+MOST_COUNTED = 2**40  # elements: NumPy has an error of its own for arrays that no memory holds
 
 
 def dtype_asked_for(dtype: Any) -> str:
@@ -279,27 +278,15 @@ def bincount(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
     places = memory(code, given["x"], fail)
     if places.ndim != 1 or places.dtype.kind not in "iu" or places.dtype == np.uint64:
         raise NoForm(f"np.bincount of {places.dtype}")
-    size = places.sizes[0]
-    at = f"(int64_t)*({C_OF_KIND[places.dtype.str[1:]]}*)({places.data} + k * {places.strides[0]})"
     if code.accesses is not None:
         code.accesses.memory(places.data)
-    most, bad = code.room("int"), code.room("int")
-    code.line(f"{most} = {as_index(least)};")
-    code.leave_if(f"{most} < 0 || {size} == 0", fail)
-    code.line(f"for (int64_t k = 0; k < {size}; k++) {{")
-    code.line(f"  {bad} |= (uint64_t)({at}) >= {MOST_COUNTED}u;")
-    code.line(f"  {most} = npc_max({most}, {at} + 1);")
-    code.line("}")
-    code.leave_if(f"{bad} || {most} > INT64_C({MOST_COUNTED})", fail)
-    value: Tree = number("1", "i8")
+    value = None
     if weights is not None:
         value, sizes = tree_of(converted(weights, np.dtype("f8")))
         if len(sizes) != 1:
             raise NoForm("np.bincount with weights of other than one axis")
-        require_same(code, sizes[0], size, fail)
-    made = statements(code).fresh(value.dtype, [code.new("int", most)])
-    array_scatters.add_at(statements(code), made, Read(places), value, (size,), fail)
-    return made
+        require_same(code, sizes[0], places.sizes[0], fail)
+    return array_scatters.bincount(statements(code), places, value, as_index(least), MOST_COUNTED, fail)
 
 
 MAKERS: dict[Any, Callable[..., Any]] = {
