@@ -141,7 +141,7 @@ struct npc_runtime {
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
   int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
-  double (*square_by_pow)(double x); /* libm's pow(x, 2), to the bit */
+  double (*square_by_pow)(double x); /* libm's pow(x, 2), to the bit, where that is between 2^-32 and 2^32 */
 
   npc_matmul product_f4, product_f8, product_c8, product_c16; /* NULL before a unit that calls it is loaded */
   npc_matmul_of_rows rows_product_f4, rows_product_f8;         /* NULL, too, where BLAS is not OpenBLAS */

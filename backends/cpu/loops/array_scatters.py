@@ -45,10 +45,10 @@ static int npc_most_KIND(const char* data, int64_t stride, int64_t n, int64_t* m
 
 
 def bincount(loops: ArrayLoops, places: Part, weights: Tree | None, least: str, most: int, fail: Fail) -> Part:
-    """A new array of at least `least` and `most` numbers, each the sum of the weights whose place it is.
+    """A new array: for each place the sum of its weights, or how often it is there. It has at least `least` elements.
 
-    What vectors compute faster is computed before. Mostly no place is beyond `least`: only where one is, or there is none,
-    all are looked at before.
+    What vectors compute faster is computed before. Mostly no place is beyond `least`: only where one is, or `least` is 0, are
+    all of them looked at first. The program is left where they ask for more than `most` elements.
     """
     code, count, kind = loops.code, places.sizes[0], places.dtype.str[1:]
     value = Number("1", np.dtype("i8")) if weights is None else weights

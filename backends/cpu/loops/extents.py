@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 SMALL = 4096  # elements: graphs of whole arrays gain more than they cost, by threads and by fusion
-COUNTED = 1 << 16  # where np.bincount, whose size is data, ends a graph in each iteration
+COUNTED = 1 << 16  # where np.bincount, whose size is data, ends a graph in each iteration of a loop
 # Of a matrix that is multiplied several times: elements that stay in a cache, so that reading its rows once for all products, as
 # graphs do, gains nothing; and of its axes, as short rows are quicker there.
 NEAR, SHORT = 1 << 16, 32

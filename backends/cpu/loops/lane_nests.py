@@ -30,6 +30,7 @@ ANYWHERE(double) ANYWHERE(int64_t)
 #define FIRST(x) x##_first /* what a number is in the first lane */
 #define SIDE_BY_SIDE(c, p) (*(anywhere_##c*)(p))
 #define FROM(c, p, by, k) *(const c*)((p) + (k) * (by))
+#define ARE_ALL ((1 << LANE_COUNT) - 1)
 #define LANES_COMPUTED(x) __asm__ volatile("" : : "v"(x))
 #ifdef __AVX512F__
 #define FOLLOWING(by) (lanes_int64_t){0, by, 2 * (by), 3 * (by), 4 * (by), 5 * (by), 6 * (by), 7 * (by)}
@@ -61,11 +62,13 @@ static inline int npc_are_beside(const char* run, const char* items, int64_t by)
   const char* const last = items + (LANE_COUNT - 1) * by;
   return (by < 0 ? items : last) + 8 <= run || run + LANE_COUNT * 8 <= (by < 0 ? last : items);
 }
-static __attribute__((noinline)) lanes_double npc_doubtful_squares(lanes_double x, lanes_double squares, unsigned doubtful) {
-  for (; doubtful; doubtful &= doubtful - 1) {
+static __attribute__((noinline)) lanes_double npc_doubtful_squares(lanes_double x, lanes_double squares, unsigned doubtful,
+                                                                   unsigned outside) {
+  do {
     const unsigned lane = doubtful & -doubtful;
-    squares = WITH(squares, lane, rt->square_by_pow(ONE_OF(x, lane)));
-  }
+    const double one = ONE_OF(x, lane);
+    squares = WITH(squares, lane, SELDOM(outside & lane) ? npc_libm_pow_of(one, 2) : rt->square_by_pow(one));
+  } while (doubtful &= doubtful - 1);
   return squares;
 }
 /* Squares as pow makes them: x * x where it is not near the middle of two numbers. */
@@ -75,11 +78,11 @@ static inline __attribute__((always_inline)) lanes_double npc_squares_by_pow(lan
   const lanes_double rest = FUSED(x, x, -squares);
   const lanes_double error = WITH_SIGN(OF_ALL(double, NPC_POWER_ERROR), rest), farther = squares + FUSED(error, squares, rest);
   const lanes_int64_t within = (lanes_int64_t)squares - ((int64_t)(1023 - 32) << 52), end = OF_ALL(int64_t, (int64_t)64 << 52);
-  const unsigned doubtful = ARE_DIFFERENT(farther, squares) | (((1 << LANE_COUNT) - 1) & ~ARE_BELOW(within, end));
+  const unsigned outside = ARE_ALL & ~ARE_BELOW(within, end), doubtful = ARE_DIFFERENT(farther, squares) | outside;
 #else
-  const unsigned doubtful = (1 << LANE_COUNT) - 1;
+  const unsigned outside = ARE_ALL, doubtful = outside;
 #endif
-  return SELDOM(doubtful) ? npc_doubtful_squares(x, squares, doubtful) : squares;
+  return SELDOM(doubtful) ? npc_doubtful_squares(x, squares, doubtful, outside) : squares;
 }
 #endif
 """

@@ -156,10 +156,9 @@ static const struct {
 #define NUMBER_OF(x) ((union { uint64_t bits; double number; }){.bits = (x)}.number)
 #define FUSED __builtin_fma
 
-/* For x between 2^-100 and 2^100. */
-static QUICKLY __attribute__((noinline)) double square_by_logarithm(double x) {
-  /* log(x) = high + low = k log(2) + log(c) + log(1 + r) */
-  const uint64_t bits = BITS_OF(x), distance = bits - FROM, part = (distance >> 45) % LOGARITHMS;
+static QUICKLY double square_by_logarithm(double x) {
+  /* log(|x|) = high + low = k log(2) + log(c) + log(1 + r) */
+  const uint64_t bits = BITS_OF(x) & 0x7fffffffffffffff, distance = bits - FROM, part = (distance >> 45) % LOGARITHMS;
   const double k = (double)((int64_t)distance >> 52), z = NUMBER_OF(bits - (distance & (uint64_t)0xfff << 52));
   const double r = FUSED(z, logarithms[part].inverse, -1);
   const double t = FUSED(k, 0x1.62e42fefa38p-1, logarithms[part].log), sum = t + r;
@@ -172,7 +171,7 @@ static QUICKLY __attribute__((noinline)) double square_by_logarithm(double x) {
   const double low = FUSED(r3, FUSED(r2, FUSED(r2, p3, p2), p1), low1 + low2 + low3 + low4);
   const double log = high + low, log_rest = high - log + low;
 
-  /* exp(2 log(x)) = 2^(n / 128) exp(q) */
+  /* exp(2 log(|x|)) = 2^(n / 128) exp(q) */
   const double shifted = FUSED(0x1.71547652b82fep7, 2 * log, 0x1.8p52), n = shifted - 0x1.8p52;
   const double near = FUSED(n, -0x1.cf79abc9e3b3ap-47, FUSED(n, -0x1.62e42fefap-8, 2 * log)), q = near + 2 * log_rest;
   const uint64_t which = BITS_OF(shifted) % LOGARITHMS;
@@ -204,10 +203,4 @@ static int is_pow_by_logarithm(void) {
 #endif
 }
 
-static double square_by_pow(double x) {
-  static int is_known = -1; /* is libm's pow that one? */
-  int is_usual = __atomic_load_n(&is_known, __ATOMIC_RELAXED);
-  if (is_usual < 0) __atomic_store_n(&is_known, is_usual = is_pow_by_logarithm(), __ATOMIC_RELAXED);
-  const double size = __builtin_fabs(x);
-  return is_usual && size > 0x1p-100 && size < 0x1p100 ? square_by_logarithm(size) : libm_pow(x, 2);
-}
+static double square_by_libm(double x) { return libm_pow(x, 2); }

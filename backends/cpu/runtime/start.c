@@ -1,5 +1,7 @@
 /* The table of all this, and its start. */
 
+static double first_square_by_pow(double x);
+
 static struct npc_runtime runtime = {
     .parallel = parallel,
     .parallel_in_pieces = parallel_in_pieces,
@@ -44,8 +46,15 @@ static struct npc_runtime runtime = {
     .may_be_infinite = may_be_infinite,
     .index_error = index_error,
     .value_error = value_error,
-    .square_by_pow = square_by_pow,
+    .square_by_pow = first_square_by_pow,
 };
+
+/* It puts in its place what does it as libm does. */
+static double first_square_by_pow(double x) {
+  double (*const square)(double) = is_pow_by_logarithm() ? square_by_logarithm : square_by_libm;
+  __atomic_store_n(&runtime.square_by_pow, square, __ATOMIC_RELAXED);
+  return square(x);
+}
 
 static void hold_before_fork(void) { lock_pool(); }
 static void resume_parent(void) { unlock_pool(); }

@@ -308,7 +308,7 @@ class NativeLoop:
     @property
     def small(self) -> int:
         """Elements of arrays that are small."""
-        return COUNTED if "bincount" in self.function.code.co_names else SMALL
+        return COUNTED if self.blocks.loops and "bincount" in self.function.code.co_names else SMALL
 
     def has_large_arrays(self) -> bool:
         return any(x.size > self.small for x in self.values.values() if type(x) is np.ndarray)
