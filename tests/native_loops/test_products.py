@@ -104,6 +104,29 @@ def test_results_do_not_depend_on_where_the_matrix_lies(m, n, order, dtype):
     assert native_loops(compiled)
 
 
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+@pytest.mark.parametrize("n", (255, 256, 257, 287, 700, 2111))
+def test_sums_of_products_do_not_depend_on_where_vectors_lie(n, dtype):
+    def products(A, x, first):
+        out = np.empty(A.shape[0], A.dtype)
+        for k in range(A.shape[0]):
+            out[k] = np.dot(A[k, first:], x[first:])
+        return out
+
+    compiled = npc.compile(products)
+    A, x = (10.0 ** rng.uniform(-9, 9, shape) * rng.choice((-1, 1), shape) for shape in ((40, n), n))
+    A, x = A.astype(dtype), x.astype(dtype)
+    given = compiled(A, x, 0)
+    error = np.abs(given - A.astype("f16") @ x.astype("f16"))
+    assert (error <= 8 * np.finfo(dtype).eps * (np.abs(A).astype("f16") @ np.abs(x).astype("f16"))).all()
+    for before in range(17):
+        beside_nan = np.pad(A, ((0, 0), (before, 17)), constant_values=np.nan)[:, : before + n]
+        np.testing.assert_array_equal(compiled(beside_nan, np.pad(x, (before, 0), constant_values=np.nan), before), given)
+        by = before * A.itemsize % 64
+        np.testing.assert_array_equal(compiled(moved(A, by), moved(x, 64 - by), 0), given)
+    assert native_loops(compiled)
+
+
 def test_infinities_and_nans_beside_rows_are_not_read():
     def products(A, x, count):
         total = np.zeros(A.shape[0])

@@ -20,6 +20,7 @@ from npcompile.backends.cpu.texts import filled
 
 LONG = 128  # products that are added without a partial sum: fewer roundings follow one another then
 SHORT = 64  # elements of rows that are read where they lie
+BOUNDED = 256  # elements of vectors that are read from the boundary before them
 GRAIN, PIECE = 1 << 18, 1 << 13  # products that are worth waking a thread; that are worth one which is awake
 
 VECTORS = r"""
@@ -50,29 +51,6 @@ static inline TYPE npc_added_TAG(npc_v_TAG v) {
 #endif
   return sizeof(TYPE) == 8 ? c[0] + c[1] : (c[0] + c[2 % Q]) + (c[1] + c[3 % Q]);
 }
-/* The sum of n products of elements that lie `s` and `t` bytes apart. */
-static inline TYPE npc_dot_TAG(const char* x, int64_t s, const char* y, int64_t t, int64_t n) {
-  int64_t i = 0;
-  if (s == sizeof(TYPE) && t == sizeof(TYPE)) {
-    const TYPE *a = (const TYPE*)x, *b = (const TYPE*)y;
-    npc_v_TAG v0 = {0}, v1 = {0}, v2 = {0}, v3 = {0};
-    for (; i + 4 * W <= n; i += 4 * W) {
-      v0 += *(npc_v_TAG*)(a + i) * *(npc_v_TAG*)(b + i);
-      v1 += *(npc_v_TAG*)(a + i + W) * *(npc_v_TAG*)(b + i + W);
-      v2 += *(npc_v_TAG*)(a + i + 2 * W) * *(npc_v_TAG*)(b + i + 2 * W);
-      v3 += *(npc_v_TAG*)(a + i + 3 * W) * *(npc_v_TAG*)(b + i + 3 * W);
-    }
-    for (; i + W <= n; i += W) v0 += *(npc_v_TAG*)(a + i) * *(npc_v_TAG*)(b + i);
-    TYPE rest = 0;
-    for (; i < n; i++) rest += a[i] * b[i];
-    return npc_added_TAG((v0 + v1) + (v2 + v3)) + rest;
-  }
-  TYPE lanes[8] = {0};
-  for (; i + 8 <= n; i += 8)
-    for (int64_t k = 0; k < 8; k++) lanes[k] += *(const TYPE*)(x + (i + k) * s) * *(const TYPE*)(y + (i + k) * t);
-  for (; i < n; i++) lanes[i % 8] += *(const TYPE*)(x + i * s) * *(const TYPE*)(y + i * t);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
 /* Is one of n x m elements, s and t bytes apart, infinite? Comparisons would note NaN. */
 static __attribute__((noinline, cold)) int npc_has_infinity_TAG(const char* x, int64_t n, int64_t s, int64_t m, int64_t t) {
   for (int64_t i = 0; i < n; i++)
@@ -100,6 +78,49 @@ static inline npc_v_TAG npc_lanes_TAG(const TYPE* p, int64_t first, int64_t last
   for (int64_t k = first; k < last; k++) v[k] = p[k];
 #endif
   return v;
+}
+/* The sum of n products, at least 5 W. Lanes begin at the last boundary of a vector before `a`: reading across boundaries takes
+   twice as long. A lane adds every 4 W-th product wherever the first one lies, and what adds up the lanes does not depend on
+   which is the first, so a result does not depend on where the arrays lie. */
+static TYPE npc_long_dot_TAG(const TYPE* a, const TYPE* b, int64_t n) {
+  const int64_t shift = (uintptr_t)a % sizeof(TYPE) == 0 ? (int64_t)((uintptr_t)a / sizeof(TYPE) % W) : 0;
+  npc_v_TAG v[4] = {{0}};
+  a -= shift, b -= shift, n += shift;
+  int64_t i = 0;
+#define NPC_PARTS(first, last) \
+  for (int64_t k = 0; k < 4; k++) \
+    v[k] = npc_fused_TAG(npc_lanes_TAG(a + i + k * W, first, last), npc_lanes_TAG(b + i + k * W, first, last), v[k]);
+  NPC_PARTS(npc_max(0, shift - k * W), W)
+  for (i = 4 * W; i + 4 * W <= n; i += 4 * W)
+    for (int64_t k = 0; k < 4; k++)
+      v[k] = npc_fused_TAG(*(npc_v_TAG*)(a + i + k * W), *(npc_v_TAG*)(b + i + k * W), v[k]);
+  NPC_PARTS(0, npc_max(0, npc_min(W, n - i - k * W)))
+#undef NPC_PARTS
+  return npc_added_TAG((v[0] + v[2]) + (v[1] + v[3]));
+}
+/* The sum of n products of elements that lie `s` and `t` bytes apart. */
+static inline TYPE npc_dot_TAG(const char* x, int64_t s, const char* y, int64_t t, int64_t n) {
+  int64_t i = 0;
+  if (s == sizeof(TYPE) && t == sizeof(TYPE)) {
+    const TYPE *a = (const TYPE*)x, *b = (const TYPE*)y;
+    if (n >= BOUNDED) return npc_long_dot_TAG(a, b, n);
+    npc_v_TAG v0 = {0}, v1 = {0}, v2 = {0}, v3 = {0};
+    for (; i + 4 * W <= n; i += 4 * W) {
+      v0 += *(npc_v_TAG*)(a + i) * *(npc_v_TAG*)(b + i);
+      v1 += *(npc_v_TAG*)(a + i + W) * *(npc_v_TAG*)(b + i + W);
+      v2 += *(npc_v_TAG*)(a + i + 2 * W) * *(npc_v_TAG*)(b + i + 2 * W);
+      v3 += *(npc_v_TAG*)(a + i + 3 * W) * *(npc_v_TAG*)(b + i + 3 * W);
+    }
+    for (; i + W <= n; i += W) v0 += *(npc_v_TAG*)(a + i) * *(npc_v_TAG*)(b + i);
+    TYPE rest = 0;
+    for (; i < n; i++) rest += a[i] * b[i];
+    return npc_added_TAG((v0 + v1) + (v2 + v3)) + rest;
+  }
+  TYPE lanes[8] = {0};
+  for (; i + 8 <= n; i += 8)
+    for (int64_t k = 0; k < 8; k++) lanes[k] += *(const TYPE*)(x + (i + k) * s) * *(const TYPE*)(y + (i + k) * t);
+  for (; i < n; i++) lanes[i % 8] += *(const TYPE*)(x + i * s) * *(const TYPE*)(y + i * t);
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 struct npc_matvec_TAG { const char* a; int64_t rows, inner; const char* x; int64_t step; char* out; int64_t n; };
 /* The sums of four rows of products, whose lanes begin at the last boundary of a vector before the row: reading across boundaries
@@ -258,6 +279,7 @@ def helpers(loops: ArrayLoops, dtype: np.dtype) -> str:
         **INTRINSIC[tag],
         "LONG": str(LONG),
         "SHORT": str(SHORT),
+        "BOUNDED": str(BOUNDED),
         "GRAIN": str(GRAIN),
         "PIECE": str(PIECE),
     }
