@@ -286,6 +286,47 @@ def test_grains_of_several_iterations(n, monkeypatch):
     agrees(without_the_first, rng.integers(-3, 4, (N, n)).astype(float))  # sums of whole numbers are exact
 
 
+def columns_upwards(A, x, first):
+    for j in range(first, A.shape[1]):
+        for i in range(A.shape[0]):
+            A[i, j] = x[i] / A[i, j]
+
+
+def columns_downwards(A, x, first):
+    for j in range(A.shape[1] - 1 - first, -1, -1):
+        for i in range(A.shape[0]):
+            A[i, j] = x[i] / A[i, j]
+
+
+def columns_and_rows(A, x, first):
+    for i in range(first, x.size):
+        for j in range(i + 1, x.size):
+            A[i, j] = A[j, i] = x[i] / (x[j] - A[i, i])
+
+
+@pytest.mark.parametrize("dtype", ("f4", "f8", "c16"))
+@pytest.mark.parametrize("user", (columns_upwards, columns_downwards, columns_and_rows))
+def test_columns_on_lines_of_the_cache(user, dtype, monkeypatch):
+    """Wherever the first of them lies on its line, and whichever iteration stops the others."""
+    monkeypatch.setattr(parallel_loops, "PIECES", 1)
+    compiled = npc.compile(user)
+    n = 90
+    runs = []
+    for first in range(20):
+        memory = np.empty((n, n + 20), dtype)
+        A = memory[:, first : first + n]
+        A[...] = rng.standard_normal((n, n)) + 5
+        x = rng.standard_normal(n).astype(dtype)
+        if first % 3 == 1:
+            at = int(rng.integers(n))
+            A[at, at] = x[-1] if user is columns_and_rows else 0
+        theirs, ours = (outcome(f, user, cloned((A, x, first % 5))) for f in (user, compiled))
+        for a, b in zip(ours, theirs):
+            assert same(a, b), first
+        runs.append(parallel_runs(compiled))
+    assert runs[-1] > runs[1]
+
+
 def neighbours(x, y):
     for i in range(1, x.size):
         y[i] = x[i] + y[i - 1]

@@ -31,6 +31,7 @@ MANY_LEAVES = 30  # ways out of a chunk whose compile time counts: the loops tha
 MOST_KEPT = 1 << 30  # bytes of old contents
 KEPT_BYTES = 8.0  # that are worth keeping for a unit of fuel
 WORTH_KEEPING = 8.0  # units of fuel of an iteration of which terms are kept
+TO_AND_FRO = 100.0  # units of fuel of an element that is written, below which threads should not share lines of the cache
 COPIED = 1.0  # elements of matrices that are worth copying for a unit of fuel
 LONGEST_PAUSE = 1 << 16  # visits of the loop's header between attempts, after such as were in vain
 
@@ -61,10 +62,33 @@ struct npc_spread {
   int64_t n, limit; /* the first iteration that stopped */
   struct npc_places* places;
   int count;
-  int64_t grain;
+  int64_t grain, before; /* of iterations; so many less are the first grain's */
   int is_whole; /* are the places whole arrays, which are kept before the loop? */
-  char* kept; /* of each `grain` iterations: are there old contents? */
+  char* kept; /* of each grain: are there old contents? */
 };
+/* Iterations that write beside each other, each in its own column of a matrix: so many share their lines of the cache. */
+struct npc_lines {
+  int64_t n, before; /* which share the first one's, before it */
+};
+/* `first` is where the first iteration writes, and `step` the bytes from there to the next one's. */
+ONCE void npc_line_up(struct npc_lines* lines, const char* first, int64_t step) {
+  const int64_t bytes = __builtin_llabs(step), offset = (int64_t)((uintptr_t)first % 64);
+  if (!bytes || 64 % bytes || 64 / bytes <= lines->n) return;
+  lines->n = 64 / bytes;
+  lines->before = step > 0 ? offset / bytes : (63 - offset) / bytes;
+}
+/* The grain in whole lines, unless it would be too large then to be shared out evenly. */
+ONCE int64_t npc_whole_lines(int64_t grain, int64_t most, struct npc_lines* lines) {
+  const int64_t whole = (grain + lines->n - 1) / lines->n * lines->n;
+  if (whole <= most) return whole;
+  lines->before = 0;
+  return grain;
+}
+static inline int64_t npc_number(const struct npc_spread* s, int64_t at) { return (at + s->before) / s->grain; }
+static inline int64_t npc_begin(const struct npc_spread* s, int64_t number) { return npc_max(number * s->grain - s->before, 0); }
+static inline int64_t npc_end(const struct npc_spread* s, int64_t number) {
+  return npc_min((number + 1) * s->grain - s->before, s->n);
+}
 static inline void npc_items(char* data, int64_t stride, char* room, int64_t n, int64_t itemsize, int is_kept) {
   if (stride == itemsize)
     __builtin_memcpy(is_kept ? room : data, is_kept ? data : room, n * itemsize);
@@ -87,8 +111,8 @@ ONCE void npc_move(const struct npc_places* p, int axis, char* data, char** room
     for (int64_t i = 0; i < p->sizes[axis]; i++) npc_move(p, axis + 1, data + i * p->strides[axis], room, n, skip, is_kept);
   }
 }
-ONCE void npc_move_grain(const struct npc_spread* s, int64_t begin, int64_t first, int is_kept) {
-  const int64_t n = npc_min(s->grain, s->n - begin);
+ONCE void npc_move_grain(const struct npc_spread* s, int64_t number, int64_t first, int is_kept) {
+  const int64_t begin = npc_begin(s, number), n = npc_end(s, number) - begin;
   for (int k = 0; k < s->count; k++) {
     const struct npc_places* p = s->places + k;
     char *data = p->data + begin * p->step, *room = p->room + begin * p->bytes;
@@ -132,14 +156,14 @@ ONCE void npc_put_whole_back(const struct npc_spread* s) {
 }
 static void npc_keep(struct npc_spread* s, int64_t begin, int64_t end) {
   if (s->is_whole) return;
-  for (; begin < end; begin += s->grain) {
-    npc_move_grain(s, begin, begin, 1);
-    s->kept[begin / s->grain] = 1;
+  for (int64_t number = npc_number(s, begin); npc_begin(s, number) < end; number++) {
+    npc_move_grain(s, number, npc_begin(s, number), 1);
+    s->kept[number] = 1;
   }
 }
 ONCE void npc_put_back(struct npc_spread* s, int64_t first) {
-  for (int64_t begin = first / s->grain * s->grain; first < s->n; begin += s->grain, first = begin)
-    if (s->kept[begin / s->grain]) npc_move_grain(s, begin, first, 0);
+  for (int64_t number = npc_number(s, first); first < s->n; first = npc_end(s, number++))
+    if (s->kept[number]) npc_move_grain(s, number, first, 0);
 }
 static void npc_stop(struct npc_spread* s, int64_t at) {
   int64_t limit = __atomic_load_n(&s->limit, __ATOMIC_RELAXED);
@@ -149,7 +173,7 @@ static void npc_stop(struct npc_spread* s, int64_t at) {
    many iterations have kept, and tells how many it could. */
 ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t (*fold)(struct npc_spread*, int64_t)) {
   const int64_t n = s->n, parts = s->is_whole ? 1 : n;
-  const int64_t marks = (n / s->grain + 64) / 64 * 64;
+  const int64_t marks = ((n + s->before) / s->grain + 64) / 64 * 64, end = n + s->before;
   int64_t bytes = marks;
   for (int k = 0; k < s->count; k++) bytes += (s->places[k].bytes * parts + 63) / 64 * 64;
   char* room = rt->scratch(bytes);
@@ -165,7 +189,7 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t 
     rt->release(s->kept);
     return -1;
   }
-  const int is_interrupted = rt->parallel(body, s, n, s->grain) || (n <= s->grain && rt->error());
+  const int is_interrupted = rt->parallel(body, s, end, s->grain) || (end <= s->grain && rt->error());
   if (fold && !is_interrupted) s->limit = fold(s, s->limit);
   int64_t done = is_interrupted ? 0 : npc_max(s->limit - again, 0);
   if (!s->is_whole) {
@@ -328,6 +352,7 @@ class Spread:
             f"typedef struct {{ struct npc_spread spread; int64_t folded;{fields} }} {n}_shared;",
             f"{brief}STRIP void {n}_chunk(void* context, int64_t begin, int64_t end, int thread) {{",
             f"{n}_shared* const shared = context;",
+            "end -= shared->spread.before, begin = npc_max(begin - shared->spread.before, 0);",
             "if (begin > __atomic_load_n(&shared->spread.limit, __ATOMIC_RELAXED)) return;",
             "npc_keep(&shared->spread, begin, end);",
             *(f"{c} {name} = shared->{name};" for name, c in given.items()),
@@ -350,12 +375,14 @@ class Spread:
         sums = {f"{s.name}_set": f"{C_OF_KIND[s.kind]}*" for s in self.sums}
         parameters = ", ".join(f"{c} {name}" for name, c in {**given, **sums}.items())
         head = f"ONCE int64_t {n}({', '.join(filter(None, ['int64_t left', 'double cost', parameters]))}) {{"
-        spread = f"{{left, left, places, count, 0, {self.unless_alone(str(int(is_whole(written))), '0')}, 0}}"
-        values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         grain = f"npc_max(1, npc_min((int64_t)({GRAIN} / (cost + 1)), left / ({PIECES} * threads)))"
+        grain = self.unless_alone(f"npc_whole_lines({grain}, left / ({PIECES} * threads + 1), &lines)", "left")
+        whole_arrays = self.unless_alone(str(int(is_whole(written))), "0")
+        spread = f"{{left, left, places, count, grain, {self.unless_alone('lines.before', '0')}, {whole_arrays}, 0}}"
+        values = ", ".join([f".spread = {spread}", *(f".{v} = {v}" for v in given)])
         run = [
+            f"const int64_t grain = {grain};",
             f"{n}_shared shared = {{{values}}};",
-            f"shared.spread.grain = {self.unless_alone(grain, 'left')};",
             *(self.with_sums() if self.sums else start),
             "}",
         ]
@@ -427,6 +454,7 @@ class Spread:
             f"if (left > {SMALL}) return {VAIN};",
             "int64_t bytes = 0;",
             f"struct npc_places places[{max(len(written), 1)}];",
+            "struct npc_lines lines = {1, 0};",
         ]
         for k, w in enumerate(written):
             lines += self.places(k, w, is_whole(written))
@@ -468,8 +496,12 @@ class Spread:
                         f"at += at < 0 ? {size} : 0;",
                         f"if (at >= npc_min(begin, end) && at <= npc_max(begin, end)) return {VAIN}; }}",
                     ]
+            step = index.step(self.accesses.moving)
+            if len(w.places) > 1:
+                others = " * ".join(f"{a.name}_n{other}" for other in range(len(w.places)) if other != axis)
+                beside = f"npc_line_up(&lines, {a.name} + begin * {stride}, {step} * {stride});"
+                lines.append(f"if (cost < {TO_AND_FRO} * {others}) {beside}")
             if not kept_whole:
-                step = index.step(self.accesses.moving)
                 lines += [f"data{k} += begin * {stride};", f"step{k} += {step} * {stride};"]
             lines.append("}")
         sizes = "".join(f", {a.name}_n{axis}" for axis in rest)
