@@ -30,6 +30,7 @@ if sys.platform == "darwin":
 # Nor may a comparison move into both arms of the choice before it (pre): of truth values that were chosen GCC makes no vectors.
 OPTIONAL_FLAGS: tuple[str, ...] = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")
 OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre")
+GATHERS = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")  # of Linux
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
 # An option may be taken and still lead nowhere: the probe calls what it is for.
@@ -152,7 +153,7 @@ def restore(known: bytes) -> Compiler:
 def fingerprint(command: Sequence[str]) -> str:
     """Changes whenever another compiler, processor or target, or another choice of flags, would change the probe."""
     files = [os.stat(path) for path in map(which, command) if path]  # $CC may be a wrapper and what it wraps
-    wanted = (architecture(), *BASE_FLAGS, *OPTIONAL_FLAGS, *OPTIONAL_LIBRARIES)
+    wanted = (*BASE_FLAGS, *optional_flags(), *OPTIONAL_LIBRARIES)
     return key_of("compiler", *command, *(f"{f.st_mtime_ns} {f.st_size}" for f in files), *wanted, processor())
 
 
@@ -163,6 +164,25 @@ def architecture() -> str:
     'native'
     """
     return os.environ.get("NPCOMPILE_MARCH") or "native"
+
+
+def optional_flags() -> tuple[str, ...]:
+    """What `probe` tries."""
+    return (f"-march={architecture()}", *tuning(), *OPTIONAL_FLAGS)
+
+
+def tuning() -> tuple[str, ...]:
+    """GCC tunes for no processor at all where it does not know the model, and then gathers nothing from memory.
+
+    Intel's with AVX-512 that gather as fast as they were made to (later than Ice Lake) are much alike.
+    """
+    if architecture() != "native" or not {"GenuineIntel", "avx512_vbmi2"} <= set(processor().split()):
+        return ()
+    try:
+        is_slowed = "Not affected" not in GATHERS.read_text()
+    except OSError:
+        return ()
+    return () if is_slowed else ("-mtune=sapphirerapids",)
 
 
 def processor() -> str:
@@ -186,7 +206,7 @@ class Trial:
     def __init__(self, command: tuple[str, ...], cache: Cache, runtime: str | None = None):
         from npcompile.backends.cpu.process import Child  # here, because a warm start runs no process
 
-        flags = (f"-march={architecture()}", *OPTIONAL_FLAGS)
+        flags = optional_flags()
         self.cache = cache
         self.wanted = Compiler(command, "", (*BASE_FLAGS, *flags), OPTIONAL_LIBRARIES)
         with ExitStack() as held:
@@ -227,7 +247,7 @@ def probe(trial: Trial) -> Compiler:
     if succeeds(trial.attempt):
         return replace(trial.wanted, identity=identity_of(trial.macros.result(PROBE_TIMEOUT)))
     command, cache = trial.wanted.command, trial.cache
-    flags = tuple(flag for flag in (f"-march={architecture()}", *OPTIONAL_FLAGS) if links(command, (flag,), (), cache))
+    flags = tuple(flag for flag in optional_flags() if links(command, (flag,), (), cache))
     libraries = tuple(library for library in OPTIONAL_LIBRARIES if links(command, (), (library,), cache))
     with begin_attempt(command, flags, libraries, cache) as attempt:
         attempt.finish(PROBE_TIMEOUT)

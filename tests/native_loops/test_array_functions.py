@@ -234,3 +234,33 @@ def sums_of_zeros(A, b):
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_sums_of_negative_zeros_are_zero(dtype):
     agrees(sums_of_zeros, np.full((N, N), -0.0, dtype), np.full(N, -0.0, dtype))
+
+
+def rows_of_all_lengths(data, places, starts, x):
+    n = starts.size - 1
+    sums, products, most, least = (np.zeros(n, data.dtype) for _ in range(4))
+    for i in range(n):
+        a, b = starts[i], starts[i + 1]
+        sums[i] = np.sum(data[a:b] * x[places[a:b]])
+        products[i] = np.prod(data[a:b])
+        most[i] = np.max(data[a:b] + x[places[a:b]])
+        least[i] = np.min(-data[a:b])
+    return sums, products, most, least
+
+
+@pytest.mark.parametrize("dtype", ("f4", "f8", "i4", "i8", "u8"))
+def test_rows_of_few_elements(dtype):
+    """Whole vectors and what is left of them; all results are exact."""
+    sizes = np.arange(1, 80)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    data = np.where(rng.random(starts[-1]) < 0.1, 2, 1).astype(dtype)
+    places, x = rng.integers(-9, 9, starts[-1]), np.arange(1, 10).astype(dtype)
+    agrees(rows_of_all_lengths, data, places, starts, x)
+    if np.dtype(dtype).kind == "f":
+        unknown = data.copy()
+        unknown[starts[5:-1:3] + sizes[5::3] // 2] = np.nan
+        agrees(rows_of_all_lengths, unknown, places, starts, x)
+    for row, at in ((7, 0), (20, 19), (21, 15), (33, 32), (70, 69)):
+        outside = places.copy()
+        outside[starts[row] + at] = 9
+        agrees(rows_of_all_lengths, data, outside, starts, x)

@@ -186,6 +186,37 @@ def test_processor_is_told_by_its_features_not_by_its_clock():
     assert processor() == processor()
 
 
+@pytest.mark.parametrize(
+    "features, gathers, march, tuned",
+    [
+        ("vendor_id : GenuineIntel\nflags : avx2 avx512f avx512_vbmi2", "Not affected\n", None, True),
+        ("vendor_id : GenuineIntel\nflags : avx2 avx512f avx512_vbmi2", "Mitigation: Microcode\n", None, False),
+        ("vendor_id : GenuineIntel\nflags : avx2 avx512f avx512_vbmi2", None, None, False),
+        ("vendor_id : GenuineIntel\nflags : avx2 avx512f avx512_vbmi2", "Not affected\n", "x86-64-v3", False),
+        ("vendor_id : GenuineIntel\nflags : avx2", "Not affected\n", None, False),
+        ("vendor_id : AuthenticAMD\nflags : avx2 avx512f avx512_vbmi2", "Not affected\n", None, False),
+    ],
+)
+def test_processors_that_gather_quickly_are_tuned_for(features, gathers, march, tuned, monkeypatch, tmp_path):
+    told = tmp_path / "gather_data_sampling"
+    if gathers is not None:
+        told.write_text(gathers)
+    monkeypatch.setattr(compiler_module, "GATHERS", told)
+    monkeypatch.setattr(compiler_module, "processor", lambda: features)
+    monkeypatch.setenv("NPCOMPILE_MARCH", march or "")
+    assert compiler_module.tuning() == (("-mtune=sapphirerapids",) if tuned else ())
+    assert set(compiler_module.tuning()) <= set(compiler_module.optional_flags())
+
+
+@needs_compiler
+def test_compilers_that_do_not_know_the_tuning_are_used_without_it(fake, monkeypatch):
+    monkeypatch.setattr(compiler_module, "tuning", lambda: ("-mtune=of-tomorrow",))
+    cache = fake(f'for a; do [ "$a" = "-mtune=of-tomorrow" ] && exit 1; done; exec {REAL} "$@"')
+    found = find_compiler(cache)
+    assert "-mtune=of-tomorrow" not in found.flags and "-march=native" in found.flags
+    assert Loader(cache, found).load(constant(6), [INT64]).call() == (6,)
+
+
 def test_floating_point_stays_exact():
     flags = {*BASE_FLAGS, *OPTIONAL_FLAGS}
     assert "-ffp-contract=off" in flags

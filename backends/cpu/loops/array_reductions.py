@@ -18,6 +18,8 @@ from npcompile.backends.cpu.primitives import c_type
 
 ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
 ABREAST = 64  # columns whose best elements are looked for at a time
+FEW = 64  # elements of a row that are combined in one vector
+INTEGERS = {4: "int32_t", 8: "int64_t"}  # by bytes
 FOLD = r"""
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
   {T} a[16], r = {identity};
@@ -235,9 +237,12 @@ def folding(
     if isinstance(tree, Read) and dtype.kind != "b" and tree.part.strides[-1:] == (str(dtype.itemsize),):  # read where they are
         there = f"{c} part = {combined}((const {c}*)(r{nest.made} + at * {dtype.itemsize}), NPC_FOLDED);"
         whole = [f"if (!filled && {n} - at >= NPC_FOLDED) {{", there, *climb, "at += NPC_FOLDED;", "continue;", "}"]
+    few = [] if around or not has_lanes(dtype) else in_lanes(name, nest, value, dtype, combined, (begin, n))
     return [
         *nest.begins,
-        f"{c} room[NPC_FOLDED] __attribute__((aligned(64))), tree[48], total;",
+        f"{c} total;",
+        *few,
+        f"{c} room[NPC_FOLDED] __attribute__((aligned(64))), tree[48];",
         "int64_t filled = 0, blocks = 0;",
         *outer,
         *nest.rows,
@@ -256,6 +261,43 @@ def folding(
         f"total = filled ? {combined}(room, filled) : {'0' if name == 'sum' else start};",
         "{ int level = 0;",
         f"for (int64_t bits = blocks; bits; bits >>= 1, level++) if (bits & 1) {{ {c} part = total; total = {join}; }} }}",
+        *["}"] * bool(few),
+    ]
+
+
+def has_lanes(dtype: np.dtype) -> bool:
+    return dtype.kind in "fiu" and dtype.itemsize in (4, 8)
+
+
+def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, combined: str, span: tuple[str, str]) -> list[str]:
+    """Statements for a row of few elements, each lane of a vector combining every so many of them; they end with the `else`.
+
+    The last elements are those of a whole vector too, without the lanes that the one before it had: loops for what is left would
+    take longer.
+    """
+    (begin, end), c, lanes = span, c_type(dtype), 64 // dtype.itemsize
+    n = end if begin == "0" else f"{end} - {begin}"
+    identity = FOLD_OPS[name][0]
+    start = identity if isinstance(identity, str) else identity(dtype)
+    body = [line.replace("bad |=", "outside[lane] |=") for line in nest.body]
+    outside = [f"{INTEGERS[dtype.itemsize]} outside[{lanes}] = {{0}};"] if body != nest.body else []
+    return [
+        f"if ({n} >= {lanes} && {n} <= {FEW}) {{",
+        *typedefs(dtype, 64),
+        f"npc_vector all = {{{', '.join([start] * lanes)}}}, none = all;",
+        *outside,
+        *nest.rows,
+        f"for (int64_t at = {begin}; at < {end}; at += {lanes}) {{",
+        f"const int64_t first = npc_min(at, {end} - {lanes});",
+        f"{c} elements[{lanes}];",
+        *lanes_of(nest, body, f"elements[lane] = {value};", str(lanes)),
+        f"const npc_places is_new = (npc_places){{{', '.join(map(str, range(lanes)))}}} >= ({INTEGERS[dtype.itemsize]})(at - first);",
+        "const npc_vector now = (npc_vector)((*(npc_places*)elements & is_new) | ((npc_places)none & ~is_new));",
+        f"all = {vector_text(name)};",
+        "}",
+        f"total = {combined}((const {c}*)&all, {lanes});",
+        *[f"for (int lane = 0; lane < {lanes}; lane++) bad |= outside[lane] != 0;"] * bool(outside),
+        "} else {",
     ]
 
 
@@ -356,12 +398,10 @@ def has_blocks(tree: Tree) -> bool:
 
 def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence[str]) -> list[str]:
     """The statements about a block of columns from `first`, for each, where there are not many; else the others."""
-    lanes, c = f"NPC_REGISTER / {dtype.itemsize}", c_type(dtype)
-    aligned = f"vector_size(NPC_REGISTER), aligned({dtype.itemsize}), may_alias"
+    lanes = f"NPC_REGISTER / {dtype.itemsize}"
     return [
         f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{",
-        f"typedef {c} npc_vector __attribute__(({aligned}));",
-        f"typedef int{8 * dtype.itemsize}_t npc_places __attribute__(({aligned}));",
+        *typedefs(dtype, "NPC_REGISTER"),
         f"for (int64_t first = 0; first < {size}; first += {lanes}) {{",
         f"first = npc_min(first, {size} - {lanes}); /* the last block begins in the one before */",
         *block,
@@ -378,9 +418,23 @@ def rows_of_a_block(nest: Nest, axis: int, value: str, dtype: np.dtype) -> list[
     rows = [nest.function.loop(axis, nest.sizes[axis]), *nest.rows]
     if not nest.body and re.fullmatch(rf"\*\(\w+\*\)\(r\d+ \+ i{last} \* {dtype.itemsize}\)", value):
         return [*rows, f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]
-    computed = [f"const int64_t i{last} = first + lane;", *nest.body, f"elements[lane] = {value};"]
-    lines = ["#pragma omp simd", f"for (int64_t lane = 0; lane < {lanes}; lane++) {{", *computed, "}"]
+    lines = lanes_of(nest, nest.body, f"elements[lane] = {value};", lanes)
     return [*rows, f"{c_type(dtype)} elements[{lanes}];", *lines, "const npc_vector now = *(npc_vector*)elements;"]
+
+
+def lanes_of(nest: Nest, body: Sequence[str], last: str, lanes: str) -> list[str]:
+    """The innermost loop of a nest for a vector of elements from `first` on."""
+    place = f"const int64_t i{len(nest.sizes) - 1} = first + lane;"
+    return ["#pragma omp simd", f"for (int64_t lane = 0; lane < {lanes}; lane++) {{", place, *body, last, "}"]
+
+
+def typedefs(dtype: np.dtype, size: int | str) -> list[str]:
+    """Vectors of so many bytes: of a dtype, and of integers as long."""
+    aligned = f"vector_size({size}), aligned({dtype.itemsize}), may_alias"
+    return [
+        f"typedef {c_type(dtype)} npc_vector __attribute__(({aligned}));",
+        f"typedef {INTEGERS[dtype.itemsize]} npc_places __attribute__(({aligned}));",
+    ]
 
 
 def to_first(element: str, last: int) -> str:
