@@ -18,7 +18,7 @@ from npcompile.backends.cpu.primitives import c_type
 
 ALONE = "static __attribute__((noinline))"  # where it is inlined, GCC no longer makes vectors of choices in such a function
 ABREAST = 64  # columns whose best elements are looked for at a time
-FEW = 64  # elements of a row that are combined in one vector
+LANES, FEW = 8, 64  # of a vector in which the elements of a short row are combined; the most of these
 INTEGERS = {4: "int32_t", 8: "int64_t"}  # by bytes
 FOLD = r"""
 static inline {T} npc_{name}_{K}(const {T}* x, int64_t n) {{
@@ -237,7 +237,7 @@ def folding(
     if isinstance(tree, Read) and dtype.kind != "b" and tree.part.strides[-1:] == (str(dtype.itemsize),):  # read where they are
         there = f"{c} part = {combined}((const {c}*)(r{nest.made} + at * {dtype.itemsize}), NPC_FOLDED);"
         whole = [f"if (!filled && {n} - at >= NPC_FOLDED) {{", there, *climb, "at += NPC_FOLDED;", "continue;", "}"]
-    few = [] if around or not has_lanes(dtype) else in_lanes(name, nest, value, dtype, combined, (begin, n))
+    few = [] if around else few_elements(name, nest, value, dtype, combined, (begin, n))
     return [
         *nest.begins,
         f"{c} total;",
@@ -265,39 +265,52 @@ def folding(
     ]
 
 
-def has_lanes(dtype: np.dtype) -> bool:
-    return dtype.kind in "fiu" and dtype.itemsize in (4, 8)
+def few_elements(name: str, nest: Nest, value: str, dtype: np.dtype, combined: str, span: tuple[str, str]) -> list[str]:
+    """Statements for short rows, one element after the other, as NumPy adds them, or in lanes; they end with the `else`."""
+    (begin, end), place = span, f"i{len(nest.sizes) - 1}"
+    n = end if begin == "0" else f"{end} - {begin}"
+    identity, pair = FOLD_OPS[name]
+    start = identity if isinstance(identity, str) else identity(dtype)
+    lines = [
+        f"if ({n} < {LANES}) {{",
+        f"total = {start};",
+        *nest.rows,
+        f"for (int64_t {place} = {begin}; {place} < {end}; {place}++) {{",
+        *nest.body,
+        f"const {c_type(dtype)} x = {value};",
+        f"total = {pair(dtype).format(a='total', x='x')};",
+        "}",
+    ]
+    if dtype.kind in "fiu" and dtype.itemsize in INTEGERS:
+        lines += [f"}} else if ({n} <= {FEW}) {{", *in_lanes(name, nest, value, dtype, start, span)]
+        lines.append(f"total = {combined}((const {c_type(dtype)}*)&all, {LANES});")
+    return [*lines, "} else {"]
 
 
-def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, combined: str, span: tuple[str, str]) -> list[str]:
-    """Statements for a row of few elements, each lane of a vector combining every so many of them; they end with the `else`.
+def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, start: str, span: tuple[str, str]) -> list[str]:
+    """Statements that combine a row in the vector `all`, each lane every so many elements.
 
-    The last elements are those of a whole vector too, without the lanes that the one before it had: loops for what is left would
+    The last ones are those of a whole vector too, without the lanes that the one before it had: a loop for what is left would
     take longer.
     """
-    (begin, end), c, lanes = span, c_type(dtype), 64 // dtype.itemsize
-    n = end if begin == "0" else f"{end} - {begin}"
-    identity = FOLD_OPS[name][0]
-    start = identity if isinstance(identity, str) else identity(dtype)
+    (begin, end), c, integer = span, c_type(dtype), INTEGERS[dtype.itemsize]
+    numbers = ", ".join(map(str, range(LANES)))
     body = [line.replace("bad |=", "outside[lane] |=") for line in nest.body]
-    outside = [f"{INTEGERS[dtype.itemsize]} outside[{lanes}] = {{0}};"] if body != nest.body else []
+    outside = body != nest.body
     return [
-        f"if ({n} >= {lanes} && {n} <= {FEW}) {{",
-        *typedefs(dtype, 64),
-        f"npc_vector all = {{{', '.join([start] * lanes)}}}, none = all;",
-        *outside,
+        *typedefs(dtype, LANES * dtype.itemsize),
+        f"npc_vector all = {{{', '.join([start] * LANES)}}}, none = all;",
+        *[f"{integer} outside[{LANES}] = {{0}};"] * outside,
         *nest.rows,
-        f"for (int64_t at = {begin}; at < {end}; at += {lanes}) {{",
-        f"const int64_t first = npc_min(at, {end} - {lanes});",
-        f"{c} elements[{lanes}];",
-        *lanes_of(nest, body, f"elements[lane] = {value};", str(lanes)),
-        f"const npc_places is_new = (npc_places){{{', '.join(map(str, range(lanes)))}}} >= ({INTEGERS[dtype.itemsize]})(at - first);",
+        f"for (int64_t at = {begin}; at < {end}; at += {LANES}) {{",
+        f"const int64_t first = npc_min(at, {end} - {LANES});",
+        f"{c} elements[{LANES}];",
+        *lanes_of(nest, body, f"elements[lane] = {value};", str(LANES)),
+        f"const npc_places is_new = (npc_places){{{numbers}}} >= ({integer})(at - first);",
         "const npc_vector now = (npc_vector)((*(npc_places*)elements & is_new) | ((npc_places)none & ~is_new));",
         f"all = {vector_text(name)};",
         "}",
-        f"total = {combined}((const {c}*)&all, {lanes});",
-        *[f"for (int lane = 0; lane < {lanes}; lane++) bad |= outside[lane] != 0;"] * bool(outside),
-        "} else {",
+        *[f"for (int lane = 0; lane < {LANES}; lane++) bad |= outside[lane] != 0;"] * outside,
     ]
 
 
@@ -323,20 +336,9 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     end = ["bad |= npc_noted() != 0;"] if notes else []
     if axis == len(sizes) - 1:
         lines = [*["#pragma GCC ivdep"] * (len(order) == 1), *(f.loop(k, sizes[k]) for k in order)]
-        lines += [
-            f"if ({count} < 8) {{",
-            *short_row(f, name, tree, sizes),
-            f"{element} = {from_zero(name, dtype, 'total')};",
-            "} else {",
-        ]
-        doubt = ["in_doubt |= total != total;"] * is_doubted(name, tree)
-        lines += [
-            *folding(loops, f, name, tree, sizes, ()),
-            f"{element} = {from_zero(name, dtype, 'total')};",
-            *doubt,
-            "}",
-            *("}" for _ in order),
-        ]
+        doubt = [f"in_doubt |= {count} >= {LANES} && total != total;"] * is_doubted(name, tree)
+        lines += folding(loops, f, name, tree, sizes, ())
+        lines += [f"{element} = {from_zero(name, dtype, 'total')};", *doubt, *("}" for _ in order)]
         if doubt:
             lines = ["int in_doubt = 0;", *lines, "if (SELDOM(in_doubt)) {", *looking_for_infinities(f, tree, sizes), "}"]
     else:
@@ -348,19 +350,6 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
         loops.functions += [f"{ALONE} int {f.name}({f.signature}) {{", *body, "}"]
     loops.call(f, "", fail, can_leave, sizes)
     return target
-
-
-def short_row(f: Function, name: str, tree: Tree, sizes: tuple[str, ...]) -> list[str]:
-    """The same for a few numbers, one after the other."""
-    nest, last, c = Nest(f, sizes), len(sizes) - 1, c_type(tree.dtype)
-    value = nest.stored(tree)
-    identity, pair = FOLD_OPS[name]
-    start = identity if isinstance(identity, str) else identity(tree.dtype)
-    if name == "sum" and tree.dtype.kind == "f":
-        start = f"{f.take(sizes[last])} ? -0.0 : 0.0"
-    step = pair(tree.dtype).format(a="total", x="x")
-    body = [*nest.body, f"const {c} x = {value};", f"total = {step};"]
-    return [*nest.begins, f"{c} total = {start};", *nest.rows, f.loop(last, sizes[last]), *body, "}"]
 
 
 def columns(loops: ArrayLoops, f: Function, name: str, tree: Tree, sizes: tuple[str, ...], axis: int, element: str) -> list[str]:
