@@ -72,6 +72,56 @@ def test_short_loops_that_follow_each_other_wake_threads(loader):
     assert any((mark(100, 100, 1000, piece=10) % 1000).any() for _ in range(10_000))
 
 
+PLACED = """
+import os, sys, time
+from pathlib import Path
+from tests.runtime.units import make_loader, mark_items
+
+def field(thread, number):
+    return int(Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[number - 3])
+
+def threads():
+    return {int(path.name) for path in Path("/proc/self/task").iterdir()}
+
+def loop():
+    times, thread = divmod(mark(2000, 1, 10_000), 1000)
+    assert (times == 1).all()
+    return set(thread)
+
+mark = mark_items(make_loader(Path(sys.argv[1])))
+before, everywhere = threads(), os.sched_getaffinity(0)
+while len(loop()) < 2:
+    pass
+(worker,) = threads() - before
+for _ in range(3):
+    time.sleep(0.05)  # it is asleep
+    last = field(worker, 39)
+    os.sched_setaffinity(0, {last})
+    while loop() != {0, 1}:
+        pass
+    loop()
+    assert os.sched_getaffinity(worker) == everywhere - {last}, (os.sched_getaffinity(worker), last)
+    os.sched_setaffinity(0, everywhere)
+os.sched_setaffinity(worker, everywhere)  # by the user
+for processor in everywhere:
+    os.sched_setaffinity(0, {processor})
+    for _ in range(20):
+        time.sleep(0.005)
+        loop()
+assert os.sched_getaffinity(worker) == everywhere
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+@pytest.mark.skipif(usable_processors() < 2, reason="one processor")
+def test_workers_are_not_where_the_caller_is(loader):
+    """Unless the user places them."""
+    command = [sys.executable, "-c", PLACED, str(loader.cache.folder)]
+    environment = {**ENVIRONMENT, "NPCOMPILE_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
 # ---- how many threads ----
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-FILES = ("declarations.c", "errors.c", "threads.c", "arrays.c", "objects.c", "powers.c", "start.c")
+FILES = ("declarations.c", "errors.c", "processors.c", "threads.c", "arrays.c", "objects.c", "powers.c", "start.c")
 
 
 def runtime_source() -> str:

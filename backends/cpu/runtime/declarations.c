@@ -122,6 +122,14 @@ int pthread_sigmask(int, const void*, void*);
 int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
 int pthread_create(void** thread, const void* attributes, void* (*)(void*), void*);
 int pthread_detach(void*);
+#ifdef __linux__
+struct processors {
+  unsigned long bits[16]; /* cpu_set_t: the first 1024 */
+};
+int sched_getcpu(void);
+int pthread_getaffinity_np(void* thread, size_t, struct processors*);
+int pthread_setaffinity_np(void* thread, size_t, const struct processors*);
+#endif
 int pthread_mutex_init(void*, const void*);
 int pthread_mutex_lock(void*);
 int pthread_mutex_unlock(void*);

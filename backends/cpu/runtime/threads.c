@@ -12,7 +12,6 @@ int omp_get_max_threads(void);
 int omp_in_parallel(void);
 #endif
 
-enum { MOST_WORKERS = 511 };
 enum { FIRST_GRAINS = 16 }; /* that a thread takes at most before it knows how long they take */
 static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
 static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
@@ -48,6 +47,7 @@ enum { NO_OFFER, OFFERED, TAKEN, DONE };
 static struct place {
   int offer __attribute__((aligned(128)));
   unsigned flags; /* floating-point errors of its part */
+  int processor;  /* where it last was */
   struct loop* loop;
   int is_asleep __attribute__((aligned(128)));
 } places[MOST_WORKERS + 1];
@@ -140,6 +140,8 @@ static int take_offer(struct place* place, int taken) {
   return __atomic_compare_exchange_n(&place->offer, &offered, taken, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
+static void note_processor(struct place* place) { __atomic_store_n(&place->processor, processor_here(), __ATOMIC_RELAXED); }
+
 static void wait_for_offer(struct place* place) {
   unsigned looked = 0;
   for (int64_t asleep_from = now() + SPIN; !is_offered(place) || !take_offer(place, TAKEN);) {
@@ -150,6 +152,7 @@ static void wait_for_offer(struct place* place) {
         sched_yield(); /* to the caller, when the system has put both on one processor */
     } else {
       pthread_mutex_lock(&workers.mutex);
+      note_processor(place);
       __atomic_store_n(&place->is_asleep, 1, __ATOMIC_RELAXED);
       __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the caller offers before it looks who sleeps */
       while (!is_offered(place)) pthread_cond_wait(&workers.condition, &workers.mutex);
@@ -167,6 +170,7 @@ static void* work(void* own) {
     clear_flags();
     run_as(place->loop, (int)(place - places));
     place->flags = raised_flags();
+    note_processor(place);
     __atomic_store_n(&place->offer, DONE, __ATOMIC_RELEASE);
   }
   return 0;
@@ -180,7 +184,9 @@ static void start_workers(int count) {
   for (int i = 0; i < 4; i++) sigdelset(every, faults[i]);
   pthread_sigmask(SIG_SETMASK, every, before);
   for (void* thread; workers.started < count; workers.started++) {
+    places[workers.started + 1].processor = -1;
     if (pthread_create(&thread, 0, work, &places[workers.started + 1])) break; /* fewer threads, then */
+    seat_worker(workers.started + 1, thread);
     pthread_detach(thread);
   }
   pthread_sigmask(SIG_SETMASK, before, 0);
@@ -210,7 +216,9 @@ static void share_out(struct loop* loop) {
 static unsigned run_with_workers(struct loop* loop) {
   unsigned flags = 0;
   int late = 0;
+  const int here = processor_here();
   for (int k = 1; k < loop->threads; k++) {
+    if (__atomic_load_n(&places[k].processor, __ATOMIC_RELAXED) == here) keep_from(k, here);
     places[k].loop = loop;
     __atomic_store_n(&places[k].offer, OFFERED, __ATOMIC_RELEASE);
   }
