@@ -45,6 +45,11 @@ class ArrayInput:
         return [f"char* {self.name} = 0;", f"int64_t {', '.join(numbers)};"]
 
     @property
+    def root(self) -> str:
+        """The C expression of the array object."""
+        return self.made or f"(PyObject*){self.name}_array"
+
+    @property
     def texts(self) -> list[str]:
         """C variables that say where it is."""
         return [self.name, *(f"{self.name}_{part}{axis}" for part in "ns" for axis in range(self.ndim))]

@@ -383,6 +383,7 @@ class ArrayLoops:
 
     def store(self, target: Part, tree: Tree, fail: Fail, is_new: bool = False) -> None:
         """Every element of `target` set to the tree's, which broadcasts to it."""
+        self.code.write_to(target.root)
         tree = self.once(tree, target.sizes, fail)
         if tree.dtype != target.dtype:
             tree = Apply("cast", (tree,), target.dtype)

@@ -126,6 +126,11 @@ class ScalarLoops:
     def given_arrays(self) -> list[ArrayInput]:
         return [a for a in self.arrays if not a.made]
 
+    def write_to(self, root: str) -> None:
+        """What is stored is this object's memory, also where a view of it is written to: if it is given, it must be writeable."""
+        for array in self.arrays:
+            array.is_written |= array.root == root
+
     def stay(self, dtype: np.dtype, data: str, sizes: Sequence[str], strides: Sequence[str], made: str) -> ArrayInput:
         """An array in C order that the program has made and keeps, as one whose elements loops read and write."""
         array = self.array(dtype, len(sizes), True, made)

@@ -53,7 +53,7 @@ def part_of(value: Elements | Part) -> Part:
         a.name,
         sizes,
         strides_of(a),
-        a.made or f"(PyObject*){a.name}_array",
+        a.root,
         is_own=bool(a.made),
         is_whole=bool(a.made),
         is_dense=a.is_contiguous,
@@ -365,10 +365,7 @@ def setitem(code: ScalarLoops, owner: Any, key: Any, value: Any, fail: Fail) -> 
         return
     if isinstance(owner, Formula) or is_array(key):
         raise NoForm("elements at computed places are set")
-    base = part_of(owner)
-    if isinstance(owner, Elements):
-        owner.input.is_written = True
-    target = view(code, base, key, fail)
+    target = view(code, part_of(owner), key, fail)
     assign(code, target, value, fail)
 
 
@@ -406,8 +403,6 @@ def in_place(code: ScalarLoops, operate: Callable[[Any, Any], Formula], owner: A
     """An operator such as +=, of an array: the array."""
     if isinstance(owner, Formula):
         return replaced(code, operate, owner, value)
-    if isinstance(owner, Elements):
-        owner.input.is_written = True
     target = part_of(owner)
     made = operate(target, value)
     if not np.can_cast(made.tree.dtype, target.dtype, "same_kind"):

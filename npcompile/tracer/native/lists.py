@@ -7,7 +7,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
 from npcompile.tracer.native import arrays
-from npcompile.tracer.native.kinds import Elements, Listed, Scalar
+from npcompile.tracer.native.kinds import Listed, Scalar
 
 
 def rows_at(code: ScalarLoops, part: Part, key: Listed, fail: Fail) -> list[Part]:
@@ -38,7 +38,5 @@ def setitem(code: ScalarLoops, owner: Any, key: Listed, value: Any, fail: Fail) 
     if value.dtype != target.dtype or value.ndim != target.ndim or value.sizes[0] != str(len(key.items)):
         raise NoForm("rows of other arrays are stored")
     rows = rows_at(code, target, key, fail)
-    if isinstance(owner, Elements):
-        owner.input.is_written = True
     for row, stored in zip(rows, arrays.rows_of(code, value, fail)):
         arrays.assign(code, row, stored, fail)

@@ -133,6 +133,7 @@ class Pointwise:
             self.bases[found.data] = self.bases.get(part.data, part)
 
     def store(self, target: Part, tree: Tree) -> None:
+        self.blocks.code.write_to(target.root)
         base = self.bases.get(target.data, target)
         self.require_outside(base.data)
         if not base.is_dense and not (base.ndim == 1 and base.strides[0] == str(base.dtype.itemsize)):
@@ -192,8 +193,6 @@ class Pointwise:
         if isinstance(owner, Formula):
             self.replace(owner, made, sizes)
         else:
-            if isinstance(owner, Elements):
-                owner.input.is_written = True
             self.store(arrays.part_of(owner), made)
 
     # --- the end

@@ -12,7 +12,7 @@ from npcompile.backends.cpu.loops.nests import known_product
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.selections import COUNT, FILL, SELECT, SPREAD, text_of
 from npcompile.tracer.native.arrays import copied, is_array, kind_of, memory, part_of, statements
-from npcompile.tracer.native.kinds import Elements, Formula, Scalar
+from npcompile.tracer.native.kinds import Formula, Scalar
 
 
 def helper(code: ScalarLoops, form: str, dtype: np.dtype) -> None:
@@ -22,6 +22,8 @@ def helper(code: ScalarLoops, form: str, dtype: np.dtype) -> None:
 
 
 def touch(code: ScalarLoops, part: Part, is_written: bool = False) -> None:
+    if is_written:
+        code.write_to(part.root)
     if code.accesses is not None:
         code.accesses.memory(part.data, is_written=is_written)
 
@@ -114,8 +116,6 @@ def setitem(code: ScalarLoops, owner: Any, key: Any, value: Any, fail: Fail) -> 
     if mask.root == target.root or made.are_far(target, mask) is None:  # what is written must not change what is asked
         mask = memory(code, copied(code, mask, fail), fail)
     made.work(target.sizes)
-    if isinstance(owner, Elements):
-        owner.input.is_written = True
     kind = kind_of(target)
     begins, (flags, first), size = rows([mask, target])
     given = f"{flags}, {size}, {step_of(mask)}, {first}, {step_of(target)}"

@@ -129,6 +129,7 @@ class Iteration(Pointwise):
         raise NoForm("an array of which only a view is known")
 
     def store(self, target: Part, tree: Tree) -> None:
+        self.blocks.code.write_to(target.root)
         base = self.base(target)
         self.require_outside(base.data)
         if not base.is_dense and not (base.ndim == 1 and base.strides[0] == str(base.dtype.itemsize)):
