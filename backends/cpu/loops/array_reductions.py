@@ -1,6 +1,7 @@
 """Reductions in native loops as C: of all elements of a tree, or along one axis.
 
-Numbers are written to a block and combined there on several lanes, blocks in pairs: sums err no more than NumPy's.
+Numbers are written to a block and combined there on several lanes, blocks in pairs: sums err no more than NumPy's. Those of a
+short row are combined one by one, or in a vector.
 """
 
 from __future__ import annotations

@@ -36,8 +36,7 @@ static __attribute__((noinline)) void keep_from(int worker, int processor) {
   if (!has_any(&now) || __builtin_memcmp(&now, &seat->mask, sizeof now)) return;
   seat->mask = seat->before;
   seat->mask.bits[processor / WORD] &= ~(1ul << processor % WORD);
-  if (!has_any(&seat->mask)) seat->mask = seat->before;
-  if (!pthread_setaffinity_np(seat->thread, sizeof seat->mask, &seat->mask)) seat->are = OURS;
+  if (has_any(&seat->mask) && !pthread_setaffinity_np(seat->thread, sizeof seat->mask, &seat->mask)) seat->are = OURS;
 }
 #else
 static int processor_here(void) { return -1; }
