@@ -102,3 +102,52 @@ def test_what_is_broadcast_is_computed_once():
     (source,) = native_sources(compiled)
     assert all("i1 * 8" not in body for body in functions_with(source, "sqrt"))  # it goes over a column
     assert all(body.count(" / ") == 1 for body in functions_with(source, " / "))  # not by the number of rows too
+
+
+def eliminated(A: np.ndarray, c: np.ndarray) -> float:
+    largest = 0.0
+    for k in range(len(c)):
+        largest = max(largest, np.abs(A[k:, k]).argmax())
+        A[k + 1 :, k] *= c[k]
+        A[k + 1 :, k + 1 :] -= A[k + 1 :, k, None] * A[k, k + 1 :]
+    return largest
+
+
+def beside(M: np.ndarray, c: np.ndarray, a: int, b: int, width: int) -> None:
+    for k in range(len(c)):
+        M[:, a : a + width] = 0.5 * M[:, a : a + width] + c[k] * M[:, b : b + width]
+
+
+def beside_from_below(M: np.ndarray, c: np.ndarray, a: int, b: int, width: int) -> None:
+    for k in range(len(c)):
+        M[1:, a : a + width] -= c[k] * M[-2::-1, b : b + width]
+
+
+@pytest.mark.parametrize("over", ["warn", "raise", "ignore"])
+@pytest.mark.parametrize("n", SIZES[1:])
+def test_columns_of_one_matrix(n, over):
+    compiled, A, c = npc.compile(eliminated), rng.random((n, n)), rng.random(18)
+    for largest in (1.0, 1e300):
+        A[-1, -1] = largest
+        for _ in range(2):
+            same(outcome(compiled, A, c * largest, over), outcome(eliminated, A, c * largest, over))
+
+
+@pytest.mark.parametrize("view", [np.s_[:], np.s_[::2], np.s_[::-1], np.s_[:, ::-1], np.s_[:, ::2], np.s_[:, 3:90]])
+@pytest.mark.parametrize("user", [beside, beside_from_below])
+def test_columns_beside_each_other(user, view):
+    compiled, c = npc.compile(user), rng.random(18)
+    for a, b, width in [(0, 40, 40), (0, 39, 40), (40, 0, 40), (30, 0, 40), (0, 1, 40), (0, 0, 40), (0, 45, 41), (46, 0, 41)]:
+        ours, theirs = (np.arange(300 * 350.0).reshape(300, 350)[:, 170:] for _ in range(2))
+        compiled(ours[view], c, a, b, width)
+        user(theirs[view], c, a, b, width)
+        np.testing.assert_array_equal(ours, theirs)
+    assert native_loops(compiled) == 1
+
+
+def test_columns_beside_each_other_are_written_where_they_are():
+    compiled = npc.compile(eliminated)
+    compiled(rng.random((60, 60)), np.ones(18))
+    (source,) = native_sources(compiled)
+    assert "npc_are_other_columns(" in source.replace("inline int npc_are_other_columns(", "")
+    assert set(re.findall(r"#define NPC_FEWEST_\d+ (\d+)", source)) == {"0", "262144"}

@@ -42,6 +42,14 @@ from npcompile.backends.cpu.primitives import c_type
 
 HELPERS = r"""
 #define NPC_FOLDED 128 /* numbers that are combined without a tree, on 16 lanes */
+/* Have rows that follow each other by these strides no byte in common, however many rows there are? */
+static inline int npc_are_other_columns(const char* low, const char* high, int64_t stride, const char* low2, const char* high2,
+                                        int64_t stride2) {
+  const int64_t step = stride < 0 ? -stride : stride, step2 = stride2 < 0 ? -stride2 : stride2;
+  if (!step || step != step2) return 0;
+  const int64_t gap = ((low2 - low) % step + step) % step;
+  return high - low <= gap && high2 - low2 <= step - gap;
+}
 static inline int npc_has_shape(PyObject* object, int nd, const int64_t* sizes) {
   const npc_array* a = (npc_array*)object;
   for (int k = 0; k < nd; k++)
@@ -287,8 +295,8 @@ class ArrayLoops:
     code: ScalarLoops
     functions: list[str] = field(default_factory=list)
     folds: dict[str, str] = field(default_factory=dict)
-    owners: dict[str, int] = field(default_factory=dict)  # arrays that statements store in, to numbers
-    read_alone: set[str] = field(default_factory=set)  # arrays that one thread goes over, whatever their sizes are
+    owners: dict[tuple[str, int], int] = field(default_factory=dict)  # arrays that statements store in, axes: to numbers
+    read_alone: dict[str, int] = field(default_factory=dict)  # arrays that one thread goes over, to the most axes at once
     far: set[tuple[str, str]] = field(default_factory=set)  # inputs that have to be apart
     instructions: set[tuple[int, int]] = field(default_factory=set)  # that are loops over arrays: (loop around, instruction)
     writes_before_it_knows: bool = False  # that NumPy may have an error to report
@@ -385,6 +393,7 @@ class ArrayLoops:
         """Every element of `target` set to the tree's, which broadcasts to it."""
         self.code.write_to(target.root)
         tree = self.once(tree, target.sizes, fail)
+        owner = self.owners.setdefault((target.root, target.ndim), len(self.owners))
         if tree.dtype != target.dtype:
             tree = Apply("cast", (tree,), target.dtype)
         if isinstance(tree, Read) and not is_new and target.ndim == 1 and target.root == tree.part.root:
@@ -395,12 +404,12 @@ class ArrayLoops:
         if self.code.accesses is not None and not is_new:
             self.code.accesses.memory(target.data, is_written=True)
         f = Function(self.name())
-        store = Store(f, target, tree, f"NPC_FEWEST_{self.owners.setdefault(target.root, len(self.owners))}")
+        store = Store(f, target, tree, f"NPC_FEWEST_{owner}")
         others = [p for p in parts_of(tree) if not is_same(p, target)]
         near = [p for p in others if not is_new and self.are_far(target, p) is None]
         # Reads what it writes, or may have read it for what it computes with: then it cannot be done again.
         updates = len(others) < len(parts_of(tree)) or self.code.has_read()
-        tests = [self.extents_text(f, target, p) for p in near]
+        tests = [self.apart_text(f, target, p) for p in near]
         # An index outside is an error before anything is written. So is what NumPy reports, when it raises.
         needs_room = not is_new and (updates and store.can_leave or may_fail(tree))
         self.writes_before_it_knows |= not is_new and store.notes and not needs_room
@@ -418,25 +427,26 @@ class ArrayLoops:
 
     def extents_text(self, f: Function | None, a: Part, b: Part) -> str:
         """Is no byte between the first and the last of one in the other? Said in the function, or in the program itself."""
-
-        def take(text: str, c: str = "int64_t") -> str:
-            return f.take(text, c) if f is not None else text
-
-        def ends(p: Part) -> tuple[str, str]:
-            first = take(p.data, "char*")
-            pairs = [(take(n), take(s)) for n, s in zip(p.sizes, p.strides)]
-            low = "".join(f" + NPC_LOW({n}, {s})" for n, s in pairs)
-            high = "".join(f" + NPC_HIGH({n}, {s})" for n, s in pairs)
-            return f"{first}{low}", f"{first}{high} + {p.dtype.itemsize}"
-
-        (low, high), (low2, high2) = ends(a), ends(b)
+        (low, high), (low2, high2) = (ends_of(f, p, p.ndim) for p in (a, b))
         return f"({high} <= {low2} || {high2} <= {low})"
+
+    def apart_text(self, f: Function, a: Part, b: Part) -> str:
+        """Is no byte of one in the other, as far as extents tell, or as they are columns beside each other?"""
+        if not a.ndim == b.ndim > 1:
+            return self.extents_text(f, a, b)
+        columns = [f"{', '.join(ends_of(f, p, p.ndim - 1))}, {f.take(p.strides[0])}" for p in (a, b)]
+        return f"({self.extents_text(f, a, b)} || npc_are_other_columns({', '.join(columns)}))"
 
     def make(self, tree: Tree, sizes: Sequence[str], fail: Fail) -> Part:
         """A new array of the tree's elements."""
         target = self.fresh(tree.dtype, sizes)
         self.store(target, tree, fail, is_new=True)
         return target
+
+    def reads_alone(self, tree: Tree) -> None:
+        """One thread goes over the tree, whatever its size is. (A line is little of an array that is written whole.)"""
+        for part in parts_of(tree):
+            self.read_alone[part.root] = max(self.read_alone.get(part.root, 0), part.ndim)
 
     # --- the unit
 
@@ -460,12 +470,28 @@ class ArrayLoops:
 
     def text(self) -> str:
         """What stands before the program."""
-        fewest = [f"#define NPC_FEWEST_{k} {ALONE_FROM * (root in self.read_alone)}" for root, k in self.owners.items()]
+        fewest = [
+            f"#define NPC_FEWEST_{k} {ALONE_FROM * (self.read_alone.get(root, 0) >= axes)}"
+            for (root, axes), k in self.owners.items()
+        ]
         made = "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
         called = functions_text(made, loader().compiler.has_vector_math)
         # Numbers alone go through libm, as Python's and NumPy's scalars do.
         renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
         return f"{called}{made}{renamed}"
+
+
+def ends_of(f: Function | None, part: Part, axes: int) -> tuple[str, str]:
+    """The first byte, and what follows the last one, of what begins where the part does and has its last `axes` axes."""
+
+    def take(text: str, c: str = "int64_t") -> str:
+        return f.take(text, c) if f is not None else text
+
+    first = take(part.data, "char*")
+    pairs = [(take(n), take(s)) for n, s in list(zip(part.sizes, part.strides))[part.ndim - axes :]]
+    low = "".join(f" + NPC_LOW({n}, {s})" for n, s in pairs)
+    high = "".join(f" + NPC_HIGH({n}, {s})" for n, s in pairs)
+    return f"{first}{low}", f"{first}{high} + {part.dtype.itemsize}"
 
 
 def sizes_text(sizes: Sequence[str]) -> str:

@@ -109,7 +109,7 @@ def from_zero(name: str, dtype: np.dtype, total: str) -> str:
 def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fail: Fail) -> str:
     """All elements combined: a C variable of the tree's dtype. `name`: of FOLD_OPS."""
     code, dtype = loops.code, tree.dtype
-    tree = loops.once(tree, sizes, fail)
+    given = tree = loops.once(tree, sizes, fail)
     if len(sizes) > 1 and has_one_rank(tree, len(sizes)) and all(map(is_flat, parts_of(tree))):
         sizes = (code.new("int", known_product(sizes)),)
         tree = flat_tree(tree, sizes)
@@ -120,7 +120,8 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     count = known_product([f.take(n) for n in sizes])
     begin = ["npc_forget();"] * notes + [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
     helpers, lines = one_row(loops, f, name, tree, sizes[0]) if len(sizes) == 1 else ([], [])
-    loops.read_alone |= {p.root for p in parts_of(tree) if not lines}
+    if not lines:
+        loops.reads_alone(given)
     lines = lines or folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
     end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
     if is_doubted(name, tree):
@@ -319,7 +320,7 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     """The elements along an axis combined: a new array."""
     rest = sizes[:axis] + sizes[axis + 1 :]
     tree = loops.once(tree, sizes, fail)
-    loops.read_alone |= {p.root for p in parts_of(tree)}
+    loops.reads_alone(tree)
     target = loops.fresh(tree.dtype, rest)
     f = Function(loops.name())
     order = [k for k in range(len(sizes)) if k != axis]
@@ -444,7 +445,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     """Where the largest or smallest element is, the first of them, or NaN: of all, or along an axis."""
     dtype = tree.dtype
     c, sign = c_type(dtype), ">" if name == "argmax" else "<"
-    loops.read_alone |= {p.root for p in parts_of(tree)}
+    loops.reads_alone(tree)
     f = Function(loops.name())
     nest = Nest(f, sizes)
     value = nest.stored(tree)
