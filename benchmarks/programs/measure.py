@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.measure import SHORTEST_SAMPLE, Row, Timing
 from benchmarks.programs.preparing import Held, Sides
 from benchmarks.programs.program import SIZES, Program
-from benchmarks.programs.workers import IMPORTS, Stopped
+from benchmarks.programs.workers import IMPORTS, Stopped, processors
 
 MEMORY = "copy in C"  # takes part where memory alone limits a program
 NUMBA = ("numba plain", "numba parallel")
@@ -27,6 +27,7 @@ COMPARED: Sides = {
 PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
 WARMED = 1.0  # seconds of a call, on the busy machine that compiled it, up to which one call comes before each sample
+SHORT = "small"  # calls too short for several threads: all sides of a round on one processor, as these differ by up to 2
 FEWEST_SAMPLES, LONGEST_SAMPLING = 3, 1.0  # samples of a side whose calls take so many seconds together
 
 
@@ -85,13 +86,17 @@ def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
     samples: dict[str, list[float]] = {side: [] for side in turns}
     counts = {side: max(1, int(SHORTEST_SAMPLE / max(held.second[side], 1e-7))) for side in turns}
     shuffle = random.Random(SIZES.index(size)).shuffle
+    seats = processors() if size == SHORT else []
     for round in range(repetitions):
         shuffle(turns)
+        if seats and not round % len(seats):
+            shuffle(seats)
+        seat = seats[round % len(seats)] if seats else None
         if round:
             turns = [side for side in turns if side not in absent and not is_enough(side, samples, counts)]
         for side in turns:
             try:
-                seconds = held.workers[side].sample(counts[side], held.second[side] < WARMED, cap)
+                seconds = held.workers[side].sample(counts[side], held.second[side] < WARMED, cap, seat)
             except Stopped as stopped:
                 absent[side] = f"FAILED: {stopped}"
                 continue

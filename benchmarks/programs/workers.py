@@ -76,8 +76,23 @@ def plain(answer: Any) -> Any:
     return np.asarray(answer)
 
 
+def processors() -> list[int]:
+    """Those that this process may run on; none where the system does not say."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def move_to(processor: int) -> None:
+    """Have the calling thread go on there. It may run on all of them as before, and other threads stay where they are."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    os.sched_setaffinity(0, every)
+
+
 def serve(side: str, name: str, size: str, pipe: Any) -> None:
-    """Say that the imports are done, give what was prepared, then samples of (calls, warm up or not), and rest after each."""
+    """Say that the imports are done, give what was prepared, then samples, and rest after each.
+
+    A sample is asked for by (calls, warm up or not, the processor to begin on or None).
+    """
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     os.environ.update(ENVIRONMENT)
@@ -93,7 +108,9 @@ def serve(side: str, name: str, size: str, pipe: Any) -> None:
         pipe.send(Prepared(answer, second))
         del answer
         while True:
-            count, warm = pipe.recv()
+            count, warm, processor = pipe.recv()
+            if processor is not None:
+                move_to(processor)
             gc.collect()
             gc.disable()
             if warm:
@@ -133,10 +150,10 @@ class Worker:
             raise reply
         return reply
 
-    def sample(self, count: int, warm: bool, limit: float) -> float:
-        """Seconds of one call."""
+    def sample(self, count: int, warm: bool, limit: float, processor: int | None = None) -> float:
+        """Seconds of one call. `processor`: where they begin, if that is to be said."""
         try:
-            self.pipe.send((count, warm))
+            self.pipe.send((count, warm, processor))
         except OSError:
             self.stop()
             raise Stopped("its process ended") from None
