@@ -165,16 +165,21 @@ def looking_for_infinities(f: Function, tree: Tree, sizes: tuple[str, ...]) -> l
 
 
 def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) -> tuple[list[str], list[str]]:
-    """(functions, statements) that leave the elements of one axis combined in `total`: long ones in parts, on all threads."""
+    """(functions, statements) that leave the elements of one axis combined in `total`.
+
+    Few are combined where the statements are, more in a function of its own, and many in parts, on all threads.
+    """
     c, n = c_type(tree.dtype), f.take(size)
     lines = folding(loops, f, name, tree, (size,), (), ("first", "stop"))
+    nest = Nest(f, (size,))
+    few = few_elements(name, nest, nest.stored(tree), tree.dtype, fold(loops, name, tree.dtype), ("0", n))
     given = [text for _, text in f.parameters.values()]
     fields = " ".join(f"{ct} {text};" for ct, text in f.parameters.values())
     part = f"{f.name}_part({', '.join([*given, '0', n, '&bad'])})"
     passed = ", ".join(f"a->{text}" for text in given)
     head = ", ".join([*filter(None, [f.signature]), "int64_t first", "int64_t stop", "int* failed"])
     helpers = [
-        f"static {c} {f.name}_part({head}) {{",
+        f"static __attribute__((noinline)) {c} {f.name}_part({head}) {{",
         "int bad = 0;",
         *(line.replace("return 1;", "{ *failed = 1; return 0; }") for line in lines),
         "*failed |= bad;",
@@ -190,7 +195,9 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
         "}",
     ]
     many = [
+        *nest.begins,
         f"{c} total;",
+        *few,
         f"if ({n} >= {PARALLEL_FROM}) {{",
         f"const int64_t parts = ({n} + {GRAIN - 1}) / {GRAIN};",
         f"struct {f.name}_task task = {{{', '.join([*given, f'rt->scratch(parts * (int64_t)sizeof({c}))', n, '0'])}}};",
@@ -202,6 +209,7 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
         "if (stopped) return -1;",
         "bad |= task.bad;",
         f"}} else total = {part};",
+        "}",
     ]
     return helpers, many
 
@@ -215,7 +223,10 @@ def folding(
     around: Sequence[int],
     span: tuple[str, str] | None = None,
 ) -> list[str]:
-    """Statements that leave the elements of the last axis, or a span of it, and of those `around` it, combined in `total`."""
+    """Statements that leave the elements of the last axis and of those `around` it combined in `total`.
+
+    `span`: of many elements, those that are meant.
+    """
     dtype, combined = tree.dtype, fold(loops, name, tree.dtype)
     c = c_type(dtype)
     identity, pair = FOLD_OPS[name]
@@ -239,7 +250,7 @@ def folding(
     if isinstance(tree, Read) and dtype.kind != "b" and tree.part.strides[-1:] == (str(dtype.itemsize),):  # read where they are
         there = f"{c} part = {combined}((const {c}*)(r{nest.made} + at * {dtype.itemsize}), NPC_FOLDED);"
         whole = [f"if (!filled && {n} - at >= NPC_FOLDED) {{", there, *climb, "at += NPC_FOLDED;", "continue;", "}"]
-    few = [] if around else few_elements(name, nest, value, dtype, combined, (begin, n))
+    few = [] if around or span else few_elements(name, nest, value, dtype, combined, (begin, n))
     return [
         *nest.begins,
         f"{c} total;",
