@@ -7,9 +7,10 @@ leaves the program before the statement, and Python does all of it.
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
@@ -24,6 +25,9 @@ from npcompile.tracer.native.states import Placing, State, is_attribute, key_of,
 GENERATOR = 0x20  # flag of code
 MOST_DEPTH = 3
 Take = Callable[["Comprehension", Any, Any, Fail], Any]  # (what is known so far, an item) -> what is known then
+
+
+Inner = TypeVar("Inner", bound="Comprehension")
 
 
 def never() -> str:
@@ -105,44 +109,59 @@ class Comprehension(Blocks):
 
 def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, take: Take | None, first: Any, end: Any) -> None:
     """Write the code, and what follows it. Raises NoForm, or Left."""
+    check(b)
+    own_cells = frozenset(nested.code.co_cellvars)
+    inner = within(b, Comprehension, nested.code, following, fail, own_cells=own_cells, free=nested.free, take=take, end=end)
+    run(b, inner, State([] if take is None else [first], {".0": iterator}))
+    b.comprehensions += 1
+    raise Left
+
+
+def check(b: Blocks) -> None:
+    """NoForm where code with blocks of its own cannot be written."""
     number_lists.require(b)
     if any(map(is_attribute, b.state.locals)):
         raise NoForm("a comprehension beside attributes that were set")
     if b.calls or len(b.suffix) > 6 * MOST_DEPTH:
         raise NoForm("a comprehension in a function that is called, or in another one")
-    code = b.code
-    saved = len(code.lines), b.labels.copy(), b.pending.copy(), b.origins.copy(), b.came_back.copy(), b.state.copy(), code.loop
-    inner = Comprehension(
-        decode(nested.code),
-        facts := analyse(nested.code),
-        b.globals,
+
+
+def within(b: Blocks, kind: type[Inner], own: types.CodeType, following: int, fail: Fail, **more: Any) -> Inner:
+    """What writes code of its own in the middle of another."""
+    return kind(
+        decode(own),
+        facts := analyse(own),
+        more.pop("globals", b.globals),
         facts.start,
         b.guard,
         b.name_constant,
-        code=code,
+        code=b.code,
         exits=b.exits,
         realized=b.realized,
         inputs=b.inputs,
         arrays=b.arrays,
         objects=b.objects,
-        globals_source=b.globals_source,
-        own_cells=frozenset(nested.code.co_cellvars),
+        globals_source=more.pop("globals_source", b.globals_source),
         contents=b.contents,
         attributes=b.attributes,
-        site=f"{b.site}w{code.instruction}",
-        suffix=f"{b.suffix}w{code.new_site()}",
+        site=f"{b.site}w{b.code.instruction}",
+        suffix=f"{b.suffix}w{b.code.new_site()}",
         outer=b,
         following=following,
         base=b.state.copy(),
         left=fail,
-        free=nested.free,
-        take=take,
-        end=end,
+        **more,
     )
-    inner.state = State([] if take is None else [first], {".0": iterator})
+
+
+def run(b: Blocks, inner: Comprehension, state: State) -> None:
+    """Write it, entered at its start. NoForm where it cannot be, with all as it was before."""
+    code = b.code
+    saved = len(code.lines), b.labels.copy(), b.pending.copy(), b.origins.copy(), b.came_back.copy(), b.state.copy(), code.loop
+    inner.state = state
     try:
         code.settle()
-        inner.go(facts.start)
+        inner.go(inner.facts.start)
         inner.write_pending()
     except NoForm as reason:
         del code.lines[saved[0] :]
@@ -150,8 +169,6 @@ def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, 
         _, b.labels, b.pending, b.origins, b.came_back, b.state, code.loop = saved
         raise NoForm(str(reason)) from None
     code.loop = saved[-1]
-    b.comprehensions += 1
-    raise Left
 
 
 # --- what functions do with the items of a generator

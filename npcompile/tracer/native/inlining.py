@@ -13,7 +13,7 @@ from typing import Any
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.native import outside
+from npcompile.tracer.native import called_loops, outside
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
@@ -44,13 +44,16 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
     function = known.value
     values = bound(b, known, arguments, keywords)
     b.settle(b.fail())
+    facts = analyse(function.__code__)
+    if called_loops.has_loops(facts):
+        called_loops.write(b, known, values, following, b.fail())
     caller = context(b)
     written, clean = len(b.code.lines), b.clean
     call = Call(caller, following)
     b.calls.append(call)
     code, source = function.__code__, known.source
     cells = {n: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, n in enumerate(code.co_freevars)}
-    enter(b, (decode(code), analyse(code), function.__globals__, f"{source}.__globals__", cells))
+    enter(b, (decode(code), facts, function.__globals__, f"{source}.__globals__", cells))
     b.state = State([], values | {n: v for n, v in b.state.locals.items() if is_attribute(n)})
     try:
         b.follow(b.facts.start)
