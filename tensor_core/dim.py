@@ -233,16 +233,16 @@ class Dim:
     __radd__, __rmul__ = __add__, __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        return divide(self, other) if terms_of(other) is not None else NotImplemented
+        return divide(self, number(other)) if terms_of(other) is not None else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Size:
-        return divide(other, self) if terms_of(other) is not None else NotImplemented
+        return divide(int(other), self) if terms_of(other) is not None else NotImplemented
 
     def __mod__(self, other: Size) -> Size:
-        return remainder(self, other) if terms_of(other) is not None else NotImplemented
+        return remainder(self, number(other)) if terms_of(other) is not None else NotImplemented
 
     def __rmod__(self, other: int) -> Size:
-        return remainder(other, self) if terms_of(other) is not None else NotImplemented
+        return remainder(int(other), self) if terms_of(other) is not None else NotImplemented
 
     def __abs__(self) -> Size:
         return maximum(self, -self)
@@ -313,6 +313,11 @@ class Dim:
 
     def __repr__(self) -> str:
         return f"Dim({self})"
+
+
+def number(size: Size) -> Size:
+    """The size: True and False are the numbers that they are in arithmetic."""
+    return size if isinstance(size, Dim) else int(size)
 
 
 def terms_of(size: object) -> tuple[tuple[Monomial, int], ...] | None:

@@ -537,3 +537,23 @@ def attempt(function, *arguments):
         return function(*arguments)
     except (ValueError, OverflowError) as error:
         return type(error), str(error)
+
+
+def divided(x, i, flag):
+    x[0], x[1] = True // i, flag % i
+    return x, min(flag, 18) // -i, i // True, divmod(flag, i)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_booleans_are_divided_by_an_integer_that_changes(flag):
+    compiled = npc.compile(divided)
+    for i in (3, 7, 2, -4, 1):
+        ours, theirs = compiled(np.arange(5.0), i, flag), divided(np.arange(5.0), i, flag)
+        assert repr(ours) == repr(theirs)
+
+
+def test_division_of_booleans_by_zero_raises():
+    compiled = npc.compile(divided)
+    compiled(np.arange(5.0), 3, True)
+    with pytest.raises(ZeroDivisionError):
+        compiled(np.arange(5.0), 0, True)
