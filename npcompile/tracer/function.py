@@ -40,8 +40,6 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
-from npcompile.tracer.native.candidates import is_over_elements
-from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
@@ -347,8 +345,11 @@ class CompiledFunction:
 
     def is_over_elements(self, index: int, variables: dict[str, Any]) -> bool:
         """Is the instruction the header of a loop that is better a native program, if its iterations are few?"""
-        space = self.user.__globals__
-        return self.may_be_native(index) and is_over_elements(self.program, self.facts, index, variables, space)
+        if not self.may_be_native(index):
+            return False
+        from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
+
+        return is_over_elements(self.program, self.facts, index, variables, self.user.__globals__)
 
     @property
     def comprehends(self) -> bool:
@@ -382,6 +383,8 @@ class CompiledFunction:
         index = point.layout.index
         if point.place is not None:
             return None
+        from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge  # here: functions without loops do not need it
+
         began = time.perf_counter()
         try:
             made = NativeLoop.at(self, point, state).make(short_loops)

@@ -21,7 +21,7 @@ from npcompile.devices import runs_on_cpu
 from npcompile.tensor_core.dim import hint_of
 from npcompile.tensor_core.graph import Graph, Node, symbols_of
 from npcompile.tensor_core.meta import TupleMeta, product
-from npcompile.tracer.native.states import loop_region
+from npcompile.tracer.bytecode.analysis import loop_region
 
 PATIENCE = 64  # hops from Point to Point, in one call or several, before a loop is looked at
 NEVER = 1 << 62

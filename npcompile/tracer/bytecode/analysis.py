@@ -545,3 +545,20 @@ def is_enterable(instructions: tuple[Instruction, ...], state: State | None, ind
     name = instructions[index].name
     previous = instructions[index - 1].name if index else ""
     return name not in NEVER_ENTERED and previous not in BOUND_TO_PREVIOUS.get(name, ())
+
+
+def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
+    """The natural loop of a header: what can come back to it without leaving through it."""
+    before: dict[int, list[int]] = {}
+    for index, successors in enumerate(facts.successors):
+        if facts.states[index] is not None:
+            for following in successors:
+                before.setdefault(following, []).append(index)
+    found = {header}
+    pending = [k for k in before.get(header, []) if k >= header]
+    while pending:
+        k = pending.pop()
+        if k not in found and k >= header:
+            found.add(k)
+            pending += before.get(k, [])
+    return frozenset(found)

@@ -19,7 +19,7 @@ from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
-from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays, lending, outside
 from npcompile.tracer.native.counters import counters_of
@@ -46,7 +46,6 @@ from npcompile.tracer.native.states import (
     is_object,
     key_of,
     lists_in,
-    loop_region,
     names_of,
     names_set,
     over_items,

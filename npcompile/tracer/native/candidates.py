@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.array import Array
-from npcompile.tracer.bytecode.analysis import CodeFacts
+from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native.blocks import MEANINGS
 from npcompile.tracer.native.kinds import kind_of_number
 from npcompile.tracer.native.meanings import FUNCTIONS, is_known
-from npcompile.tracer.native.states import loop_region
 from npcompile.tracer.values import Lazy
 
 PROPERTIES = ("shape", "size", "ndim")

@@ -12,11 +12,12 @@ from npcompile.backends.cpu.loops.lane_nests import LANE_NEST_HELPERS, LaneNest
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.loops.strip_elements import Outer
 from npcompile.backends.cpu.loops.strips import NoNest, Strip, Way
+from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.native import outside, pointwise, time_loops, widening
 from npcompile.tracer.native.blocks import Blocks, Inside, NotChosen
 from npcompile.tracer.native.kinds import Items, Known, Scalar, Steps, Together, Walk
-from npcompile.tracer.native.states import has_known_steps, key_of, loop_region, names_set, number_of_items
+from npcompile.tracer.native.states import has_known_steps, key_of, names_set, number_of_items
 from npcompile.tracer.native.variables import Variables, read_first
 
 # Instructions of an outer loop that only make the range of the loop inside.

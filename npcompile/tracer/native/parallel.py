@@ -17,11 +17,12 @@ from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.packed_columns import helper, name_of
 from npcompile.backends.cpu.loops.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
+from npcompile.tracer.bytecode.analysis import loop_region
 from npcompile.tracer.native.blocks import Blocks
 from npcompile.tracer.native.innermost import staying, ways
 from npcompile.tracer.native.kinds import Items, Outside, Scalar, Steps, Together, Walk
 from npcompile.tracer.native.ordered import Ordered, are_ordered, site
-from npcompile.tracer.native.states import NoProgram, State, has_known_steps, key_of, loop_region
+from npcompile.tracer.native.states import NoProgram, State, has_known_steps, key_of
 from npcompile.tracer.native.trip_counts import are_few
 from npcompile.tracer.native.variables import Variables, set_always
 

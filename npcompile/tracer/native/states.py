@@ -9,7 +9,6 @@ from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
-from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native import arrays
 from npcompile.tracer.native.kinds import (
     Bound,
@@ -305,23 +304,6 @@ def is_object(value: Any) -> bool:
 def is_variable(text: str) -> bool:
     """Is it a variable that belongs to a value, so that its name tells nothing?"""
     return text[0] in "LSi" and not text.startswith("in")
-
-
-def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:
-    """The natural loop of a header: what can come back to it without leaving through it."""
-    before: dict[int, list[int]] = {}
-    for index, successors in enumerate(facts.successors):
-        if facts.states[index] is not None:
-            for following in successors:
-                before.setdefault(following, []).append(index)
-    found = {header}
-    pending = [k for k in before.get(header, []) if k >= header]
-    while pending:
-        k = pending.pop()
-        if k not in found and k >= header:
-            found.add(k)
-            pending += before.get(k, [])
-    return frozenset(found)
 
 
 def names_set(i: Any) -> tuple[str, ...]:
