@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.native_loops.agreement import check
+from npcompile.backends.cpu.loops import parallel_loops
+from tests.native_loops.agreement import native_sources
 from tests.native_loops.called_loops import draw_program
+from tests.native_loops.independent_iterations import ALWAYS, check_on_threads
 from tests.native_loops.test_native_loops import agrees, native_loops
 from tests.random_programs import check_examples
 
@@ -130,6 +134,12 @@ def halves_of_rows(A):
     return y
 
 
+def smoothed(x):
+    for i in range(1, len(x)):
+        x[i] = 0.1 * dot(x[i - 1 : i + 1], x[i - 1 : i + 1])
+    return x
+
+
 def three_deep(v):
     total = 0.0
     for k in range(20):
@@ -157,6 +167,32 @@ def outside_of_loops(v):
 )
 def test_written_where_they_are_called(function, arguments):
     agrees(function, *arguments)
+
+
+@pytest.mark.parametrize(
+    "function, arguments", [(product, (MATRIX, MATRIX.T)), (picture, (np.zeros((20, 30)), 40)), (decays, (VECTOR,))]
+)
+def test_on_threads(function, arguments):
+    compiled = npc.compile(function)
+    with mock.patch.multiple(parallel_loops, **ALWAYS):
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(*arguments), function(*arguments))
+    assert has_chunks(compiled)
+
+
+def test_what_they_read_is_not_written_by_other_iterations():
+    agrees(smoothed, VECTOR.copy())
+    assert not has_chunks(compiled_once(smoothed, VECTOR.copy()))
+
+
+def has_chunks(compiled):
+    return any("npc_spread(spread_" in source for source in native_sources(compiled))
+
+
+def compiled_once(function, *arguments):
+    compiled = npc.compile(function)
+    compiled(*arguments)
+    return compiled
 
 
 def test_arrays_that_they_make():
@@ -355,4 +391,4 @@ def test_what_a_function_is_later(monkeypatch):
 
 
 def test_random_functions_that_loop():
-    check_examples(draw_program, check, "cpu", 25)
+    check_examples(draw_program, check_on_threads, "cpu", 25)

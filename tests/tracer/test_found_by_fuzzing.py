@@ -544,6 +544,7 @@ def divided(x, i, flag):
     return x, min(flag, 18) // -i, i // True, divmod(flag, i)
 
 
+@pytest.mark.filterwarnings("error")  # a compiler that failed
 @pytest.mark.parametrize("flag", [True, False])
 def test_booleans_are_divided_by_an_integer_that_changes(flag):
     compiled = npc.compile(divided)
@@ -552,6 +553,7 @@ def test_booleans_are_divided_by_an_integer_that_changes(flag):
         assert repr(ours) == repr(theirs)
 
 
+@pytest.mark.filterwarnings("error")
 def test_division_of_booleans_by_zero_raises():
     compiled = npc.compile(divided)
     compiled(np.arange(5.0), 3, True)

@@ -15,7 +15,7 @@ from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, Left
 from npcompile.tracer.native.comprehensions import Comprehension, check, run, within
 from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, Scalar
-from npcompile.tracer.native.states import State, is_attribute
+from npcompile.tracer.native.states import NoProgram, State, is_attribute
 
 
 @dataclass(slots=True)
@@ -30,6 +30,11 @@ class CalledLoops(Comprehension):
 
     def shared_value(self, name: str) -> Any:
         return Blocks.shared_value(self, name)
+
+    def note_copies(self, copies: list[tuple[str, str, str]]) -> None:
+        for target, text, kind in copies:
+            if kind == "data" and self.code.accesses is not None:
+                self.code.accesses.moved(target, text)
 
     def give(self, value: Any, fail: Fail) -> None:
         if any(map(is_attribute, self.state.locals)):
@@ -62,6 +67,10 @@ def unchanged(b: Blocks, value: Any) -> Any:
 
 def write(b: Blocks, known: Known, arguments: dict[str, Any], following: int, fail: Fail) -> None:
     """Write the function, and what follows its call. `arguments`: its variables. Raises NoForm, or Left."""
+    if b.code.pointwise is not None:
+        raise NoForm("a function that loops, of each element")
+    if b.inside is not None:
+        raise NoProgram("a function that loops")
     check(b)
     function, source = known.value, known.source
     own, loop = function.__code__, b.code.loop

@@ -84,6 +84,7 @@ class Comprehension(Blocks):
         if any(kind == "object" for _, _, kind in copies):
             raise NoForm("arrays that a comprehension makes")
         copies = [c for c in copies if c[0] != c[1]]
+        self.note_copies(copies)
         texts = [self.code.new(kind, text) if text in self.code.variables else text for _, text, kind in copies]
         for (target, _, _), text in zip(copies, texts):
             self.code.set(target, text)
@@ -93,6 +94,9 @@ class Comprehension(Blocks):
             label = self.labels[key] = f"block{len(self.labels)}{self.suffix}_{index}"
             self.pending.append((index, state, label))
         self.code.jump(label)
+
+    def note_copies(self, copies: list[tuple[str, str, str]]) -> None:
+        """Variables are set: (variable, value, kind)."""
 
     def give(self, value: Any, fail: Fail) -> None:
         self.finish(value if self.take is None else self.end(self.state.stack[0]))
@@ -109,6 +113,7 @@ class Comprehension(Blocks):
 
 def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, take: Take | None, first: Any, end: Any) -> None:
     """Write the code, and what follows it. Raises NoForm, or Left."""
+    number_lists.require(b)
     check(b)
     own_cells = frozenset(nested.code.co_cellvars)
     inner = within(b, Comprehension, nested.code, following, fail, own_cells=own_cells, free=nested.free, take=take, end=end)
@@ -119,7 +124,6 @@ def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, 
 
 def check(b: Blocks) -> None:
     """NoForm where code with blocks of its own cannot be written."""
-    number_lists.require(b)
     if any(map(is_attribute, b.state.locals)):
         raise NoForm("a comprehension beside attributes that were set")
     if b.calls or len(b.suffix) > 6 * MOST_DEPTH:

@@ -1,8 +1,8 @@
 """Calls of the user's functions in a native loop: their instructions are written where they are called.
 
-Each way through the function is written by itself, up to its return, so a function may branch but not loop. What leaves the
-program in the middle of it does so before the call, and Python calls the function again: so nothing in it leaves after it has
-written to an array. Attributes that it sets are variables until then.
+Each way through the function is written by itself, up to its return, so a function may branch; those that loop are in
+`called_loops`. What leaves the program in the middle of it does so before the call, and Python calls the function again: so
+nothing in it leaves after it has written to an array. Attributes that it sets are variables until then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Call:
 def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, Any], following: int) -> Any:
     """The function's result; Left when it branches, and every way through it goes on behind the call.
 
-    NoForm where it loops, does what has no form, or may leave after it has written.
+    NoForm where it does what has no form, or may leave after it has written.
     """
     if len(b.calls) >= MOST_DEPTH:
         raise NoForm("functions that call one another too deep")
