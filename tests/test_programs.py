@@ -96,6 +96,18 @@ def test_page_says_what_is_missed_and_who_loses_first() -> None:
     assert text.index("## Where npcompile loses") < text.index("| one_op | middle | 10 s | 1 s | 10 | 5.00 | – | – |")
 
 
+def test_page_does_not_say_of_chains_what_was_not_measured() -> None:
+    rows = [row("wave", **dict.fromkeys(("NumPy", "npcompile", "numba"), 1.0), JAX=9, torch_compile=8)]
+    rows[0].timings = {side.replace("torch compile", "torch.compile"): timing for side, timing in rows[0].timings.items()}
+    rows[0].timings["numba"] = Timing(3, 3, 3, 1)
+    rows[0].is_chain = True
+    found = page.over_the_best_peer(rows)
+    assert found is not None and found.is_met and found.got == "0 of 1 below, worst: wave middle 3.00"
+    rows.append(row("wave", "large", NumPy=10, npcompile=1, numba=5))
+    found = page.over_the_best_peer(rows)
+    assert found is not None and not found.is_met and found.got.endswith("; 1 more not measured beside all peers")
+
+
 def results(path: Path, rows: list[ProgramRow], first: dict[str, Any]) -> Results:
     return Results(path, dict.fromkeys(SAME_MACHINE, "some"), rows, first)
 
