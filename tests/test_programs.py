@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ from benchmarks.programs.families import PROGRAMS
 from benchmarks.programs.measure import ProgramRow, measure
 from benchmarks.programs.preparing import Held, Sides, prepare_together
 from benchmarks.programs.program import SIZES, Program
-from benchmarks.programs.workers import Worker
+from benchmarks.programs.workers import Worker, move_to, processors
 from benchmarks.sides import npcompile_side, numpy_side
 
 
@@ -180,14 +181,42 @@ class Quickening:
     def __init__(self) -> None:
         self.seconds = 1e-3
 
-    def sample(self, count: int, warm: bool, limit: float) -> float:
+    def sample(self, count: int, warm: bool, limit: float, processor: int | None) -> float:
         self.seconds /= 10
         return self.seconds
+
+
+class Seated:
+    """A worker that notes where its samples begin."""
+
+    def __init__(self) -> None:
+        self.seats: list[int | None] = []
+
+    def sample(self, count: int, warm: bool, limit: float, processor: int | None) -> float:
+        self.seats.append(processor)
+        return 1e-3
 
 
 def test_a_side_that_becomes_quicker_with_each_sample_has_a_time() -> None:
     held = Held(PROGRAMS["one_op"], "small", workers={"NumPy": cast(Worker, Quickening())}, second={"NumPy": 1e-3})
     assert measure(held, 2, 60).timings["NumPy"].samples == 1
+
+
+def test_sides_of_a_round_begin_on_one_processor_where_calls_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.programs.measure.processors", lambda: [0, 2, 5])
+    for size, of_three_rounds in (("small", {0, 2, 5}), ("middle", {None})):
+        sides = {"NumPy": Seated(), "npcompile": Seated()}
+        workers = {side: cast(Worker, worker) for side, worker in sides.items()}
+        measure(Held(PROGRAMS["one_op"], size, workers=workers, second=dict.fromkeys(sides, 1e-3)), 6, 60)
+        ours, theirs = (worker.seats for worker in sides.values())
+        assert ours == theirs and set(ours[:3]) == set(ours[3:]) == of_three_rounds
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not say where threads run")
+def test_a_process_that_is_moved_may_run_where_it_might_before() -> None:
+    before = processors()
+    move_to(before[-1])
+    assert processors() == before
 
 
 def test_a_side_that_takes_too_long_is_stopped_alone() -> None:
