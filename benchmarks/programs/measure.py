@@ -27,7 +27,7 @@ COMPARED: Sides = {
 PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
 WARMED = 1.0  # seconds of a call, on the busy machine that compiled it, up to which one call comes before each sample
-SHORT = "small"  # calls too short for several threads: all sides of a round on one processor, as these differ by up to 2
+SHORT = "small"  # calls too short for several threads: all sides of a round begin on one processor, as these are not equally fast
 FEWEST_SAMPLES, LONGEST_SAMPLING = 3, 1.0  # samples of a side whose calls take so many seconds together
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-
-from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
+from tests.native_loops.generate import CONSTANTS, LoopProgram, Writer, drawn_arguments
 from tests.native_loops.independent_iterations import check_on_threads
 from tests.random_programs import Draw, run_many
 
@@ -108,11 +106,7 @@ def draw_program(draw: Draw) -> LoopProgram:
         w.line("s, t = B[i], 0.5", 2)
     w.block(2, 1, 4)
     w.line("return s, t, k, R, Q, C, D", 1)
-    rng = np.random.default_rng(draw(0, 1000))
-    n = draw(18, 24)
-    arrays = [values(rng, w.pick(DTYPES), shape, draw(0, 3)) for shape in ((n,), (n,), (n, n))]
-    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7)))
-    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p, None))
+    return LoopProgram("\n".join(w.lines) + "\n", (*drawn_arguments(w), None))
 
 
 if __name__ == "__main__":

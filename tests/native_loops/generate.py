@@ -273,6 +273,15 @@ def draw_program(draw: Draw, is_complex: bool = False) -> LoopProgram:
     return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p, q))
 
 
+def drawn_arguments(w: Writer) -> tuple[Any, ...]:
+    """Of `program(A, B, M, n, p)`: two vectors, a matrix, hardly more than their size, a number."""
+    rng = np.random.default_rng(w.draw(0, 1000))
+    n = w.draw(18, 24)
+    arrays = [values(rng, w.pick(DTYPES), shape, w.draw(0, 3)) for shape in ((n,), (n,), (n, n))]
+    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7)))
+    return *arrays, n - w.draw(0, 2), p
+
+
 def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], layout: int) -> np.ndarray:
     made = (rng.standard_normal(shape) * 10).astype(dtype) if dtype[0] != "u" else rng.integers(0, 200, shape).astype(dtype)
     if dtype[0] == "c":

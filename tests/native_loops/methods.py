@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-
 from tests.native_loops.agreement import check
-from tests.native_loops.generate import DTYPES, LoopProgram, Writer, values
+from tests.native_loops.generate import LoopProgram, Writer, drawn_arguments
 from tests.random_programs import Draw, run_many
 
 CONSTANTS = ("0", "1", "2", "-1", "0.5", "1.5", "100", "True", "2**40")
@@ -126,11 +124,7 @@ def draw_program(draw: Draw) -> LoopProgram:
     w.indices, w.names = ["i"], ["s", "t"]
     w.block(2, 1, 4)
     w.line("return s, t, k, R, o.a, o.b, o.x, q.a, q.b, q.x", 1)
-    rng = np.random.default_rng(draw(0, 1000))
-    n = draw(18, 24)
-    arrays = [values(rng, w.pick(DTYPES), shape, draw(0, 3)) for shape in ((n,), (n,), (n, n))]
-    p = w.pick((3, 0.25, True, np.float64(1.5), np.float32(0.5), np.int64(7)))
-    return LoopProgram("\n".join(w.lines) + "\n", (*arrays, n - draw(0, 2), p))
+    return LoopProgram("\n".join(w.lines) + "\n", drawn_arguments(w))
 
 
 if __name__ == "__main__":

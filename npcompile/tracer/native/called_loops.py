@@ -7,38 +7,26 @@ the call, and Python calls the function again: so it may change nothing that is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.native.blocks import Blocks, Left
-from npcompile.tracer.native.comprehensions import Comprehension, check, run, within
-from npcompile.tracer.native.kinds import CellOf, Elements, Items, Known, Scalar
+from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar, cells_of
+from npcompile.tracer.native.nested_code import NestedCode
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
 
 
 @dataclass(slots=True)
-class CalledLoops(Comprehension):
+class CalledLoops(NestedCode):
     """The code of such a function, while it is written."""
 
-    def back_out(self, is_refused: bool = False) -> str:
-        raise NoForm(self.refused.pop() if self.refused else "a loop in a function that is called")
-
-    def note_write(self) -> None:
-        raise NoForm("a function that loops and changes an array or a list")
-
-    def shared_value(self, name: str) -> Any:
-        return Blocks.shared_value(self, name)
-
-    def note_copies(self, copies: list[tuple[str, str, str]]) -> None:
-        for target, text, kind in copies:
-            if kind == "data" and self.code.accesses is not None:
-                self.code.accesses.moved(target, text)
+    name: ClassVar[str] = "a function that loops"
 
     def give(self, value: Any, fail: Fail) -> None:
         if any(map(is_attribute, self.state.locals)):
-            raise NoForm("a function that loops and sets an attribute")
+            raise NoForm(f"an attribute in {self.name}")
         self.finish(numbers_alone(self.realize(value)))
 
 
@@ -71,18 +59,16 @@ def write(b: Blocks, known: Known, arguments: dict[str, Any], following: int, fa
         raise NoForm("a function that loops, of each element")
     if b.inside is not None:
         raise NoProgram("a function that loops")
-    check(b)
     function, source = known.value, known.source
     own, loop = function.__code__, b.code.loop
     around: Blocks | None = b
     while around is not None:
         if around.program.code is own:
             raise NoForm("a function that loops and calls itself")
-        around = around.outer if isinstance(around, Comprehension) else None
-    cells = {n: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, n in enumerate(own.co_freevars)}
+        around = around.outer if isinstance(around, NestedCode) else None
     of_globals = {"globals": function.__globals__, "globals_source": f"{source}.__globals__"}
-    inner = within(b, CalledLoops, own, following, fail, cells=cells, **of_globals)
+    inner = CalledLoops.within(b, own, following, fail, cells=cells_of(known), **of_globals)
     if loop >= 0:  # all of it is in the caller's loop
         inner.around = dict.fromkeys((i.index for i in inner.program.instructions), loop)
-    run(b, inner, State([], {name: unchanged(b, value) for name, value in arguments.items()}))
+    inner.write_from(State([], {name: unchanged(b, value) for name, value in arguments.items()}))
     raise Left

@@ -15,7 +15,7 @@ from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.native import called_loops, outside
 from npcompile.tracer.native.blocks import Blocks, Left, means
-from npcompile.tracer.native.kinds import CellOf, Closure, Known, Outside
+from npcompile.tracer.native.kinds import Closure, Known, Outside, cells_of
 from npcompile.tracer.native.states import NoProgram, State, is_attribute
 
 MOST_RETURNS = 16
@@ -52,8 +52,7 @@ def inline(b: Blocks, known: Known, arguments: list[Any], keywords: dict[str, An
     call = Call(caller, following)
     b.calls.append(call)
     code, source = function.__code__, known.source
-    cells = {n: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, n in enumerate(code.co_freevars)}
-    enter(b, (decode(code), facts, function.__globals__, f"{source}.__globals__", cells))
+    enter(b, (decode(code), facts, function.__globals__, f"{source}.__globals__", cells_of(known)))
     b.state = State([], values | {n: v for n, v in b.state.locals.items() if is_attribute(n)})
     try:
         b.follow(b.facts.start)

@@ -49,6 +49,7 @@ from npcompile.tracer.native.kinds import (
     Walk,
     can_inline,
 )
+from npcompile.tracer.native.nested_code import NestedCode
 from npcompile.tracer.native.numbers import OPERATORS, number
 from npcompile.tracer.native.objects import truth_of
 from npcompile.tracer.native.ordered import is_ordered, updated
@@ -250,7 +251,7 @@ def build_tuple(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("BUILD_LIST")
 def build_list(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     items = [arrays.settled(b.code, b.pop(), fail) for _ in range(i.arg)]
-    is_begun = isinstance(b, comprehensions.Comprehension) and not items
+    is_begun = isinstance(b, NestedCode) and not items
     b.push(number_lists.begun(b, ()) if is_begun else listed(items[::-1]))
 
 

@@ -238,6 +238,13 @@ class Null:
     """A NULL of the stack."""
 
 
+def cells_of(known: Known) -> dict[str, CellOf]:
+    """Of the variables that a function shares with those around it."""
+    function, source = known.value, known.source
+    names = function.__code__.co_freevars
+    return {name: CellOf(f"{source}.__closure__[{k}]", function.__closure__[k]) for k, name in enumerate(names)}
+
+
 def can_inline(function: Any) -> bool:
     """Is it a Python function whose instructions can be written where it is called?"""
     if type(function) is not types.FunctionType:
