@@ -134,6 +134,11 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
 
 
 def print_tasks(p: Printer, tasks: Tasks) -> None:
+    if tasks.block and not tasks.axes and not tasks.square:  # all blocks of a call as one
+        axis, size = tasks.block
+        p.line(f"const int64_t first = begin * c->block_size, last = npc_min(end * c->block_size, {size_text(size)});")
+        p.limits[axis] = ("first", "last")
+        return p.statements(tasks.body)
     counters = [(axis, size_text(size)) for axis, size in tasks.axes]
     if tasks.block:
         counters.append(("inner_block", "c->blocks"))

@@ -11,6 +11,7 @@ from npcompile.backends.cpu.c_checks import can_note, check_lines
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import product_of, size_text
 from npcompile.backends.cpu.kept_values import kept_text
+from npcompile.backends.cpu.pipelines import pipeline_of, print_pipeline
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -153,6 +154,8 @@ class Printer(RunningResults):
         is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
         if s.is_parallel and is_innermost and can_note(s.body):
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
+        if s.is_parallel and is_innermost and not self.is_few and not self.within and (pipeline := pipeline_of(s)):
+            return print_pipeline(self, pipeline, first, end)
         if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
             self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
         self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")

@@ -30,6 +30,10 @@ def distances(x, y):
     return np.sqrt(((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=-1))
 
 
+def chain_of_functions(x, y):
+    return np.log1p(np.exp(np.sin(x) / (1 + y * y)))
+
+
 PROGRAMS = (lambda x, y: np.clip(x, -1, 1), chain_of_extremes, nested_choices, distances)
 
 
@@ -72,6 +76,16 @@ def test_parallel_loops_become_vectors(function) -> None:
     assert wanted, source
     made = vectorized_lines(text).keys()
     assert wanted <= made, [lines[k - 1] for k in wanted - made]
+
+
+def test_stages_become_vectors_without_a_rest() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
+    (source,) = sources_of(chain_of_functions, x, y)
+    text = PRELUDE + source
+    lines = text.splitlines()
+    (begin,) = [k for k, line in enumerate(lines, 1) if "omp simd safelen" in line]
+    (end,) = [k for k, line in enumerate(lines, 1) if "from += 8 * vectors" in line]
+    assert [times for line, times in vectorized_lines(text).items() if begin < line < end] == [1]
 
 
 def test_statements_behind_others_become_vectors() -> None:
