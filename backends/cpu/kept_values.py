@@ -60,7 +60,7 @@ def keep_values(kernel: Kernel, checks: Set[str]) -> None:
             kept.setdefault(id(end), []).append(target)
     for k, p in enumerate(sinks):
         if id(p) in kept:
-            keep(p, kept[id(p)], f"kept{k}")
+            keep(p if kernel.scattered is None else combining(p), kept[id(p)], f"kept{k}")
 
 
 def places_of(body: list[Statement]) -> Iterator[Place]:
@@ -80,11 +80,25 @@ def sunk(place: Place) -> Value:
     return value
 
 
+def combining(place: Place) -> Place:
+    """What combines a value with the element that it is stored to: slices of a scatter do that apart from all else."""
+    if isinstance(place.statement, Store):
+        (let,) = [s for s in place.body if isinstance(s, Let) and s.target == place.statement.value]
+        return Place(place.body, let)
+    return place
+
+
 def keep(place: Place, values: Sequence[Value], name: str) -> None:
-    assert isinstance(place.statement, (Store, Accumulate, CheckIndex))
-    value = replace(sunk(place), name=name)
+    """Join the values to the last operand of the statement."""
+    last = operands(place.statement)[-1]
+    value = replace(last, name=name)
     at = next(k for k, s in enumerate(place.body) if s is place.statement)
-    place.body[at : at + 1] = [Let(value, KEPT, (sunk(place), *values)), replace(place.statement, value=value)]
+    if isinstance(place.statement, Let):
+        joined: Statement = replace(place.statement, args=(*place.statement.args[:-1], value))
+    else:
+        assert isinstance(place.statement, (Store, Accumulate, CheckIndex))
+        joined = replace(place.statement, value=value)
+    place.body[at : at + 1] = [Let(value, KEPT, (last, *values)), joined]
 
 
 def is_noted(let: Let) -> bool:
@@ -215,8 +229,11 @@ PARTS = {"npc_c16": "double", "npc_c8": "float"}
 INTEGERS = frozenset([f"{sign}int{n}_t" for sign in ("", "u") for n in (8, 16, 32, 64)])
 
 
-def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: str = "c") -> str:
-    """`x`, and a use of `others`, (name, type), that changes nothing, which the compiler cannot know: the pointer is even."""
+def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: str = "rt") -> str:
+    """`x`, and a use of `others`, (name, type), that changes nothing, which the compiler cannot know: the pointer is even.
+
+    It must be one from outside: of a variable on the stack the compiler does know, where it writes a function into its caller.
+    """
     bits = [text for name, other in others if (text := bits_text(name, other))]
     if not bits:
         return x

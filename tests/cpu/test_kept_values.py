@@ -74,3 +74,24 @@ def test_what_is_stored_is_not_kept_again() -> None:
 
     (source,) = npc.explain(program)(np.ones(9), np.ones(9)).sources
     assert "= kept(" not in source
+
+
+@pytest.mark.parametrize("n", [20, 40_000])
+def test_what_is_combined_at_places_keeps_values_beside_it(n: int) -> None:
+    """In slices of many writes too, which read the target apart from all else."""
+
+    def integers_added(x: np.ndarray) -> np.ndarray:
+        out = np.zeros(7, int)
+        np.add.at(out, np.arange(len(x)) % 7, integers(x) * 0)
+        return out
+
+    def chosen(x: np.ndarray) -> np.ndarray:
+        out = np.zeros(7)
+        np.maximum.at(out, np.arange(len(x)) % 7, np.where(x > 1, np.where(x > 2, 1 / x, 0), 0))
+        return out
+
+    for program in (integers_added, chosen):
+        run = npc.compile(program)
+        for x in INPUTS:
+            x = np.resize(x, n)
+            assert outcome(run, x) == outcome(program, x), x[:3]
