@@ -155,7 +155,7 @@ class Printer(RunningResults):
         if s.is_parallel and is_innermost and can_note(s.body):
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
         if s.is_parallel and is_innermost and not self.is_few and not self.within and (pipeline := pipeline_of(s)):
-            return print_pipeline(self, pipeline, first, end)
+            return print_pipeline(self, pipeline, first, end, self.statements)
         if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
             self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
         self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")

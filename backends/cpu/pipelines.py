@@ -8,18 +8,15 @@ can be done at once (software pipelining). Values go from stage to stage through
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from npcompile.backends.cpu.c_functions import VECTORISED
+from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, c_type, kind
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Let, Load, Loop, Position, Statement, Store, Value
 from npcompile.backends.kernels.operations import EXPENSIVE, short
-
-if TYPE_CHECKING:
-    from npcompile.backends.cpu.c_printer import Printer
 
 MOST_STAGES = 5
 MOST_ROWS = 64
@@ -164,7 +161,9 @@ def steps_of(made: Sequence[Made]) -> dict[str, int]:
     return late
 
 
-def print_pipeline(p: Printer, pipeline: Pipeline, first: str, end: str) -> None:
+def print_pipeline(
+    p: RunningResults, pipeline: Pipeline, first: str, end: str, print_statements: Callable[[Sequence[Statement]], None]
+) -> None:
     """The loop: its first elements one after another, which fills the rows, then the stages take turns, then the last ones.
 
     Those that are last in the rows are computed again then: the elements that are written depend on none that are.
@@ -183,7 +182,7 @@ def print_pipeline(p: Printer, pipeline: Pipeline, first: str, end: str) -> None
     p.line("#pragma GCC ivdep")
     p.open("for (int64_t at = 0; at < to - from; at++) {")
     p.line(f"const int64_t {axis} = from + at;")
-    p.statements(pipeline.body)
+    print_statements(pipeline.body)
     for v in rows:
         p.line(f"{v.name}_row[at] = {v.name};")
     p.close()
@@ -198,7 +197,7 @@ def print_pipeline(p: Printer, pipeline: Pipeline, first: str, end: str) -> None
         p.line(f"const int64_t {axis} = from + {here};")
         for v in stage.taken:
             p.line(f"const {c_type(v.dtype)} {v.name} = {v.name}_left[{here}];")
-        p.statements(stage.statements)
+        print_statements(stage.statements)
         for v in stage.left:
             p.line(f"{v.name}_row[{here}] = {v.name};")
         p.close()
