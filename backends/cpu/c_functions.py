@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from npcompile.backends.cpu import complex_power, complex_products, complex_tangent
+from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
-from npcompile.backends.cpu.far_angles import EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
+from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
@@ -76,6 +76,8 @@ def wide_text(function: str, name: str, operands: int, width: int) -> str:
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
     widest_form = symbol(width, function)
+    if name == "f8" and width == vector_functions.WIDTH and function in vector_functions.FUNCTIONS:
+        widest_form = f"npc_own_{function}"
     if name == "f8" and function in QUARTERS:
         text += near_and_far(function, widest_form, width)
         widest_form = f"npc_wide_{function}"
@@ -97,13 +99,15 @@ def vectorised_text(called: set[str]) -> str:
     if not used:
         return ""
     plain = "".join(f"NPC_VECTOR {C_TYPES[n]} {f}({', '.join([C_TYPES[n]] * operands)});\n" for f, n, operands in used)
-    text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n'
+    text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n' + BITS_TEXT
     for name, width in ((n, w) for n in VECTORISED for w in (16, 32, 64)):
         lanes = width // int(name[1:])
         text += f"typedef {C_TYPES[name]} npc_{name}x{lanes} __attribute__((vector_size({width})));\n"
     text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
     for width, condition in WIDE_CONDITION.items():
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
+        if width == vector_functions.WIDTH:
+            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"])
         text += "".join(wide_text(f, n, operands, width) for f, n, operands in used)
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"

@@ -54,9 +54,14 @@ static __attribute__((noinline)) int npc_reduce(int64_t bits, const uint64_t* ta
 }
 """
 
-FAR_TEXT = r"""
+# Vectors of 64 and of 32 bytes, as whole numbers
+BITS_TEXT = """
 typedef long long npc_bits64 __attribute__((vector_size(64)));
+typedef unsigned long long npc_ubits64 __attribute__((vector_size(64)));
 typedef long long npc_bits32 __attribute__((vector_size(32)));
+"""
+
+FAR_TEXT = r"""
 static __attribute__((noinline, cold)) void npc_far(const double* x, double* r, int lanes, int quarters) {
   for (int k = 0; k < lanes; k++) {
     int64_t bits;
