@@ -26,7 +26,8 @@ class Config:
 
     internal_errors: str = "warn"
     """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,
-    with one warning that holds the error, to be reported. "raise": the error is raised, as it is with `fullgraph=True`."""
+    with one warning that holds the error, to be reported. "raise": the error is raised, as it is with `fullgraph=True`; so is
+    that of a C compiler that refuses what npcompile wrote."""
 
     fallback_random: bool = True
     """Are random numbers those of NumPy's own streams? False: those that a graph can compute by itself come from a counter-based

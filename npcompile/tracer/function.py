@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends import cpu
-from npcompile.backends.cpu.errors import CompilerError, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
@@ -551,6 +551,8 @@ class CompiledFunction:
             else:
                 made = compile_here(backend, graph, mode)
         except (NoCompiler, CompilerError) as error:
+            if isinstance(error, CompilerRefused) and config.internal_errors == "raise":
+                raise
             warn_once(f"{error} NumPy runs the captured graphs; `python -m npcompile.doctor` tells how to get a compiler.")
             made = compile_measured(graph, lambda g: compile_eager(g, ())) if graph.measured else compile_eager(graph, examples)
         compiled = compiled_graph(made)
