@@ -8,6 +8,7 @@ from npcompile.backends.cpu import complex_power, complex_products, complex_tang
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
+from npcompile.backends.cpu.vector_functions import IS_HERE
 
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
@@ -53,10 +54,12 @@ SUFFIX = {"f2": "f", "bf16": "f", "f4": "f", "f8": "", "f16": "l"}
 # singly, go through the widest form too. The compiler knows the function as npc_f, and its vector forms are these.
 WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
 FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
+WHOLE = "npc_vector_"  # before a function's name: of eight float64, in loops that are written in vectors
+WRITTEN = re.compile(rf"^ *{IS_HERE}\n(.*?)^ *#else\n.*?^ *#endif\n", re.M | re.S)
 
 
-def wide_text(function: str, name: str, operands: int, width: int) -> str:
-    """The forms of npc_<function>, all by libmvec's for vectors of `width` bytes."""
+def wide_text(function: str, name: str, operands: int, width: int, *, has_forms: bool) -> str:
+    """npc_<function>, by libmvec's for vectors of `width` bytes: for whole vectors, and where asked for in all its forms."""
     size = int(name[1:])
 
     def vector(w: int) -> str:
@@ -76,11 +79,17 @@ def wide_text(function: str, name: str, operands: int, width: int) -> str:
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
     widest_form = symbol(width, function)
-    if name == "f8" and width == vector_functions.WIDTH and function in vector_functions.FUNCTIONS:
+    is_own = name == "f8" and width == vector_functions.WIDTH
+    if is_own and function in vector_functions.FUNCTIONS:
         widest_form = f"npc_own_{function}"
     if name == "f8" and function in QUARTERS:
         text += near_and_far(function, widest_form, width)
         widest_form = f"npc_wide_{function}"
+    if is_own:
+        named = ", ".join(f"x{k}" for k in range(operands))
+        text += f"#define {WHOLE}{function}({named}) {widest_form}({named})\n"
+    if not has_forms:
+        return text
     for w in (w for w in FORMS if w <= width):
         places = ", ".join(str(k) for k in range(w // size))
         repeated = ", ".join(str(k % (w // size)) for k in range(lanes))
@@ -92,8 +101,12 @@ def wide_text(function: str, name: str, operands: int, width: int) -> str:
     return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
 
 
-def vectorised_text(called: set[str]) -> str:
-    """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them."""
+def vectorised_text(called: set[str], elsewhere: set[str]) -> str:
+    """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them.
+
+    `elsewhere`: what is called outside of loops that are written in vectors.
+    """
+    has_loops = any(name.startswith(WHOLE) for name in called)
     found = [(f + SUFFIX[n], n, 2 if f in BINARY_LIBM.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
     used = [(f, n, operands) for f, n, operands in found if f in called]
     if not used:
@@ -107,8 +120,9 @@ def vectorised_text(called: set[str]) -> str:
     for width, condition in WIDE_CONDITION.items():
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
         if width == vector_functions.WIDTH:
-            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"])
-        text += "".join(wide_text(f, n, operands, width) for f, n, operands in used)
+            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], for_loops=has_loops)
+        for f, n, operands in used:
+            text += wide_text(f, n, operands, width, has_forms=width < vector_functions.WIDTH or f in elsewhere)
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"
 
@@ -413,21 +427,27 @@ def definitions() -> dict[str, str]:
     return found
 
 
+def with_callees(text: str) -> tuple[set[str], list[str]]:
+    """What is called in a text and in those of our functions that it calls, and these."""
+    called, ours = set(CALLED.findall(text)), list[str]()
+    for name, own in reversed(definitions().items()):
+        if name in called:
+            called |= set(CALLED.findall(own))
+            ours.insert(0, own)
+    return called, ours
+
+
 def functions_text(kernels: str, has_vector_math: bool) -> str:
     """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
-    called = set(CALLED.findall(kernels))
-    ours: list[str] = []
-    for name, text in reversed(definitions().items()):
-        if name in called:
-            called |= set(CALLED.findall(text))
-            ours.insert(0, text)
+    called, ours = with_callees(kernels)
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
     if "NPC_NAMED" in libm:
         libm = NAMED_TEXT + libm
     if has_vector_math:
-        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called)
+        elsewhere, _ = with_callees(WRITTEN.sub(r"\1", kernels) + shared)
+        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called, elsewhere)
     text = f"{libm}{shared}{''.join(ours)}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""

@@ -36,6 +36,8 @@ from npcompile.backends.cpu.reducers import (
     tree_text,
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.cpu.vector_functions import IS_HERE
+from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -154,13 +156,35 @@ class Printer(RunningResults):
         is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
         if s.is_parallel and is_innermost and can_note(s.body):
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
-        if s.is_parallel and is_innermost and not self.is_few and not self.within and (pipeline := pipeline_of(s)):
-            return print_pipeline(self, pipeline, first, end, self.statements)
+        if s.is_parallel and is_innermost and not self.is_few and not self.within:
+            return self.independent_loop(s, first, end)
         if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
             self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
         self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
         self.statements(s.body)
         self.close()
+
+    def independent_loop(self, s: Loop, first: str, end: str) -> None:
+        """An innermost loop whose iterations do not depend on each other."""
+        pipeline = pipeline_of(s)
+        body = pipeline.body if pipeline else s.body
+        vectors = None if self.replaced else vectors_of(self, s.axis, body, self.known, self.constants, self.statements)
+        if vectors:
+            self.line(IS_HERE)
+            if pipeline:
+                print_pipeline(pipeline, vectors, first, end)
+            else:
+                print_vectors(vectors, body, first, end)
+            self.line("#else")
+        if pipeline:
+            print_pipeline(pipeline, Elements(self, self.statements), first, end)
+        else:
+            self.line("#pragma GCC ivdep")
+            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
+            self.statements(s.body)
+            self.close()
+        if vectors:
+            self.line("#endif")
 
     def noting_loop(self, head: str, body: Sequence[Statement], last: Sequence[str] = ()) -> None:
         """A loop that goes on after an index outside, and once more to find the first one where there was any."""

@@ -8,12 +8,12 @@ can be done at once (software pipelining). Values go from stage to stage through
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.c_functions import VECTORISED
-from npcompile.backends.cpu.c_running_results import RunningResults
-from npcompile.backends.cpu.primitives import NUMPY_LIBM, c_type, kind
+from npcompile.backends.cpu.primitives import NUMPY_LIBM, kind
+from npcompile.backends.cpu.vector_loops import Elements
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Let, Load, Loop, Position, Statement, Store, Value
 from npcompile.backends.kernels.operations import EXPENSIVE, short
@@ -25,6 +25,7 @@ LONG = 40  # the same of operations one after another that are worth stages
 QUICK = 10  # quick operations one after another that are a step as a slow one is
 ROW = 256  # elements, to stay in the nearest cache
 FEWEST = 256  # elements: fewer are not worth it
+DISTANCE = 2  # vectors that a stage is ahead of the next one: what it leaves is ready when that one asks for it
 VECTOR = 64  # bytes of the widest vectors
 
 Made = Let | Load | Position
@@ -53,7 +54,7 @@ class Pipeline:
 
     @property
     def step(self) -> int:
-        """How many elements a stage is ahead of the next one: a vector of the widest."""
+        """The elements of a turn: a vector of the widest."""
         return VECTOR // max(v.dtype.itemsize for s in self.body for v in ([s.value] if isinstance(s, Store) else [s.target]))
 
 
@@ -161,43 +162,42 @@ def steps_of(made: Sequence[Made]) -> dict[str, int]:
     return late
 
 
-def print_pipeline(
-    p: RunningResults, pipeline: Pipeline, first: str, end: str, print_statements: Callable[[Sequence[Statement]], None]
-) -> None:
+def print_pipeline(pipeline: Pipeline, form: Elements, first: str, end: str) -> None:
     """The loop: its first elements one after another, which fills the rows, then the stages take turns, then the last ones.
 
     Those that are last in the rows are computed again then: the elements that are written depend on none that are.
     """
-    axis, rows, step = pipeline.axis, pipeline.rows, pipeline.step
+    p, axis, rows, width = form.p, pipeline.axis, pipeline.rows, form.width
     last = len(pipeline.stages) - 1
-    ahead = last * step  # elements from the last stage to the first one
+    ahead = last * DISTANCE * pipeline.step  # elements from the last stage to the first one
     p.open("{")
     for v in rows:
-        p.line(f"{c_type(v.dtype)} {v.name}_row[{ROW + ahead}] __attribute__((aligned({VECTOR})));")
+        p.line(f"{form.type_of(v)} {v.name}_row[{(ROW + ahead) // width}] __attribute__((aligned({VECTOR})));")
     for v in rows:  # of which the compiler is not to know that it is the row: it would keep vectors until the next turn
-        p.line(f'const {c_type(v.dtype)}* {v.name}_left = {v.name}_row; __asm__("" : "+r"({v.name}_left) : : "memory");')
+        p.line(f'const {form.type_of(v)}* {v.name}_left = {v.name}_row; __asm__("" : "+r"({v.name}_left) : : "memory");')
+    step = pipeline.step
     p.line(f"const int64_t count = {end} - ({first}), turns = count < {FEWEST} ? 0 : (count - {ahead}) / {step} * {step};")
     p.line(f"int64_t from = {first}, to = turns ? from + {ahead} : {end};")
     p.open(f"for (;; to = {end}) {{")
-    p.line("#pragma GCC ivdep")
-    p.open("for (int64_t at = 0; at < to - from; at++) {")
-    p.line(f"const int64_t {axis} = from + at;")
-    print_statements(pipeline.body)
+    form.say_independent()
+    p.open(f"for (int64_t at = 0; at < {rounded_up('to - from', width)}; at++) {{")
+    p.line(f"const int64_t {axis} = {place('from', width, 'at')};")
+    form.statements(pipeline.body, "to")
     for v in rows:
         p.line(f"{v.name}_row[at] = {v.name};")
     p.close()
     p.line(f"if (to == {end}) break;")
     p.open("for (int64_t rest = turns;;) {")
     p.line(f"const int64_t vectors = npc_min({ROW}, rest) / {step};")
-    p.line(f"#pragma omp simd safelen({step})")
-    p.open(f"for (int64_t at = 0; at < {step} * vectors; at++) {{")
+    form.say_independent(step)
+    p.open(f"for (int64_t at = 0; at < {step // width} * vectors; at++) {{")
     for k, stage in enumerate(pipeline.stages):
-        here = f"at + {(last - k) * step}" if k < last else "at"
+        here = f"at + {(last - k) * DISTANCE * step // width}" if k < last else "at"
         p.open("{")
-        p.line(f"const int64_t {axis} = from + {here};")
+        p.line(f"const int64_t {axis} = {place('from', width, here)};")
         for v in stage.taken:
-            p.line(f"const {c_type(v.dtype)} {v.name} = {v.name}_left[{here}];")
-        print_statements(stage.statements)
+            p.line(f"const {form.type_of(v)} {v.name} = {v.name}_left[{here}];")
+        form.statements(stage.statements)
         for v in stage.left:
             p.line(f"{v.name}_row[{here}] = {v.name};")
         p.close()
@@ -205,7 +205,16 @@ def print_pipeline(
     p.line(f"from += {step} * vectors;")
     p.line(f"if (!(rest -= {step} * vectors)) break;")
     for v in rows:
-        p.line(f"__builtin_memcpy({v.name}_row, {v.name}_row + {ROW}, {ahead} * sizeof *{v.name}_row);")
+        moved = f"{ahead // width} * sizeof *{v.name}_row"
+        p.line(f"__builtin_memcpy({v.name}_row, {v.name}_row + {ROW // width}, {moved});")
     p.close()
     p.close()
     p.close()
+
+
+def place(first: str, width: int, at: str) -> str:
+    return f"{first} + {at}" if width == 1 else f"{first} + {width} * ({at})"
+
+
+def rounded_up(count: str, width: int) -> str:
+    return count if width == 1 else f"({count} + {width - 1}) / {width}"

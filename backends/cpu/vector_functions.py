@@ -1,10 +1,12 @@
-"""exp, log, log1p and tanh of eight float64 at once, where the processor has AVX-512.
+"""exp, log, log1p, tanh, sin and cos of eight float64 at once, where the processor has AVX-512.
 
-libmvec's forms gather from tables in memory. These have their tables in registers, or none, branch only for what is rare, and
-use the processor's own instructions for exponents (`vscalef`, `vgetexp`, `vgetmant`), which know infinities, NaN and subnormal
-numbers. The polynomials are minimax ones (Remez's algorithm) for the relative error of the result, which docs/accuracy.md has.
+libmvec's forms gather from tables in memory, and are calls, between which nothing stays in a register. These have their tables
+in registers, or none, branch only for what is rare, and use the processor's own instructions for exponents (`vscalef`,
+`vgetexp`, `vgetmant`), which know infinities, NaN and subnormal numbers. The polynomials are minimax ones (Remez's algorithm)
+for the relative error of the result, which docs/accuracy.md has.
 
-A sine by one polynomial for half a turn takes an eighth less than libmvec's, but its errors reach beyond 1.
+Sine and cosine have two polynomials for an eighth of a turn, of which each number takes one. One for half a turn takes an
+eighth less time, but its errors reach beyond 1.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 WIDTH = 64  # bytes of a vector
+IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
 
 # Of the power series without its first terms: (exp(r) - 1 - r) / r^2 for |r| < log(2) / 32, and for |r| < log(2) / 2
 EXP_NEAR = "0x1.0000000000005p-1 0x1.555555548f223p-3 0x1.555555545e273p-5 0x1.11123afbb3fe7p-7 0x1.6c185e7e07c0dp-10"
@@ -20,6 +23,11 @@ EXP = """0x1.0000000000009p-1 0x1.5555555555558p-3 0x1.55555555503e3p-5 0x1.1111
 # (log(1 + r) - r) / r^2 for |r| < 0.0316
 LOG = """-0x1.fffffffffff90p-2 0x1.55555555554efp-2 -0x1.000000012daa7p-2 0x1.9999999bbe19ap-3
     -0x1.555538d7b3277p-3 0x1.24922f3dcf6f5p-3 -0x1.0083102ba89fdp-3 0x1.c80abf03ec2f4p-4"""
+# (sin(r) - r) / r^3 and (cos(r) - 1 + r^2 / 2) / r^4, in powers of r^2, for |r| < pi / 4
+SIN = """-0x1.5555555555548p-3 0x1.111111110f7cap-7 -0x1.a01a019bfd186p-13 0x1.71de3567129edp-19
+    -0x1.ae5e59f5c3485p-26 0x1.5d8fa32ad14c6p-33"""
+COS = """0x1.555555555554bp-5 -0x1.6c16c16c14f8ap-10 0x1.a01a019c8390dp-16 -0x1.27e4f7ea37841p-22
+    0x1.1ee9d7528b6bbp-29 -0x1.8fa465ed9fc62p-37"""
 # 2^(j/16), and -log(1 + j/16) in two parts: times an exponent those of the logarithm of 2, of 42 bits, are exact, and so are sums
 POWERS = """0x1.0000000000000p+0 0x1.0b5586cf9890fp+0 0x1.172b83c7d517bp+0 0x1.2387a6e756238p+0
     0x1.306fe0a31b715p+0 0x1.3dea64c123422p+0 0x1.4bfdad5362a27p+0 0x1.5ab07dd485429p+0
@@ -35,17 +43,17 @@ LOGARITHMS_LOW = """0x0.0p+0 0x1.d599e83368e91p-45 0x1.a342c2af0003cp-45 0x1.858
     -0x1.a07bd8b34be7cp-46 -0x1.7c3f6b2143eadp-46 -0x1.5732325e617a3p-44 0x1.2a88c41ba8752p-44"""
 
 
+def horner(x: str, coefficients: Sequence[str]) -> str:
+    text = f"npc_all8({coefficients[-1]})"
+    for c in reversed(coefficients[:-1]):
+        text = f"NPC_FMA8({text}, {x}, npc_all8({c}))"
+    return text
+
+
 def polynomial(x: str, square: str, numbers: str) -> str:
     """Even and odd powers apart, so that there are two chains half as long."""
-
-    def horner(of: Sequence[str]) -> str:
-        text = f"npc_all8({of[-1]})"
-        for c in reversed(of[:-1]):
-            text = f"NPC_FMA8({text}, {square}, npc_all8({c}))"
-        return text
-
     coefficients = numbers.split()
-    return f"NPC_FMA8({horner(coefficients[1::2])}, {x}, {horner(coefficients[::2])})"
+    return f"NPC_FMA8({horner(square, coefficients[1::2])}, {x}, {horner(square, coefficients[::2])})"
 
 
 def table(name: str, numbers: str) -> str:
@@ -103,6 +111,22 @@ static inline int npc_is_rare(npc_f8x8 x) { /* others, less 1, are below what in
 """.replace("POLYNOMIAL", polynomial("r", "r2", LOG))
 )
 
+QUARTER_TURNS = r"""
+/* |x| and so many quarter turns more: the sine. An odd number of them makes it a cosine, two turn its sign. */
+static inline npc_f8x8 npc_sine_of8(npc_f8x8 x, int more, npc_bits64 sign) {
+  const npc_f8x8 size = (npc_f8x8)((npc_bits64)x & ~npc_sign8());
+  const npc_f8x8 k = NPC_FMA8(size, npc_all8(0x1.45f306dc9c883p-1), npc_all8(NPC_SHIFT8)), n = k - NPC_SHIFT8;
+  npc_f8x8 r = NPC_FMA8(n, npc_all8(-0x1.921fb54442d18p+0), size);
+  r = NPC_FMA8(n, npc_all8(-0x1.1a62633145c07p-54), r);
+  r = NPC_FMA8(n, npc_all8(0x1.f1976b7ed8fbcp-110), r);
+  const npc_f8x8 r2 = r * r, sine = NPC_FMA8(r2 * SINE, r, r);
+  const npc_f8x8 cosine = NPC_FMA8(r2 * COSINE, r2, NPC_FMA8(r2, npc_all8(-0.5), npc_all8(1)));
+  const npc_bits64 quarters = (npc_bits64)k + more, odd = -(quarters & 1);
+  const npc_bits64 value = ((npc_bits64)cosine & odd) | ((npc_bits64)sine & ~odd);
+  return (npc_f8x8)(value ^ (((quarters << 62) ^ sign) & npc_sign8()));
+}
+""".replace("COSINE", horner("r2", COS.split())).replace("SINE", horner("r2", SIN.split()))
+
 FUNCTIONS = {
     "exp": table("npc_powers", POWERS)
     + r"""
@@ -154,11 +178,54 @@ static inline npc_f8x8 npc_own_tanh(npc_f8x8 x) { /* exp(y) - 1 over exp(y) + 1 
   return (npc_f8x8)((npc_bits64)value | ((npc_bits64)x & npc_sign8()));
 }
 """.replace("POLYNOMIAL", polynomial("r", "r2", EXP)),
+    "sin": "static inline npc_f8x8 npc_own_sin(npc_f8x8 x) { return npc_sine_of8(x, 0, (npc_bits64)x); }\n",
+    "cos": "static inline npc_f8x8 npc_own_cos(npc_f8x8 x) { return npc_sine_of8(x, 1, (npc_bits64){0}); }\n",
 }
+SHARED_BY = {LOGARITHM: ("log", "log1p"), QUARTER_TURNS: ("sin", "cos")}
 
 
-def own_text(functions: Sequence[str]) -> str:
-    """npc_own_<function>, of an npc_f8x8, for those that are here."""
+# What loops that are written in vectors need beside functions.
+LOOPS = r"""
+#define NPC_VECTORS8
+typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
+typedef unsigned char npc_mask8;
+static inline npc_bits64 npc_order8(void) { return (npc_bits64){0, 1, 2, 3, 4, 5, 6, 7}; }
+static inline npc_bits64 npc_order_of8(npc_mask8 which) { /* of lanes that are left out, that of the first */
+  return npc_order8() & -(((npc_bits64){0} + which >> npc_order8()) & 1);
+}
+static inline npc_mask8 npc_first8(int64_t count) { return count < 8 ? (1 << count) - 1 : 255; }
+static inline npc_f8x8 npc_some8(const char* p, npc_mask8 which) {
+  const double first = *(const npc_f8_in_memory*)p;
+  return __builtin_ia32_loadupd512_mask((const double*)p, npc_all8(first), which);
+}
+static inline npc_f8x8 npc_size8(npc_f8x8 x) { return (npc_f8x8)((npc_bits64)x & ~npc_sign8()); }
+static inline npc_f8x8 npc_either8(npc_bits64 mask, npc_f8x8 a, npc_f8x8 b) {
+  return (npc_f8x8)(((npc_bits64)a & mask) | ((npc_bits64)b & ~mask));
+}
+/* a > b ? a : b */
+static inline npc_f8x8 npc_larger8(npc_f8x8 a, npc_f8x8 b) {
+  npc_f8x8 r;
+  __asm__("vmaxpd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+  return r;
+}
+static inline npc_f8x8 npc_smaller8(npc_f8x8 a, npc_f8x8 b) {
+  npc_f8x8 r;
+  __asm__("vminpd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+  return r;
+}
+static inline npc_f8x8 npc_sqrt8(npc_f8x8 x) { npc_f8x8 r; __asm__("vsqrtpd %1, %0" : "=v"(r) : "v"(x)); return r; }
+#define NPC_ROUNDS8(name, how) static inline npc_f8x8 name(npc_f8x8 x) { \
+  npc_f8x8 r; __asm__("vrndscalepd $" #how ", %1, %0" : "=v"(r) : "v"(x)); return r; }
+NPC_ROUNDS8(npc_rint8, 8)
+NPC_ROUNDS8(npc_floor8, 9)
+NPC_ROUNDS8(npc_ceil8, 10)
+NPC_ROUNDS8(npc_trunc8, 11)
+"""
+
+
+def own_text(functions: Sequence[str], *, for_loops: bool) -> str:
+    """npc_own_<function>, of an npc_f8x8, for those that are here, and what loops that are written in vectors need."""
     found = [f for f in FUNCTIONS if f in functions]
-    logarithm = LOGARITHM if {"log", "log1p"} & set(found) else ""
-    return (SHARED + logarithm if found else "") + "".join(FUNCTIONS[f] for f in found)
+    shared = [SHARED] if found or for_loops else []
+    shared += [text for text, users in SHARED_BY.items() if not set(users).isdisjoint(found)]
+    return "".join([*shared, LOOPS if for_loops else "", *(FUNCTIONS[f] for f in found)])

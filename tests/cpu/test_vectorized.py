@@ -79,12 +79,12 @@ def test_parallel_loops_become_vectors(function) -> None:
 
 
 def test_stages_become_vectors_without_a_rest() -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 80), np.float32)
     (source,) = sources_of(chain_of_functions, x, y)
     text = PRELUDE + source
     lines = text.splitlines()
     (begin,) = [k for k, line in enumerate(lines, 1) if "omp simd safelen" in line]
-    (end,) = [k for k, line in enumerate(lines, 1) if "from += 8 * vectors" in line]
+    (end,) = [k for k, line in enumerate(lines, 1) if "from += 16 * vectors" in line]
     assert [times for line, times in vectorized_lines(text).items() if begin < line < end] == [1]
 
 

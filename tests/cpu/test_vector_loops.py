@@ -1,0 +1,188 @@
+"""Loops around functions of float64 that are written in vectors: to the bit what the compiler's own vectors give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.cpu import c_printer, vector_loops
+from npcompile.backends.cpu.vector_functions import IS_HERE
+from npcompile.backends.cpu.vector_loops import FUNCTIONS, TEMPLATES
+from tests.cpu.test_pipelines import as_tuple, compiled, operands, random_chain
+
+SIZES = (1, 2, 7, 8, 9, 15, 16, 23, 64, 100, 1001)
+
+
+@contextmanager
+def without_vectors() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c_printer, "vectors_of", lambda *_: None)
+        yield
+
+
+def is_written(sources: list[str]) -> bool:
+    return any(IS_HERE in text for text in sources)
+
+
+class Both:
+    """A function compiled with loops that are written in vectors, and without: the results, and the arguments afterwards, are
+    the same."""
+
+    def __init__(self, function: Callable):
+        self.written, self.sources = compiled(function)
+        copy = FunctionType(function.__code__, function.__globals__, None, None, function.__closure__)
+        self.plain, self.plain_sources = compiled(copy)
+
+    def __call__(self, *args: np.ndarray) -> tuple:
+        mine, others = [x.copy() for x in args], [x.copy() for x in args]
+        results = as_tuple(self.written(*mine))
+        with without_vectors():
+            expected = as_tuple(self.plain(*others))
+        assert not is_written(self.plain_sources)
+        for x, y in zip([*results, *mine], [*expected, *others], strict=True):
+            assert x.dtype == y.dtype and x.shape == y.shape
+            np.testing.assert_array_equal(x, y)
+            assert np.all((np.signbit(x) == np.signbit(y)) | np.isnan(x))
+        return results
+
+
+def special(count: int) -> np.ndarray:
+    """Numbers of all kinds, the special ones too."""
+    x = np.random.default_rng(1).standard_normal(count) * 3
+    kinds = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.5, -2.5, 1e300, -1e300, 5e-324, 1e10, 2.0**52 + 0.5]
+    x[: len(kinds)] = kinds[:count]
+    return x
+
+
+@pytest.mark.parametrize("op", sorted(TEMPLATES))
+def test_operations(op) -> None:
+    function = getattr(np, op)
+
+    def program(x, y):
+        made = function(*(x, y)[: function.nin])
+        return np.where(made, np.exp(x), y) if made.dtype == bool else made + 0 * np.cos(y), np.exp(x)
+
+    both = Both(program)
+    with np.errstate(all="ignore"):
+        for n in SIZES:
+            x = special(n)
+            for y in (x[::-1].copy(), np.roll(x, 1), x):
+                results = both(x, y)
+                for mine, numpys in zip(results, program(x, y), strict=True):
+                    np.testing.assert_allclose(mine, numpys, rtol=1e-14)
+    assert is_written(both.sources)
+
+
+@pytest.mark.parametrize("op", sorted(FUNCTIONS))
+def test_functions(op) -> None:
+    function = getattr(np, op)
+
+    def program(x, y):
+        return function(*(x, y)[: function.nin]) + 1.5
+
+    both = Both(program)
+    with np.errstate(all="ignore"):
+        for n in SIZES:
+            x = special(n)
+            (mine,) = both(x, np.roll(x, 1))
+            np.testing.assert_allclose(mine, program(x, np.roll(x, 1)), rtol=1e-14, atol=1e-14)
+    assert is_written(both.sources)
+
+
+def logic(x, y):
+    near, far = np.abs(x) < 1, y > 2
+    either = np.where(near, far, ~far) ^ (near | far) & ~near
+    return np.where(either, np.sin(x), np.exp(y)) + either
+
+
+def with_positions(x, y):
+    i = np.arange(x.size)
+    return np.log(i + 1.0) * x + np.cos((2 * i - 3) * 0.25), np.exp(-1.0 / (1 + i))
+
+
+def with_scalars(x, y):
+    return np.exp(x * y[0]) + np.float64(0.5) * y[-1], np.sin(x) ** 3 + np.tanh(x) ** 0.5
+
+
+def in_place(x, y):
+    x[:] = np.exp(x) - y
+    y *= np.sin(y)
+    return x + y
+
+
+PROGRAMS = (logic, with_positions, with_scalars, in_place)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_programs(function) -> None:
+    both = Both(function)
+    with np.errstate(all="ignore"):
+        for n in SIZES:
+            args = operands((n,))[:2] * 4 - 3
+            results = both(*args)
+            for mine, numpys in zip(results, as_tuple(function(*(x.copy() for x in args))), strict=True):
+                np.testing.assert_allclose(mine, numpys, rtol=1e-13, atol=1e-14)
+    assert is_written(both.sources)
+
+
+def test_nothing_else_is_written_or_read() -> None:
+    """The last elements of a row lie before others, and the last of all before a page that may not be read."""
+    mmap = pytest.importorskip("mmap", reason="no pages")
+    ctypes = pytest.importorskip("ctypes")
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address + page), page, 0) != 0:
+        pytest.skip("pages cannot be protected here")
+    try:
+        all_numbers = np.frombuffer(memory, np.float64, page // 8)
+        for n in (1, 3, 7, 8, 9, 13):
+            compiled_function = npc.compile(lambda x, out: np.exp(x, out=out))
+            all_numbers[:] = 1.0
+            compiled_function(all_numbers[-n:], all_numbers[-n:])
+            assert np.all(all_numbers[:-n] == 1.0) and np.all(np.abs(all_numbers[-n:] - np.e) < 1e-15)
+            rows = np.ones((5, n + 3))
+            compiled_function(rows[:, :n], rows[:, :n])
+            assert np.all(rows[:, n:] == 1.0) and np.all(rows[:, :n] != 1.0)
+    finally:
+        libc.mprotect(ctypes.c_void_p(address + page), page, 3)
+
+
+def test_other_lanes_note_no_errors() -> None:
+    """Neither those behind the last element, nor positions behind it."""
+    log, positions = npc.compile(lambda x: np.log(x)), npc.compile(lambda x: np.log(5.0 - np.arange(x.size)) * x)
+    with np.errstate(all="raise"):
+        for n in range(1, 20):
+            beyond = np.zeros(32)
+            beyond[:n] = 2.0
+            np.testing.assert_allclose(log(beyond[:n]), np.log(2.0))
+        for n in range(1, 6):
+            np.testing.assert_allclose(positions(np.ones(n)), np.log(5.0 - np.arange(n)), rtol=1e-15)
+        for n in range(6, 18):
+            with pytest.raises(FloatingPointError):
+                positions(np.ones(n))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_chains(seed) -> None:
+    chain: Any = random_chain(1000 + seed)
+    both = Both(chain)
+    with np.errstate(all="ignore"):
+        for n in (random.Random(seed).choice(SIZES), 700):
+            both(*(operands((n,)) * 4 - 4))
+
+
+def test_what_has_no_form_is_left_to_the_compiler() -> None:
+    for function in (lambda x: np.exp(x[::2]), lambda x: np.exp(x) > 1, lambda x: np.cbrt(np.exp(x)), lambda x: x + 1):
+        written, sources = compiled(function)
+        np.testing.assert_allclose(written(np.linspace(0, 1, 30)), function(np.linspace(0, 1, 30)))
+        assert not is_written(sources)
+    assert not {"cbrt"} & vector_loops.FUNCTIONS.keys()
