@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions
+from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_by
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
@@ -101,15 +103,14 @@ def wide_text(function: str, name: str, operands: int, width: int, *, has_forms:
     return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
 
 
-def vectorised_text(called: set[str], elsewhere: set[str]) -> str:
+def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> str:
     """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them.
 
-    `elsewhere`: what is called outside of loops that are written in vectors.
+    `elsewhere`: what is called outside of `loops`, the text where some are written in vectors.
     """
-    has_loops = any(name.startswith(WHOLE) for name in called)
     found = [(f + SUFFIX[n], n, 2 if f in BINARY_LIBM.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
     used = [(f, n, operands) for f, n, operands in found if f in called]
-    if not used:
+    if not used and not loops:
         return ""
     plain = "".join(f"NPC_VECTOR {C_TYPES[n]} {f}({', '.join([C_TYPES[n]] * operands)});\n" for f, n, operands in used)
     text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n' + BITS_TEXT
@@ -120,7 +121,7 @@ def vectorised_text(called: set[str], elsewhere: set[str]) -> str:
     for width, condition in WIDE_CONDITION.items():
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
         if width == vector_functions.WIDTH:
-            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], for_loops=has_loops)
+            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops)
         for f, n, operands in used:
             text += wide_text(f, n, operands, width, has_forms=width < vector_functions.WIDTH or f in elsewhere)
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
@@ -395,11 +396,9 @@ static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
 """
 
 
-CALLED = re.compile(r"\w+(?=\()")
-
-
+@functools.cache
 def definitions() -> dict[str, str]:
-    """Function of ours -> its text with the comment before it. What a function calls comes before it."""
+    """Function of ours -> its text."""
     text = FUNCTIONS.replace("PHILOX_ROUNDS", PHILOX_ROUNDS)
     text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS)))
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
@@ -413,42 +412,25 @@ def definitions() -> dict[str, str]:
         loops = COMPLEX_FUNCTIONS + complex_products.LOOP_TEXT + complex_power.LOOP_TEXT + complex_tangent.LOOP_TEXT
         text += loops.format(T=C_TYPES[name], K=name, P=part, R=real, s=suffix, **constants, PLAIN=plain)
     text += EXP2_TEXT
-    found: dict[str, str] = {}
-    lines: list[str] = []
-    name = ""
-    for line in text.strip().splitlines():
-        lines.append(line)
-        is_head = line.startswith("static inline")
-        if is_head:
-            name = CALLED.findall(line)[0]
-        if line == "}" or (is_head and line.endswith("}")):
-            found[name] = "\n".join(lines) + "\n"
-            lines = []
-    return found
-
-
-def with_callees(text: str) -> tuple[set[str], list[str]]:
-    """What is called in a text and in those of our functions that it calls, and these."""
-    called, ours = set(CALLED.findall(text)), list[str]()
-    for name, own in reversed(definitions().items()):
-        if name in called:
-            called |= set(CALLED.findall(own))
-            ours.insert(0, own)
-    return called, ours
+    return definitions_of(text)
 
 
 def functions_text(kernels: str, has_vector_math: bool) -> str:
     """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
-    called, ours = with_callees(kernels)
+    called, ours = needed_by(kernels, definitions())
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
     libm = "".join(text for name, text in libm_declarations().items() if name in called)
     if "NPC_NAMED" in libm:
         libm = NAMED_TEXT + libm
     if has_vector_math:
-        elsewhere, _ = with_callees(WRITTEN.sub(r"\1", kernels) + shared)
-        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n' + vectorised_text(called, elsewhere)
-    text = f"{libm}{shared}{''.join(ours)}"
+        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n'
+        if IS_HERE in kernels:
+            elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
+            libm += vectorised_text(called, elsewhere, loops=kernels)
+        else:
+            libm += vectorised_text(called, called)
+    text = f"{libm}{shared}{ours}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
     return f"#define NULL ((void*)0)\n{TYPE_TEXT}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"

@@ -171,6 +171,7 @@ def print_pipeline(pipeline: Pipeline, form: Elements, first: str, end: str) -> 
     last = len(pipeline.stages) - 1
     ahead = last * DISTANCE * pipeline.step  # elements from the last stage to the first one
     p.open("{")
+    form.begin(first)
     for v in rows:
         p.line(f"{form.type_of(v)} {v.name}_row[{(ROW + ahead) // width}] __attribute__((aligned({VECTOR})));")
     for v in rows:  # of which the compiler is not to know that it is the row: it would keep vectors until the next turn
@@ -209,6 +210,7 @@ def print_pipeline(pipeline: Pipeline, form: Elements, first: str, end: str) -> 
         p.line(f"__builtin_memcpy({v.name}_row, {v.name}_row + {ROW // width}, {moved});")
     p.close()
     p.close()
+    form.finish()
     p.close()
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npcompile.backends.cpu.c_definitions import definitions_of, needed_by
+
 WIDTH = 64  # bytes of a vector
 IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
 
@@ -62,9 +64,11 @@ def table(name: str, numbers: str) -> str:
     return f"static const npc_f8x8 {name}[2] = {{{{{', '.join(found[:8])}}}, {{{', '.join(found[8:])}}}}};\n"
 
 
-SHARED = r"""
+MACROS = """
 #define NPC_FMA8(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)
 #define NPC_SHIFT8 0x1.8p52 /* added to a number, it leaves the nearest whole one in the lowest bits */
+"""
+SHARED = r"""
 static inline npc_f8x8 npc_all8(double c) { return c - (npc_f8x8){0}; }
 static inline npc_bits64 npc_sign8(void) { return (npc_bits64){0} + (long long)0x8000000000000000; }
 /* Where b is NaN, so is the result. */
@@ -184,11 +188,8 @@ static inline npc_f8x8 npc_own_tanh(npc_f8x8 x) { /* exp(y) - 1 over exp(y) + 1 
 SHARED_BY = {LOGARITHM: ("log", "log1p"), QUARTER_TURNS: ("sin", "cos")}
 
 
-# What loops that are written in vectors need beside functions.
+# What loops that are written in vectors need beside functions: those that they call.
 LOOPS = r"""
-#define NPC_VECTORS8
-typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
-typedef unsigned char npc_mask8;
 static inline npc_bits64 npc_order8(void) { return (npc_bits64){0, 1, 2, 3, 4, 5, 6, 7}; }
 static inline npc_bits64 npc_order_of8(npc_mask8 which) { /* of lanes that are left out, that of the first */
   return npc_order8() & -(((npc_bits64){0} + which >> npc_order8()) & 1);
@@ -202,8 +203,7 @@ static inline npc_f8x8 npc_size8(npc_f8x8 x) { return (npc_f8x8)((npc_bits64)x &
 static inline npc_f8x8 npc_either8(npc_bits64 mask, npc_f8x8 a, npc_f8x8 b) {
   return (npc_f8x8)(((npc_bits64)a & mask) | ((npc_bits64)b & ~mask));
 }
-/* a > b ? a : b */
-static inline npc_f8x8 npc_larger8(npc_f8x8 a, npc_f8x8 b) {
+static inline npc_f8x8 npc_larger8(npc_f8x8 a, npc_f8x8 b) { /* a > b ? a : b */
   npc_f8x8 r;
   __asm__("vmaxpd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
   return r;
@@ -214,18 +214,22 @@ static inline npc_f8x8 npc_smaller8(npc_f8x8 a, npc_f8x8 b) {
   return r;
 }
 static inline npc_f8x8 npc_sqrt8(npc_f8x8 x) { npc_f8x8 r; __asm__("vsqrtpd %1, %0" : "=v"(r) : "v"(x)); return r; }
-#define NPC_ROUNDS8(name, how) static inline npc_f8x8 name(npc_f8x8 x) { \
-  npc_f8x8 r; __asm__("vrndscalepd $" #how ", %1, %0" : "=v"(r) : "v"(x)); return r; }
-NPC_ROUNDS8(npc_rint8, 8)
-NPC_ROUNDS8(npc_floor8, 9)
-NPC_ROUNDS8(npc_ceil8, 10)
-NPC_ROUNDS8(npc_trunc8, 11)
+""" + "".join(
+    f"static inline npc_f8x8 npc_{name}8(npc_f8x8 x) "
+    f'{{ npc_f8x8 r; __asm__("vrndscalepd ${how}, %1, %0" : "=v"(r) : "v"(x)); return r; }}\n'
+    for name, how in (("rint", 8), ("floor", 9), ("ceil", 10), ("trunc", 11))
+)
+LOOP_TYPES = """
+#define NPC_VECTORS8
+typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
+typedef unsigned char npc_mask8;
 """
 
 
-def own_text(functions: Sequence[str], *, for_loops: bool) -> str:
-    """npc_own_<function>, of an npc_f8x8, for those that are here, and what loops that are written in vectors need."""
+def own_text(functions: Sequence[str], loops: str) -> str:
+    """npc_own_<function>, of an npc_f8x8, for those that are here, and what `loops` that are written in vectors need."""
     found = [f for f in FUNCTIONS if f in functions]
-    shared = [SHARED] if found or for_loops else []
-    shared += [text for text, users in SHARED_BY.items() if not set(users).isdisjoint(found)]
-    return "".join([*shared, LOOPS if for_loops else "", *(FUNCTIONS[f] for f in found)])
+    shared = "".join(text for text, users in SHARED_BY.items() if not set(users).isdisjoint(found))
+    own = shared + "".join(FUNCTIONS[f] for f in found)
+    _, needed = needed_by(own + loops, definitions_of(SHARED + LOOPS))
+    return MACROS + (LOOP_TYPES if loops else "") + needed + own if own or loops else ""

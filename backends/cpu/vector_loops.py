@@ -3,13 +3,14 @@
 The compiler makes vectors of most loops by itself, and then calls a function for each: nothing stays in a register between two
 calls, and of the last elements, too few for a vector, the function is called for four, two and one. Written out, the functions
 of `vector_functions` are part of the loop, and the last elements are one vector of which only they are read and stored. Its
-other lanes hold the first of them again, so that they note no error of their own.
+other lanes hold the first of them again, so that they note no error of their own. Results of kernels that move more than caches
+keep are written past these, whose lines memory would have to fill first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npcompile.backends.cpu.c_functions import VECTORISED, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
@@ -17,10 +18,12 @@ from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.index import is_number, split_linear
-from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value
+from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, walk
 from npcompile.backends.kernels.operations import short
 
 WIDTH = 8
+FAR = 3 << 24  # bytes read and written: more than caches keep
+EARLY = 1536  # bytes ahead
 FUNCTIONS = {op: f for op, f in NUMPY_LIBM.items() if f in VECTORISED["f8"].split() and op != "cbrt"}
 TYPES = {"f8": "npc_f8x8", "b1": "npc_bits64", "i8": "npc_bits64"}  # of truth values all bits or none
 
@@ -67,12 +70,18 @@ class Elements:
     def type_of(self, v: Value) -> str:
         return c_type(v.dtype)
 
+    def begin(self, first: str) -> None:
+        """Before the loop."""
+
     def statements(self, body: Sequence[Statement], end: str = "") -> None:
         self.print_statements(body)
 
     def say_independent(self, elements: int = 0) -> None:
         """That no element of the next loop depends on another one, or on none of so many."""
         self.p.line(f"#pragma omp simd safelen({elements})" if elements else "#pragma GCC ivdep")
+
+    def finish(self) -> None:
+        """Behind the loop."""
 
 
 @dataclass(slots=True)
@@ -82,48 +91,62 @@ class Vectors(Elements):
     axis: str = ""
     scalars: frozenset[str] = frozenset()  # values that are the same in all elements, made in the loop
     made: frozenset[str] = frozenset()  # others that are
-    constants: dict[str, object] | None = None
+    read: tuple[str, ...] = ()  # the places of vectors
+    written: tuple[str, ...] = ()
+    constants: dict[str, object] = field(default_factory=dict)
+    is_past_caches: bool = False  # may whole vectors be written past the caches?
     width: int = WIDTH
 
     def type_of(self, v: Value) -> str:
         return TYPES[short(v.dtype)]
 
+    def begin(self, first: str) -> None:
+        if self.is_past_caches:
+            tests = [f"!((uintptr_t)({place}) % {WIDTH * 8})" for place in self.written]
+            tests += [f"{place} != {other}" for place in self.written for other in self.read]  # not where they are in caches
+            self.p.line("int is_far = c->is_far;")
+            self.p.line(f"if (is_far) {{ const int64_t {self.axis} = {first}; is_far = {' && '.join(tests)}; }}")
+
     def say_independent(self, elements: int = 0) -> None:
-        pass  # the compiler makes nothing of it
+        """The compiler is to make nothing of it."""
 
     def statements(self, body: Sequence[Statement], end: str = "") -> None:
         """What is done to the elements from `axis` on: eight, or as many as there are before `end`."""
         if end:
             self.p.line(f"const npc_mask8 which = npc_first8({end} - {self.axis});")
         for s in body:
-            self.statement(s, is_some=bool(end))
-
-    def statement(self, s: Statement, *, is_some: bool) -> None:
-        match s:
-            case Store(buffer, offset, value):
-                place, vector = f"{buffer} + {size_text(offset)}", self.operand(value)
-                if is_some:
-                    self.p.line(f"__builtin_ia32_storeupd512_mask((double*)({place}), {vector}, which);")
-                else:
-                    self.p.line(f"*(npc_f8x8_in_memory*)({place}) = {vector};")
-            case Load() | Let() | Position() if s.target.name in self.scalars:
+            if isinstance(s, Store):
+                self.store(place_of(s), self.operand(s.value), is_some=bool(end))
+            elif s.target.name in self.scalars:  # type: ignore[union-attr]
                 self.print_statements([s])
-            case Load(target, buffer, offset, _):
-                place = f"{buffer} + {size_text(offset)}"
-                read = f"npc_some8({place}, which)" if is_some else f"*(const npc_f8x8_in_memory*)({place})"
-                vector = self.type_of(target)
-                self.p.line(f"const {vector} {target.name} = ({vector}){read};")
+            else:
+                self.made_of(s, is_some=bool(end))
+
+    def made_of(self, s: Statement, *, is_some: bool) -> None:
+        match s:
+            case Load(target):
+                place = place_of(s)
+                text = f"npc_some8({place}, which)" if is_some else f"*(const npc_f8x8_in_memory*)({place})"
             case Position(target, index):
                 linear = split_linear(index, self.axis)
                 assert linear is not None
                 order = "npc_order_of8(which)" if is_some else "npc_order8()"
-                self.p.line(f"const npc_bits64 {target.name} = {size_text(index)} + {size_text(linear[0])} * {order};")
+                text = f"{size_text(index)} + {size_text(linear[0])} * {order}"
             case Let(target, op, args, _):
                 text = (template_of(s) or "").format(*map(self.operand, args))
-                if op == "power" and self.constants is not None:
+                if op == "power":
                     exponent = self.constants.get(args[1].name)
                     text = power_text(self.operand(args[0]), args[0].dtype, exponent) or text
-                self.p.line(f"const {self.type_of(target)} {target.name} = ({self.type_of(target)})({text});")
+        self.p.line(f"const {self.type_of(target)} {target.name} = ({self.type_of(target)})({text});")
+
+    def store(self, place: str, vector: str, *, is_some: bool) -> None:
+        if is_some:
+            return self.p.line(f"__builtin_ia32_storeupd512_mask((double*)({place}), {vector}, which);")
+        if self.is_past_caches:  # asked anew each time: the compiler would make two loops
+            self.p.line('__asm__("" : "+r"(is_far));')
+            early = " ".join(f"__builtin_prefetch({other} + {EARLY});" for other in self.read)
+            self.p.line(f"if (is_far) {{ __builtin_ia32_movntpd512((double*)({place}), {vector}); {early} }} else")
+        self.p.line(f"*(npc_f8x8_in_memory*)({place}) = {vector};")
 
     def operand(self, v: Value) -> str:
         if v.name in self.made:
@@ -131,6 +154,20 @@ class Vectors(Elements):
         if v.dtype.kind == "f":
             return f"npc_all8({v.name})"
         return f"((npc_bits64){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})"
+
+    def finish(self) -> None:
+        if self.is_past_caches:
+            self.p.line("if (is_far) __builtin_ia32_sfence();")
+
+
+def place_of(s: Load | Store) -> str:
+    return f"{s.buffer} + {size_text(s.offset)}"
+
+
+def moved_past_caches(kernel: Kernel) -> int:
+    """Bytes that an element of a kernel moves, where it may write past the caches what no loop of it reads."""
+    moved = [s.target if isinstance(s, Load) else s.value for s in walk(kernel.body) if isinstance(s, (Load, Store))]
+    return sum(value.dtype.itemsize for value in moved)
 
 
 def template_of(s: Let) -> str | None:
@@ -158,6 +195,8 @@ def vectors_of(
     """How the body of a parallel loop is written in vectors: where it calls functions, and all of it has such a form."""
     scalars: set[str] = set()
     made: set[str] = set()
+    read: list[Load] = []
+    written: list[Store] = []
     for s in body:
         match s:
             case Let(target, "constant"):
@@ -170,21 +209,36 @@ def vectors_of(
                     scalars.add(target.name)
                 elif isinstance(s, Position) or (short(target.dtype) in ("f8", "i8") and is_number(linear[0], size)):
                     made.add(target.name)
+                    if isinstance(s, Load):
+                        read.append(s)
                 else:
                     return None
             case Store(_, offset, value) if short(value.dtype) == "f8" and (linear := split_linear(offset, axis)):
                 if not is_number(linear[0], value.dtype.itemsize):
                     return None
+                written.append(s)
             case _:
                 return None
-    if not any(isinstance(s, Let) and s.op in FUNCTIONS for s in body):
+    if not written:
         return None
-    return Vectors(p, print_statements, axis=axis, scalars=frozenset(scalars), made=frozenset(made), constants=constants)
+    loaded = {s.buffer for s in walk(p.kernel.body) if isinstance(s, Load)}
+    return Vectors(
+        p,
+        print_statements,
+        axis=axis,
+        scalars=frozenset(scalars),
+        made=frozenset(made),
+        read=tuple(map(place_of, read)),
+        written=tuple(map(place_of, written)),
+        constants=constants,
+        is_past_caches=not any(s.buffer in loaded for s in written),
+    )
 
 
 def print_vectors(vectors: Vectors, body: Sequence[Statement], first: str, end: str) -> None:
     p, axis = vectors.p, vectors.axis
     p.open("{")
+    vectors.begin(first)
     p.line(f"const int64_t past_{axis} = {end};")
     p.line(f"int64_t {axis} = {first};")
     p.open(f"for (; {axis} + {WIDTH} <= past_{axis}; {axis} += {WIDTH}) {{")
@@ -193,4 +247,5 @@ def print_vectors(vectors: Vectors, body: Sequence[Statement], first: str, end: 
     p.open(f"if ({axis} < past_{axis}) {{")
     vectors.statements(body, f"past_{axis}")
     p.close()
+    vectors.finish()
     p.close()

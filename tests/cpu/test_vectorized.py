@@ -68,7 +68,7 @@ def lines_behind_pragmas(lines: list[str]) -> set[int]:
 
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_parallel_loops_become_vectors(function) -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, 64, 80))
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 80), np.float32)  # of float64 npcompile makes them itself
     (source,) = sources_of(function, x, y)
     text = PRELUDE + source
     lines = text.splitlines()
