@@ -559,3 +559,20 @@ def test_division_of_booleans_by_zero_raises():
     compiled(np.arange(5.0), 3, True)
     with pytest.raises(ZeroDivisionError):
         compiled(np.arange(5.0), 0, True)
+
+
+@check(np.arange(80.0).reshape(40, 2))
+def test_a_list_in_a_variable_behind_a_loop(x):
+    for k, row in enumerate(x):
+        last = row[:]
+    found = [[last, k], x]
+    return found
+
+
+@check(np.arange(80.0).reshape(40, 2))
+def test_a_slice_in_a_variable_behind_a_loop(x):
+    total = 0.0
+    for row in x:
+        total += row[1]
+    some = slice(1, None, 3)
+    return x[some], some, [total]

@@ -44,6 +44,7 @@ from npcompile.tracer.native.states import (
     State,
     is_attribute,
     is_object,
+    named,
     key_of,
     lists_in,
     names_of,
@@ -237,7 +238,7 @@ class Blocks:
                 self.go(index)
                 return
             instruction = self.program.instructions[index]
-            if all(map(is_object, self.state.stack)):
+            if all(map(is_object, [*self.state.stack, *named(self.state)])):
                 self.clean = index, self.state.copy()
                 self.code.clean_at = len(self.code.lines)
             try:

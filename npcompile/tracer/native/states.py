@@ -301,6 +301,11 @@ def is_object(value: Any) -> bool:
     return not isinstance(value, Bound | Formula | Generator | Listed | Method | Nested | Shared | Slice)
 
 
+def named(state: State) -> list[Any]:
+    """What variables hold that is more than elements yet to be computed."""
+    return [v for v in state.locals.values() if not isinstance(v, Formula)]
+
+
 def is_variable(text: str) -> bool:
     """Is it a variable that belongs to a value, so that its name tells nothing?"""
     return text[0] in "LSi" and not text.startswith("in")
