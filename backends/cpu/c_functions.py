@@ -56,7 +56,7 @@ SUFFIX = {"f2": "f", "bf16": "f", "f4": "f", "f8": "", "f16": "l"}
 # singly, go through the widest form too. The compiler knows the function as npc_f, and its vector forms are these.
 WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
 FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
-WHOLE = "npc_vector_"  # before a function's name: of eight float64, in loops that are written in vectors
+WHOLE = "npc_vector_"  # before a function's name: of a whole vector, in loops that are written in such
 WRITTEN = re.compile(rf"^ *{IS_HERE}\n(.*?)^ *#else\n.*?^ *#endif\n", re.M | re.S)
 
 
@@ -81,13 +81,12 @@ def wide_text(function: str, name: str, operands: int, width: int, *, has_forms:
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
     widest_form = symbol(width, function)
-    is_own = name == "f8" and width == vector_functions.WIDTH
-    if is_own and function in vector_functions.FUNCTIONS:
+    if name == "f8" and width == vector_functions.WIDTH and function in vector_functions.FUNCTIONS:
         widest_form = f"npc_own_{function}"
     if name == "f8" and function in QUARTERS:
         text += near_and_far(function, widest_form, width)
         widest_form = f"npc_wide_{function}"
-    if is_own:
+    if width == vector_functions.WIDTH:
         named = ", ".join(f"x{k}" for k in range(operands))
         text += f"#define {WHOLE}{function}({named}) {widest_form}({named})\n"
     if not has_forms:
@@ -124,6 +123,7 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
             text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops)
         for f, n, operands in used:
             text += wide_text(f, n, operands, width, has_forms=width < vector_functions.WIDTH or f in elsewhere)
+        text += vector_functions.singles_text(loops) if width == vector_functions.WIDTH else ""
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"
 

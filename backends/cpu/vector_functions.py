@@ -11,6 +11,8 @@ eighth less time, but its errors reach beyond 1.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.c_definitions import definitions_of, needed_by
@@ -69,8 +71,6 @@ MACROS = """
 #define NPC_SHIFT8 0x1.8p52 /* added to a number, it leaves the nearest whole one in the lowest bits */
 """
 SHARED = r"""
-static inline npc_f8x8 npc_all8(double c) { return c - (npc_f8x8){0}; }
-static inline npc_bits64 npc_sign8(void) { return (npc_bits64){0} + (long long)0x8000000000000000; }
 /* Where b is NaN, so is the result. */
 static inline npc_f8x8 npc_max8(npc_f8x8 a, npc_f8x8 b) { __asm__("vmaxpd %1, %0, %0" : "+v"(a) : "v"(b)); return a; }
 static inline npc_f8x8 npc_min8(npc_f8x8 a, npc_f8x8 b) { __asm__("vminpd %1, %0, %0" : "+v"(a) : "v"(b)); return a; }
@@ -188,42 +188,81 @@ static inline npc_f8x8 npc_own_tanh(npc_f8x8 x) { /* exp(y) - 1 over exp(y) + 1 
 SHARED_BY = {LOGARITHM: ("log", "log1p"), QUARTER_TURNS: ("sin", "cos")}
 
 
-# What loops that are written in vectors need beside functions: those that they call.
-LOOPS = r"""
-static inline npc_bits64 npc_order8(void) { return (npc_bits64){0, 1, 2, 3, 4, 5, 6, 7}; }
-static inline npc_bits64 npc_order_of8(npc_mask8 which) { /* of lanes that are left out, that of the first */
-  return npc_order8() & -(((npc_bits64){0} + which >> npc_order8()) & 1);
+# What vectors of N numbers V, their bits W and a choice of their lanes M have beside functions: loops take what they call.
+LANES = r"""
+static inline V npc_allN(T c) { return c - (V){0}; }
+static inline W npc_signN(void) { return (W){0} + SIGN; }
+static inline M npc_firstN(int64_t count) { return count < N ? (1 << count) - 1 : (1 << N) - 1; }
+static inline V npc_someN(const char* p, M which) {
+  const T first = *(const npc_K_in_memory*)p;
+  return __builtin_ia32_loaduPS512_mask((const T*)p, npc_allN(first), which);
 }
-static inline npc_mask8 npc_first8(int64_t count) { return count < 8 ? (1 << count) - 1 : 255; }
-static inline npc_f8x8 npc_some8(const char* p, npc_mask8 which) {
-  const double first = *(const npc_f8_in_memory*)p;
-  return __builtin_ia32_loadupd512_mask((const double*)p, npc_all8(first), which);
-}
-static inline npc_f8x8 npc_size8(npc_f8x8 x) { return (npc_f8x8)((npc_bits64)x & ~npc_sign8()); }
-static inline npc_f8x8 npc_either8(npc_bits64 mask, npc_f8x8 a, npc_f8x8 b) {
-  return (npc_f8x8)(((npc_bits64)a & mask) | ((npc_bits64)b & ~mask));
-}
-static inline npc_f8x8 npc_larger8(npc_f8x8 a, npc_f8x8 b) { /* a > b ? a : b */
-  npc_f8x8 r;
-  __asm__("vmaxpd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+static inline V npc_sizeN(V x) { return (V)((W)x & ~npc_signN()); }
+static inline V npc_eitherN(W mask, V a, V b) { return (V)(((W)a & mask) | ((W)b & ~mask)); }
+static inline V npc_largerN(V a, V b) { /* a > b ? a : b */
+  V r;
+  __asm__("vmaxPS %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
   return r;
 }
-static inline npc_f8x8 npc_smaller8(npc_f8x8 a, npc_f8x8 b) {
-  npc_f8x8 r;
-  __asm__("vminpd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+static inline V npc_smallerN(V a, V b) {
+  V r;
+  __asm__("vminPS %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
   return r;
 }
-static inline npc_f8x8 npc_sqrt8(npc_f8x8 x) { npc_f8x8 r; __asm__("vsqrtpd %1, %0" : "=v"(r) : "v"(x)); return r; }
-""" + "".join(
-    f"static inline npc_f8x8 npc_{name}8(npc_f8x8 x) "
-    f'{{ npc_f8x8 r; __asm__("vrndscalepd ${how}, %1, %0" : "=v"(r) : "v"(x)); return r; }}\n'
-    for name, how in (("rint", 8), ("floor", 9), ("ceil", 10), ("trunc", 11))
-)
+static inline V npc_sqrtN(V x) { V r; __asm__("vsqrtPS %1, %0" : "=v"(r) : "v"(x)); return r; }
+static inline V npc_rintN(V x) { V r; __asm__("vrndscalePS $8, %1, %0" : "=v"(r) : "v"(x)); return r; }
+static inline V npc_floorN(V x) { V r; __asm__("vrndscalePS $9, %1, %0" : "=v"(r) : "v"(x)); return r; }
+static inline V npc_ceilN(V x) { V r; __asm__("vrndscalePS $10, %1, %0" : "=v"(r) : "v"(x)); return r; }
+static inline V npc_truncN(V x) { V r; __asm__("vrndscalePS $11, %1, %0" : "=v"(r) : "v"(x)); return r; }
+"""
+NAMES = {
+    8: {"V": "npc_f8x8", "W": "npc_words8", "M": "npc_mask8", "T": "double", "K": "f8", "PS": "pd"},
+    16: {"V": "npc_f4x16", "W": "npc_words16", "M": "npc_mask16", "T": "float", "K": "f4", "PS": "ps"},
+}
+SIGNS = {8: "(long long)0x8000000000000000", 16: "(int)0x80000000"}
+POSITIONS = r"""
+static inline npc_words8 npc_order8(void) { return (npc_words8){0, 1, 2, 3, 4, 5, 6, 7}; }
+static inline npc_words8 npc_order_of8(npc_mask8 which) { /* of lanes that are left out, that of the first */
+  return npc_order8() & -(((npc_words8){0} + which >> npc_order8()) & 1);
+}
+"""
 LOOP_TYPES = """
 #define NPC_VECTORS8
+typedef npc_bits64 npc_words8;
+typedef int npc_words16 __attribute__((vector_size(64)));
 typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
+typedef npc_f4x16 npc_f4x16_in_memory __attribute__((aligned(1), may_alias));
 typedef unsigned char npc_mask8;
+typedef unsigned short npc_mask16;
 """
+# Those of float32 that go another way than to libmvec's form.
+SINGLES = r"""
+static inline npc_f4x16 npc_exp16(npc_f4x16 x) { /* libmvec's reports -inf as invalid */
+  return npc_vector_expf(npc_either16((npc_words16)x == (int)0xff800000, npc_all16(-30000.0f), x));
+}
+static inline npc_f4x16 npc_log16(npc_f4x16 x) { /* libmvec's is 3.7 units off */
+  npc_f4x8 halves[2];
+  __builtin_memcpy(halves, &x, sizeof x);
+  for (int k = 0; k < 2; k++) {
+    const npc_f8x8 wide = __builtin_convertvector(halves[k], npc_f8x8);
+    halves[k] = __builtin_convertvector(npc_vector_log(wide), npc_f4x8);
+  }
+  __builtin_memcpy(&x, halves, sizeof x);
+  return x;
+}
+"""
+
+
+@functools.cache
+def lanes() -> dict[str, str]:
+    """Function -> its definition, of all that vectors of both kinds have beside functions."""
+    text = SHARED + POSITIONS
+    for n, names in NAMES.items():
+        of = LANES.replace("PS", names["PS"]).replace("_K_", f"_{names['K']}_").replace("SIGN", SIGNS[n])
+        for name, meant in names.items():
+            of = re.sub(rf"\b{name}\b", meant, of)
+        text = re.sub(r"(?<=[a-z])N\b|\bN\b", str(n), of) + text
+    return definitions_of(text)
 
 
 def own_text(functions: Sequence[str], loops: str) -> str:
@@ -231,5 +270,12 @@ def own_text(functions: Sequence[str], loops: str) -> str:
     found = [f for f in FUNCTIONS if f in functions]
     shared = "".join(text for text, users in SHARED_BY.items() if not set(users).isdisjoint(found))
     own = shared + "".join(FUNCTIONS[f] for f in found)
-    _, needed = needed_by(own + loops, definitions_of(SHARED + LOOPS))
-    return MACROS + (LOOP_TYPES if loops else "") + needed + own if own or loops else ""
+    if not own and not loops:
+        return ""
+    _, needed = needed_by(own + singles_text(loops) + loops, lanes())
+    return MACROS + LOOP_TYPES + needed + own
+
+
+def singles_text(loops: str) -> str:
+    """What of SINGLES `loops` need, behind the functions that these call."""
+    return needed_by(loops, definitions_of(SINGLES))[1]

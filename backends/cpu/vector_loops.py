@@ -1,4 +1,4 @@
-"""Innermost loops around functions of float64, written in vectors of eight where the processor has AVX-512.
+"""Innermost loops of float64 or of float32, written in vectors of 64 bytes where the processor has AVX-512.
 
 The compiler makes vectors of most loops by itself, and then calls a function for each: nothing stays in a register between two
 calls, and of the last elements, too few for a vector, the function is called for four, two and one. Written out, the functions
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from npcompile.backends.cpu.c_functions import VECTORISED, WHOLE
+from npcompile.backends.cpu.c_functions import SUFFIX, VECTORISED, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
@@ -21,42 +21,43 @@ from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, walk
 from npcompile.backends.kernels.operations import short
 
-WIDTH = 8
+LANES = {"f8": 8, "f4": 16}
+BYTES = 64
 FAR = 3 << 24  # bytes read and written: more than caches keep
 EARLY = 1536  # bytes ahead
 FUNCTIONS = {op: f for op, f in NUMPY_LIBM.items() if f in VECTORISED["f8"].split() and op != "cbrt"}
-TYPES = {"f8": "npc_f8x8", "b1": "npc_bits64", "i8": "npc_bits64"}  # of truth values all bits or none
+OF_SINGLES = {"exp": "npc_exp16({0})", "log": "npc_log16({0})"}  # that are other ones than libmvec's
+TYPES = {"f8": "npc_f8x8", "f4": "npc_f4x16"}
+WORDS = "npc_words@"  # with @ the number of lanes: truth values, all bits of them or none, and with 8 lanes integers
 
 # What is said for scalars holds for vectors too.
 SAME = "add subtract multiply divide negative positive square reciprocal equal not_equal less less_equal greater greater_equal"
 SAME += " isnan degrees rad2deg radians deg2rad"
-TEMPLATES = {op: PRIMITIVES[op]["f"].replace("{T}", "double") for op in SAME.split()} | {
-    "absolute": "npc_size8({0})",
-    "fabs": "npc_size8({0})",
-    "sqrt": "npc_sqrt8({0})",
-    "maximum": "npc_either8((npc_bits64)({0} != {0}), {0}, npc_larger8({0}, {1}))",
-    "minimum": "npc_either8((npc_bits64)({0} != {0}), {0}, npc_smaller8({0}, {1}))",
-    "fmax": "npc_either8((npc_bits64)({1} != {1}), {0}, npc_larger8({0}, {1}))",
-    "fmin": "npc_either8((npc_bits64)({1} != {1}), {0}, npc_smaller8({0}, {1}))",
-    "copysign": "npc_either8(npc_sign8(), {1}, {0})",
-    "isfinite": "(({0} == {0}) & (npc_size8({0}) != npc_all8(__builtin_inf())))",
-    "isinf": "(npc_size8({0}) == npc_all8(__builtin_inf()))",
-    "signbit": "((npc_bits64){0} < 0)",
-    "floor": "npc_floor8({0})",
-    "ceil": "npc_ceil8({0})",
-    "trunc": "npc_trunc8({0})",
-    "rint": "npc_rint8({0})",
+TEMPLATES = {op: PRIMITIVES[op]["f"] for op in SAME.split()} | {
+    "absolute": "npc_size@({0})",
+    "fabs": "npc_size@({0})",
+    "sqrt": "npc_sqrt@({0})",
+    "maximum": "npc_either@((npc_words@)({0} != {0}), {0}, npc_larger@({0}, {1}))",
+    "minimum": "npc_either@((npc_words@)({0} != {0}), {0}, npc_smaller@({0}, {1}))",
+    "fmax": "npc_either@((npc_words@)({1} != {1}), {0}, npc_larger@({0}, {1}))",
+    "fmin": "npc_either@((npc_words@)({1} != {1}), {0}, npc_smaller@({0}, {1}))",
+    "copysign": "npc_either@(npc_sign@(), {1}, {0})",
+    "isfinite": "(({0} == {0}) & (npc_size@({0}) != npc_all@(__builtin_inf())))",
+    "isinf": "(npc_size@({0}) == npc_all@(__builtin_inf()))",
+    "signbit": "((npc_words@){0} < 0)",
+    "floor": "npc_floor@({0})",
+    "ceil": "npc_ceil@({0})",
+    "trunc": "npc_trunc@({0})",
+    "rint": "npc_rint@({0})",
 }
 OF_TRUTH_VALUES = dict.fromkeys(("logical_and", "bitwise_and"), "{0} & {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_or", "bitwise_or"), "{0} | {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} ^ {1}")
 OF_TRUTH_VALUES |= dict.fromkeys(("logical_not", "invert"), "~{0}")
 OF_INTEGERS = {op: PRIMITIVES[op]["i"] for op in ("add", "subtract", "multiply", "negative", "positive", "square")}
-CASTS = {
-    ("b1", "f8"): "npc_either8({0}, npc_all8(1), npc_all8(0))",
-    ("f8", "b1"): "({0} != 0)",
-    ("i8", "f8"): "__builtin_convertvector({0}, npc_f8x8)",
-}
+CASTS = dict.fromkeys((("b1", "f8"), ("b1", "f4")), "npc_either@({0}, npc_all@(1), npc_all@(0))")
+CASTS |= dict.fromkeys((("f8", "b1"), ("f4", "b1")), "({0} != 0)")
+CASTS |= {("i8", "f8"): "__builtin_convertvector({0}, npc_f8x8)"}
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class Elements:
 class Vectors(Elements):
     """The same over vectors."""
 
+    dtype: str = "f8"  # of the numbers
     axis: str = ""
     scalars: frozenset[str] = frozenset()  # values that are the same in all elements, made in the loop
     made: frozenset[str] = frozenset()  # others that are
@@ -95,14 +97,19 @@ class Vectors(Elements):
     written: tuple[str, ...] = ()
     constants: dict[str, object] = field(default_factory=dict)
     is_past_caches: bool = False  # may whole vectors be written past the caches?
-    width: int = WIDTH
+
+    def __post_init__(self) -> None:
+        self.width = LANES[self.dtype]
+
+    def lanes(self, text: str) -> str:
+        return text.replace("@", str(self.width))
 
     def type_of(self, v: Value) -> str:
-        return TYPES[short(v.dtype)]
+        return self.lanes(TYPES.get(short(v.dtype), WORDS))
 
     def begin(self, first: str) -> None:
         if self.is_past_caches:
-            tests = [f"!((uintptr_t)({place}) % {WIDTH * 8})" for place in self.written]
+            tests = [f"!((uintptr_t)({place}) % {BYTES})" for place in self.written]
             tests += [f"{place} != {other}" for place in self.written for other in self.read]  # not where they are in caches
             self.p.line("int is_far = c->is_far;")
             self.p.line(f"if (is_far) {{ const int64_t {self.axis} = {first}; is_far = {' && '.join(tests)}; }}")
@@ -113,7 +120,7 @@ class Vectors(Elements):
     def statements(self, body: Sequence[Statement], end: str = "") -> None:
         """What is done to the elements from `axis` on: eight, or as many as there are before `end`."""
         if end:
-            self.p.line(f"const npc_mask8 which = npc_first8({end} - {self.axis});")
+            self.p.line(self.lanes(f"const npc_mask@ which = npc_first@({end} - {self.axis});"))
         for s in body:
             if isinstance(s, Store):
                 self.store(place_of(s), self.operand(s.value), is_some=bool(end))
@@ -126,34 +133,37 @@ class Vectors(Elements):
         match s:
             case Load(target):
                 place = place_of(s)
-                text = f"npc_some8({place}, which)" if is_some else f"*(const npc_f8x8_in_memory*)({place})"
+                whole = f"*(const {TYPES[self.dtype]}_in_memory*)({place})"
+                text = self.lanes(f"npc_some@({place}, which)") if is_some else whole
             case Position(target, index):
                 linear = split_linear(index, self.axis)
                 assert linear is not None
                 order = "npc_order_of8(which)" if is_some else "npc_order8()"
                 text = f"{size_text(index)} + {size_text(linear[0])} * {order}"
             case Let(target, op, args, _):
-                text = (template_of(s) or "").format(*map(self.operand, args))
+                c = c_type(args[0].dtype)
+                text = self.lanes(template_of(s) or "").format(*map(self.operand, args), T=c)
                 if op == "power":
                     exponent = self.constants.get(args[1].name)
                     text = power_text(self.operand(args[0]), args[0].dtype, exponent) or text
         self.p.line(f"const {self.type_of(target)} {target.name} = ({self.type_of(target)})({text});")
 
     def store(self, place: str, vector: str, *, is_some: bool) -> None:
+        c, kind = {"f8": ("double", "pd"), "f4": ("float", "ps")}[self.dtype]
         if is_some:
-            return self.p.line(f"__builtin_ia32_storeupd512_mask((double*)({place}), {vector}, which);")
+            return self.p.line(f"__builtin_ia32_storeu{kind}512_mask(({c}*)({place}), {vector}, which);")
         if self.is_past_caches:  # asked anew each time: the compiler would make two loops
             self.p.line('__asm__("" : "+r"(is_far));')
             early = " ".join(f"__builtin_prefetch({other} + {EARLY});" for other in self.read)
-            self.p.line(f"if (is_far) {{ __builtin_ia32_movntpd512((double*)({place}), {vector}); {early} }} else")
-        self.p.line(f"*(npc_f8x8_in_memory*)({place}) = {vector};")
+            self.p.line(f"if (is_far) {{ __builtin_ia32_movnt{kind}512(({c}*)({place}), {vector}); {early} }} else")
+        self.p.line(f"*({TYPES[self.dtype]}_in_memory*)({place}) = {vector};")
 
     def operand(self, v: Value) -> str:
         if v.name in self.made:
             return v.name
         if v.dtype.kind == "f":
-            return f"npc_all8({v.name})"
-        return f"((npc_bits64){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})"
+            return self.lanes(f"npc_all@({v.name})")
+        return self.lanes(f"(({WORDS}){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})")
 
     def finish(self) -> None:
         if self.is_past_caches:
@@ -173,15 +183,32 @@ def moved_past_caches(kernel: Kernel) -> int:
 def template_of(s: Let) -> str | None:
     """The operation in C, of vectors; None where it has none."""
     of = {short(a.dtype) for a in s.args}
+    number = of - {"b1"}
     match s.op:
         case "cast":
             return CASTS.get((*of, short(s.target.dtype)))  # type: ignore[arg-type]
-        case "where" if of <= {"b1", "f8"}:
-            return "({0} & {1}) | (~{0} & {2})" if s.target.dtype.kind == "b" else "npc_either8({0}, {1}, {2})"
-        case op if op in FUNCTIONS and of == {"f8"}:
-            return f"{WHOLE}{FUNCTIONS[op]}({', '.join(f'{{{k}}}' for k in range(len(s.args)))})"
-    found = {"f8": TEMPLATES, "b1": OF_TRUTH_VALUES, "i8": OF_INTEGERS}
+        case "where" if number <= {"f8"} or number <= {"f4"}:
+            return "({0} & {1}) | (~{0} & {2})" if s.target.dtype.kind == "b" else "npc_either@({0}, {1}, {2})"
+        case op if op in OF_SINGLES and of == {"f4"}:
+            return OF_SINGLES[op]
+        case op if op in FUNCTIONS and (of == {"f8"} or of == {"f4"}):
+            operands = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
+            return f"{WHOLE}{FUNCTIONS[op]}{SUFFIX[of.pop()]}({operands})"
+    found = {"f8": TEMPLATES, "f4": TEMPLATES, "b1": OF_TRUTH_VALUES, "i8": OF_INTEGERS}
     return found.get(of.pop(), {}).get(s.op) if len(of) == 1 else None
+
+
+def number_of(body: Sequence[Statement]) -> str | None:
+    """The dtype of all numbers: that of vectors. None where there are several, or others."""
+    found: set[str] = set()
+    for s in body:
+        match s:
+            case Let(target) | Load(target) | Position(target) | Store(_, _, target):
+                found.add(short(target.dtype))
+            case _:
+                return None
+    dtype = "f4" if "f4" in found else "f8"
+    return dtype if found <= ({"f4", "b1"} if dtype == "f4" else {"f8", "b1", "i8"}) else None
 
 
 def vectors_of(
@@ -192,11 +219,12 @@ def vectors_of(
     constants: dict[str, object],
     print_statements: Callable[[Sequence[Statement]], None],
 ) -> Vectors | None:
-    """How the body of a parallel loop is written in vectors: where it calls functions, and all of it has such a form."""
+    """How the body of a parallel loop is written in vectors: where all of it has such a form."""
     scalars: set[str] = set()
     made: set[str] = set()
     read: list[Load] = []
     written: list[Store] = []
+    dtype = number_of(body)
     for s in body:
         match s:
             case Let(target, "constant"):
@@ -204,27 +232,29 @@ def vectors_of(
             case Let(target) if template_of(s) and known.hidden(s) is None:
                 made.add(target.name)
             case Load(target, _, offset, None) | Position(target, offset) if linear := split_linear(offset, axis):
-                size = 1 if isinstance(s, Position) else target.dtype.itemsize
+                size = target.dtype.itemsize
                 if is_number(linear[0], 0):
                     scalars.add(target.name)
-                elif isinstance(s, Position) or (short(target.dtype) in ("f8", "i8") and is_number(linear[0], size)):
+                elif isinstance(s, Position):
                     made.add(target.name)
-                    if isinstance(s, Load):
-                        read.append(s)
+                elif short(target.dtype) in (dtype, "i8") and is_number(linear[0], size):
+                    made.add(target.name)
+                    read.append(s)
                 else:
                     return None
-            case Store(_, offset, value) if short(value.dtype) == "f8" and (linear := split_linear(offset, axis)):
+            case Store(_, offset, value) if short(value.dtype) == dtype and (linear := split_linear(offset, axis)):
                 if not is_number(linear[0], value.dtype.itemsize):
                     return None
                 written.append(s)
             case _:
                 return None
-    if not written:
+    if not written or dtype is None:
         return None
     loaded = {s.buffer for s in walk(p.kernel.body) if isinstance(s, Load)}
     return Vectors(
         p,
         print_statements,
+        dtype=dtype,
         axis=axis,
         scalars=frozenset(scalars),
         made=frozenset(made),
@@ -236,12 +266,12 @@ def vectors_of(
 
 
 def print_vectors(vectors: Vectors, body: Sequence[Statement], first: str, end: str) -> None:
-    p, axis = vectors.p, vectors.axis
+    p, axis, width = vectors.p, vectors.axis, vectors.width
     p.open("{")
     vectors.begin(first)
     p.line(f"const int64_t past_{axis} = {end};")
     p.line(f"int64_t {axis} = {first};")
-    p.open(f"for (; {axis} + {WIDTH} <= past_{axis}; {axis} += {WIDTH}) {{")
+    p.open(f"for (; {axis} + {width} <= past_{axis}; {axis} += {width}) {{")
     vectors.statements(body)
     p.close()
     p.open(f"if ({axis} < past_{axis}) {{")
