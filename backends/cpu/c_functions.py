@@ -415,6 +415,11 @@ def definitions() -> dict[str, str]:
     return definitions_of(text)
 
 
+def without(word: str, text: str) -> str:
+    """The text without the lines that have this word, which not every compiler knows."""
+    return "".join(line for line in text.splitlines(keepends=True) if word not in line)
+
+
 def functions_text(kernels: str, has_vector_math: bool) -> str:
     """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
     called, ours = needed_by(kernels, definitions())
@@ -433,4 +438,5 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
     text = f"{libm}{shared}{ours}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
-    return f"#define NULL ((void*)0)\n{TYPE_TEXT}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"
+    types = TYPE_TEXT if "_Float16" in kernels or "npc_f2" in kernels else without(MEMORY_TYPES["f2"], TYPE_TEXT)
+    return f"#define NULL ((void*)0)\n{types}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"

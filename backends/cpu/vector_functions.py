@@ -234,6 +234,13 @@ typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
 typedef npc_f4x16 npc_f4x16_in_memory __attribute__((aligned(1), may_alias));
 typedef unsigned char npc_mask8;
 typedef unsigned short npc_mask16;
+#if __has_builtin(__builtin_nontemporal_store)
+#define npc_past_caches8(p, v) __builtin_nontemporal_store(v, (npc_f8x8*)(p))
+#define npc_past_caches16(p, v) __builtin_nontemporal_store(v, (npc_f4x16*)(p))
+#else
+#define npc_past_caches8(p, v) __builtin_ia32_movntpd512((double*)(p), v)
+#define npc_past_caches16(p, v) __builtin_ia32_movntps512((float*)(p), v)
+#endif
 """
 # Those of float32 that go another way than to libmvec's form.
 SINGLES = r"""

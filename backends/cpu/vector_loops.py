@@ -155,7 +155,8 @@ class Vectors(Elements):
         if self.is_past_caches:  # asked anew each time: the compiler would make two loops
             self.p.line('__asm__("" : "+r"(is_far));')
             early = " ".join(f"__builtin_prefetch({other} + {EARLY});" for other in self.read)
-            self.p.line(f"if (is_far) {{ __builtin_ia32_movnt{kind}512(({c}*)({place}), {vector}); {early} }} else")
+            past = self.lanes(f"npc_past_caches@({place}, {vector});")
+            self.p.line(f"if (is_far) {{ {past} {early} }} else")
         self.p.line(f"*({TYPES[self.dtype]}_in_memory*)({place}) = {vector};")
 
     def operand(self, v: Value) -> str:
