@@ -111,8 +111,11 @@ def divide_index(a: Size, n: Size, ranges: Mapping[str, Size]) -> tuple[Size, Si
         quotient, rest = quotient + offset // n, rest - offset // n * n
     if isinstance(rest, int) and isinstance(n, int):
         return quotient, rest
+    if isinstance(rest, int) and rest < 0 and is_at_least_zero(n + rest, None):  # the last elements of s * n: s * n - 1
+        return quotient - 1, rest + n
     bound = largest(rest, ranges)
-    if bound is not None and is_at_least_zero(n - 1 - bound, n.env if isinstance(n, Dim) else None):
+    is_from_zero = not isinstance(rest, int) or rest >= 0
+    if is_from_zero and bound is not None and is_at_least_zero(n - 1 - bound, n.env if isinstance(n, Dim) else None):
         return quotient, rest
     return quotient + call("floordiv", rest, n), call("mod", rest, n)
 

@@ -83,3 +83,15 @@ def test_indices_that_are_computed_are_not_checked() -> None:
 
     with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 with size 4"):
         npc.compile(beyond)(np.ones(4))
+
+
+@pytest.mark.parametrize("shift", [-7, -5, -2, -1, 1, 2, 5, 9])
+def test_ends_of_flattened_arrays_of_symbolic_shape(shift: int) -> None:
+    """Their index is a product of sizes less some: its last axis is counted from the end, and takes one from the axes before."""
+    for text in ("np.roll(x, {0})", "x.ravel()[{0}:] * 2", "np.roll(x.ravel()[::-1], {0})"):
+        function = eval(f"lambda x: {text.format(shift)}", {"np": np})  # where it is a constant
+        compiled = npc.compile(function, dynamic=True)
+        for shape in ((4, 3, 2), (2, 3, 4), (5, 2, 7), (3, 12, 3), (10, 4, 2)):
+            x = np.arange(np.prod(shape), dtype=float).reshape(shape)
+            for y in (x, x.transpose(2, 0, 1), x.transpose(1, 2, 0), x[:, ::-1], x.T):
+                np.testing.assert_array_equal(compiled(y), function(y))
