@@ -18,7 +18,7 @@ from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
 from npcompile.backends.cpu.squares import FAR as FAR_SQUARES
 from npcompile.backends.cpu.squares import LINE
-from npcompile.backends.cpu.vector_loops import FAR, moved_past_caches
+from npcompile.backends.cpu.vector_loops import FAR, moved_bytes
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size, minimum
 
@@ -78,7 +78,7 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
             lines.append(f"  c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};")
             lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
             n, elements = f"{n} * c.blocks", "c.block_size"
-            if moved := moved_past_caches(kernel):
+            if moved := moved_bytes(kernel):
                 lines.append(f"  c.is_far = {n} * {elements} >= {FAR} / {moved};")
         if tasks.square:
             outer = size_text(tasks.square.size)

@@ -17,7 +17,7 @@ from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
 from npcompile.backends.cpu.unfolded import KnownNumbers
-from npcompile.backends.kernels.index import is_number, split_linear
+from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, walk
 from npcompile.backends.kernels.operations import short
 
@@ -118,7 +118,7 @@ class Vectors(Elements):
         """The compiler is to make nothing of it."""
 
     def statements(self, body: Sequence[Statement], end: str = "") -> None:
-        """What is done to the elements from `axis` on: eight, or as many as there are before `end`."""
+        """What is done to the elements from `axis` on: to a whole vector, or to as many as there are before `end`."""
         if end:
             self.p.line(self.lanes(f"const npc_mask@ which = npc_first@({end} - {self.axis});"))
         for s in body:
@@ -175,9 +175,12 @@ def place_of(s: Load | Store) -> str:
     return f"{s.buffer} + {size_text(s.offset)}"
 
 
-def moved_past_caches(kernel: Kernel) -> int:
-    """Bytes that an element of a kernel moves, where it may write past the caches what no loop of it reads."""
-    moved = [s.target if isinstance(s, Load) else s.value for s in walk(kernel.body) if isinstance(s, (Load, Store))]
+def moved_bytes(kernel: Kernel) -> int:
+    """Of each element that a kernel reads and writes; 0 where it has no results that vectors hold."""
+    statements = list(walk(kernel.body))
+    if not any(isinstance(s, Store) and short(s.value.dtype) in LANES for s in statements):
+        return 0
+    moved = [s.target if isinstance(s, Load) else s.value for s in statements if isinstance(s, (Load, Store))]
     return sum(value.dtype.itemsize for value in moved)
 
 
@@ -234,6 +237,8 @@ def vectors_of(
                 made.add(target.name)
             case Load(target, _, offset, None) | Position(target, offset) if linear := split_linear(offset, axis):
                 size = target.dtype.itemsize
+                if symbols_in(offset) & made:  # an index that is data
+                    return None
                 if is_number(linear[0], 0):
                     scalars.add(target.name)
                 elif isinstance(s, Position):
@@ -244,7 +249,7 @@ def vectors_of(
                 else:
                     return None
             case Store(_, offset, value) if short(value.dtype) == dtype and (linear := split_linear(offset, axis)):
-                if not is_number(linear[0], value.dtype.itemsize):
+                if symbols_in(offset) & made or not is_number(linear[0], value.dtype.itemsize):
                     return None
                 written.append(s)
             case _:
