@@ -57,6 +57,7 @@ SUFFIX = {"f2": "f", "bf16": "f", "f4": "f", "f8": "", "f16": "l"}
 WIDE_CONDITION = {64: "__AVX512F__", 32: "__AVX2__"}  # width of the widest vectors in bytes -> the processor has them
 FORMS = {64: "e", 32: "d", 16: "b"}  # letter of the vector function ABI
 WHOLE = "npc_vector_"  # before a function's name: of a whole vector, in loops that are written in such
+CALLED_WHOLE = "npc_called_"  # the same, not written into the loop
 WRITTEN = re.compile(rf"^ *{IS_HERE}\n(.*?)^ *#else\n.*?^ *#endif\n", re.M | re.S)
 
 
@@ -89,6 +90,12 @@ def wide_text(function: str, name: str, operands: int, width: int, *, has_forms:
     if width == vector_functions.WIDTH:
         named = ", ".join(f"x{k}" for k in range(operands))
         text += f"#define {WHOLE}{function}({named}) {widest_form}({named})\n"
+        if widest_form.startswith("npc_"):
+            given = ", ".join(f"{widest} x{k}" for k in range(operands))
+            head = f"static __attribute__((noinline)) {widest} {CALLED_WHOLE}{function}({given})"
+            text += f"{head} {{ return {widest_form}({named}); }}\n"
+        else:
+            text += f"#define {CALLED_WHOLE}{function} {widest_form}\n"
     if not has_forms:
         return text
     for w in (w for w in FORMS if w <= width):

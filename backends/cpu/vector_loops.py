@@ -2,9 +2,9 @@
 
 The compiler makes vectors of most loops by itself, and then calls a function for each: nothing stays in a register between two
 calls, and of the last elements, too few for a vector, the function is called for four, two and one. Written out, the functions
-of `vector_functions` are part of the loop, and the last elements are one vector of which only they are read and stored. Its
-other lanes hold the first of them again, so that they note no error of their own. Results of kernels that move more than caches
-keep are written past these, whose lines memory would have to fill first.
+of `vector_functions` are part of the loop, if they are not many, and the last elements are one vector, of which only they are
+read and stored. Its other lanes hold the first of them again, so that they note no error of their own. Results of kernels that
+move more than caches keep are written past these, whose lines memory would have to fill first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from npcompile.backends.cpu.c_functions import SUFFIX, VECTORISED, WHOLE
+from npcompile.backends.cpu.c_functions import CALLED_WHOLE, SUFFIX, VECTORISED, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
@@ -23,6 +23,7 @@ from npcompile.backends.kernels.operations import short
 
 LANES = {"f8": 8, "f4": 16}
 BYTES = 64
+MOST_INSIDE = 12  # functions that are written into a loop: compilers take long over more
 FAR = 3 << 24  # bytes read and written: more than caches keep
 EARLY = 1536  # bytes ahead
 FUNCTIONS = {op: f for op, f in NUMPY_LIBM.items() if f in VECTORISED["f8"].split() and op != "cbrt"}
@@ -96,6 +97,7 @@ class Vectors(Elements):
     read: tuple[str, ...] = ()  # the places of vectors
     written: tuple[str, ...] = ()
     constants: dict[str, object] = field(default_factory=dict)
+    are_inside: bool = True  # are functions written into the loop over whole vectors?
     is_past_caches: bool = False  # may whole vectors be written past the caches?
 
     def __post_init__(self) -> None:
@@ -143,6 +145,8 @@ class Vectors(Elements):
             case Let(target, op, args, _):
                 c = c_type(args[0].dtype)
                 text = self.lanes(template_of(s) or "").format(*map(self.operand, args), T=c)
+                if is_some or not self.are_inside:
+                    text = text.replace(WHOLE, CALLED_WHOLE)
                 if op == "power":
                     exponent = self.constants.get(args[1].name)
                     text = power_text(self.operand(args[0]), args[0].dtype, exponent) or text
@@ -267,6 +271,7 @@ def vectors_of(
         read=tuple(map(place_of, read)),
         written=tuple(map(place_of, written)),
         constants=constants,
+        are_inside=sum(isinstance(s, Let) and s.op in FUNCTIONS for s in body) <= MOST_INSIDE,
         is_past_caches=not any(s.buffer in loaded for s in written),
     )
 
