@@ -11,14 +11,11 @@ from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.doubts import doubted
-from npcompile.backends.cpu.grains import PIECES, SERIAL_NANOSECONDS, pieces_of
+from npcompile.backends.cpu.grains import FAR, PIECES, SERIAL_NANOSECONDS, moved_bytes, pieces_of
 from npcompile.backends.cpu.product import MOST_ALONE
 from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
 from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
-from npcompile.backends.cpu.squares import FAR as FAR_SQUARES
-from npcompile.backends.cpu.squares import LINE
-from npcompile.backends.cpu.vector_loops import FAR, moved_bytes
 from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
 from npcompile.tensor_core.dim import Size, minimum
 
@@ -78,14 +75,13 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
             lines.append(f"  c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};")
             lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
             n, elements = f"{n} * c.blocks", "c.block_size"
-            if moved := moved_bytes(kernel):
-                lines.append(f"  c.is_far = {n} * {elements} >= {FAR} / {moved};")
         if tasks.square:
             outer = size_text(tasks.square.size)
             lines.append(f"  c.slice_size = {outer} <= {2 * ACROSS} ? npc_max(1, {outer}) : {ACROSS};")
             lines.append(f"  c.slices = ({outer} + c.slice_size - 1) / c.slice_size;")
             n, elements = f"{n} * c.slices", "c.block_size * c.slice_size"
-            lines.append(f"  c.is_far = {n} * {elements} >= {FAR_SQUARES} / {LINE} * {tasks.square.width};")
+        if tasks.block:
+            lines.append(f"  c.is_far = {n} * {elements} >= {FAR // moved_bytes(kernel)};")
         if tasks.columns is not None:
             lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
             n = f"{n} * c.blocks"

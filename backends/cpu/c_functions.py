@@ -10,7 +10,7 @@ from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
-from npcompile.backends.cpu.vector_functions import IS_HERE
+from npcompile.backends.cpu.lanes import BYTES, IS_HERE
 
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
@@ -61,8 +61,8 @@ CALLED_WHOLE = "npc_called_"  # the same, not written into the loop
 WRITTEN = re.compile(rf"^ *{IS_HERE}\n(.*?)^ *#else\n.*?^ *#endif\n", re.M | re.S)
 
 
-def wide_text(function: str, name: str, operands: int, width: int, *, has_forms: bool) -> str:
-    """npc_<function>, by libmvec's for vectors of `width` bytes: for whole vectors, and where asked for in all its forms."""
+def wide_text(function: str, name: str, operands: int, width: int, *, is_whole: bool, has_forms: bool) -> str:
+    """npc_<function>, by libmvec's for vectors of `width` bytes: for these, and in the forms that the compiler calls."""
     size = int(name[1:])
 
     def vector(w: int) -> str:
@@ -82,12 +82,12 @@ def wide_text(function: str, name: str, operands: int, width: int, *, has_forms:
         f'NPC_VECTOR __attribute__((const, visibility("hidden"))) {scalar} npc_{function}({", ".join([scalar] * operands)});\n'
     )
     widest_form = symbol(width, function)
-    if name == "f8" and width == vector_functions.WIDTH and function in vector_functions.FUNCTIONS:
+    if name == "f8" and width == BYTES and function in vector_functions.FUNCTIONS:
         widest_form = f"npc_own_{function}"
     if name == "f8" and function in QUARTERS:
         text += near_and_far(function, widest_form, width)
         widest_form = f"npc_wide_{function}"
-    if width == vector_functions.WIDTH:
+    if is_whole:
         named = ", ".join(f"x{k}" for k in range(operands))
         text += f"#define {WHOLE}{function}({named}) {widest_form}({named})\n"
         if widest_form.startswith("npc_"):
@@ -126,11 +126,12 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
     text += "#if !defined(__x86_64__) || !__has_builtin(__builtin_shufflevector)\n" + plain
     for width, condition in WIDE_CONDITION.items():
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
-        if width == vector_functions.WIDTH:
+        if width == BYTES:
             text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops)
+        is_whole = bool(loops) and width == BYTES
         for f, n, operands in used:
-            text += wide_text(f, n, operands, width, has_forms=width < vector_functions.WIDTH or f in elsewhere)
-        text += vector_functions.singles_text(loops) if width == vector_functions.WIDTH else ""
+            text += wide_text(f, n, operands, width, is_whole=is_whole, has_forms=width < BYTES or f in elsewhere)
+        text += vector_functions.singles_text(loops) if is_whole else ""
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"
 

@@ -11,6 +11,7 @@ from npcompile.backends.cpu.c_checks import can_note, check_lines
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import product_of, size_text
 from npcompile.backends.cpu.kept_values import kept_text
+from npcompile.backends.cpu.lanes import IS_HERE
 from npcompile.backends.cpu.pipelines import pipeline_of, print_pipeline
 from npcompile.backends.cpu.primitives import (
     c_type,
@@ -36,7 +37,6 @@ from npcompile.backends.cpu.reducers import (
     tree_text,
 )
 from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
-from npcompile.backends.cpu.vector_functions import IS_HERE
 from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
 from npcompile.backends.kernels.kernel import (
     Accumulate,

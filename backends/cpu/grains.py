@@ -11,13 +11,23 @@ from npcompile.backends.kernels.operations import EXPENSIVE
 SERIAL_NANOSECONDS = 50000  # not worth waking a second thread
 PIECES = 10  # of so much work, for threads that are awake
 FILL_NANOSECONDS = 0.05  # to set an element to a number
+FAR = 3 << 24  # bytes read and written: more than caches keep
 WIDE = 8  # bytes of elements whose costs are as they are counted; of narrower ones as many more are done at once
 
 
 def pieces_of(kernel: Kernel) -> int:
     """Into how many pieces a grain of a kernel's work is split for threads that are awake."""
+    return fewer(PIECES, max(widths_of(kernel), default=WIDE))
+
+
+def moved_bytes(kernel: Kernel) -> int:
+    """That a kernel reads and writes for each element."""
+    return max(1, sum(widths_of(kernel)))
+
+
+def widths_of(kernel: Kernel) -> list[int]:
     moved = [s.target if isinstance(s, Load) else s.value for s in walk(kernel.body) if isinstance(s, (Load, Store))]
-    return fewer(PIECES, max((value.dtype.itemsize for value in moved), default=WIDE))
+    return [value.dtype.itemsize for value in moved]
 
 
 def fewer(pieces: int, width: int) -> int:

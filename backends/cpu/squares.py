@@ -22,7 +22,6 @@ from npcompile.tensor_core.dim import Size, same
 LINE = 64  # bytes of the caches'
 SIDES = {1: 16, 2: 8, 4: 8, 8: 8}  # bytes of an element -> elements along each side of a square in registers
 COPIED = SIDES | {8: 4}  # the same where rows are written at any place: vectors of 64 bytes would mostly lie in two lines
-FAR = 3 << 23  # bytes written: more than caches keep
 
 # Stage d exchanges the parts of d elements that are on the wrong side of the diagonal in squares of 2 d.
 SQUARE = """

@@ -11,14 +11,10 @@ eighth less time, but its errors reach beyond 1.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Sequence
 
+from npcompile.backends.cpu import lanes
 from npcompile.backends.cpu.c_definitions import definitions_of, needed_by
-
-WIDTH = 64  # bytes of a vector
-IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
 
 # Of the power series without its first terms: (exp(r) - 1 - r) / r^2 for |r| < log(2) / 32, and for |r| < log(2) / 2
 EXP_NEAR = "0x1.0000000000005p-1 0x1.555555548f223p-3 0x1.555555545e273p-5 0x1.11123afbb3fe7p-7 0x1.6c185e7e07c0dp-10"
@@ -188,60 +184,6 @@ static inline npc_f8x8 npc_own_tanh(npc_f8x8 x) { /* exp(y) - 1 over exp(y) + 1 
 SHARED_BY = {LOGARITHM: ("log", "log1p"), QUARTER_TURNS: ("sin", "cos")}
 
 
-# What vectors of N numbers V, their bits W and a choice of their lanes M have beside functions: loops take what they call.
-LANES = r"""
-static inline V npc_allN(T c) { return c - (V){0}; }
-static inline W npc_signN(void) { return (W){0} + SIGN; }
-static inline M npc_firstN(int64_t count) { return count < N ? (1 << count) - 1 : (1 << N) - 1; }
-static inline V npc_someN(const char* p, M which) {
-  const T first = *(const npc_K_in_memory*)p;
-  return __builtin_ia32_loaduPS512_mask((const T*)p, npc_allN(first), which);
-}
-static inline V npc_sizeN(V x) { return (V)((W)x & ~npc_signN()); }
-static inline V npc_eitherN(W mask, V a, V b) { return (V)(((W)a & mask) | ((W)b & ~mask)); }
-static inline V npc_largerN(V a, V b) { /* a > b ? a : b */
-  V r;
-  __asm__("vmaxPS %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-  return r;
-}
-static inline V npc_smallerN(V a, V b) {
-  V r;
-  __asm__("vminPS %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
-  return r;
-}
-static inline V npc_sqrtN(V x) { V r; __asm__("vsqrtPS %1, %0" : "=v"(r) : "v"(x)); return r; }
-static inline V npc_rintN(V x) { V r; __asm__("vrndscalePS $8, %1, %0" : "=v"(r) : "v"(x)); return r; }
-static inline V npc_floorN(V x) { V r; __asm__("vrndscalePS $9, %1, %0" : "=v"(r) : "v"(x)); return r; }
-static inline V npc_ceilN(V x) { V r; __asm__("vrndscalePS $10, %1, %0" : "=v"(r) : "v"(x)); return r; }
-static inline V npc_truncN(V x) { V r; __asm__("vrndscalePS $11, %1, %0" : "=v"(r) : "v"(x)); return r; }
-"""
-NAMES = {
-    8: {"V": "npc_f8x8", "W": "npc_words8", "M": "npc_mask8", "T": "double", "K": "f8", "PS": "pd"},
-    16: {"V": "npc_f4x16", "W": "npc_words16", "M": "npc_mask16", "T": "float", "K": "f4", "PS": "ps"},
-}
-SIGNS = {8: "(long long)0x8000000000000000", 16: "(int)0x80000000"}
-POSITIONS = r"""
-static inline npc_words8 npc_order8(void) { return (npc_words8){0, 1, 2, 3, 4, 5, 6, 7}; }
-static inline npc_words8 npc_order_of8(npc_mask8 which) { /* of lanes that are left out, that of the first */
-  return npc_order8() & -(((npc_words8){0} + which >> npc_order8()) & 1);
-}
-"""
-LOOP_TYPES = """
-#define NPC_VECTORS8
-typedef npc_bits64 npc_words8;
-typedef int npc_words16 __attribute__((vector_size(64)));
-typedef npc_f8x8 npc_f8x8_in_memory __attribute__((aligned(1), may_alias));
-typedef npc_f4x16 npc_f4x16_in_memory __attribute__((aligned(1), may_alias));
-typedef unsigned char npc_mask8;
-typedef unsigned short npc_mask16;
-#if __has_builtin(__builtin_nontemporal_store)
-#define npc_past_caches8(p, v) __builtin_nontemporal_store(v, (npc_f8x8*)(p))
-#define npc_past_caches16(p, v) __builtin_nontemporal_store(v, (npc_f4x16*)(p))
-#else
-#define npc_past_caches8(p, v) __builtin_ia32_movntpd512((double*)(p), v)
-#define npc_past_caches16(p, v) __builtin_ia32_movntps512((float*)(p), v)
-#endif
-"""
 # Those of float32 that go another way than to libmvec's form.
 SINGLES = r"""
 static inline npc_f4x16 npc_exp16(npc_f4x16 x) { /* libmvec's reports -inf as invalid */
@@ -260,18 +202,6 @@ static inline npc_f4x16 npc_log16(npc_f4x16 x) { /* libmvec's is 3.7 units off *
 """
 
 
-@functools.cache
-def lanes() -> dict[str, str]:
-    """Function -> its definition, of all that vectors of both kinds have beside functions."""
-    text = SHARED + POSITIONS
-    for n, names in NAMES.items():
-        of = LANES.replace("PS", names["PS"]).replace("_K_", f"_{names['K']}_").replace("SIGN", SIGNS[n])
-        for name, meant in names.items():
-            of = re.sub(rf"\b{name}\b", meant, of)
-        text = re.sub(r"(?<=[a-z])N\b|\bN\b", str(n), of) + text
-    return definitions_of(text)
-
-
 def own_text(functions: Sequence[str], loops: str) -> str:
     """npc_own_<function>, of an npc_f8x8, for those that are here, and what `loops` that are written in vectors need."""
     found = [f for f in FUNCTIONS if f in functions]
@@ -279,8 +209,8 @@ def own_text(functions: Sequence[str], loops: str) -> str:
     own = shared + "".join(FUNCTIONS[f] for f in found)
     if not own and not loops:
         return ""
-    _, needed = needed_by(own + singles_text(loops) + loops, lanes())
-    return MACROS + LOOP_TYPES + needed + own
+    _, needed = needed_by(own + singles_text(loops) + loops, lanes.definitions() | definitions_of(SHARED))
+    return lanes.types_text() + MACROS + needed + own
 
 
 def singles_text(loops: str) -> str:

@@ -15,21 +15,17 @@ from dataclasses import dataclass, field
 from npcompile.backends.cpu.c_functions import CALLED_WHOLE, SUFFIX, VECTORISED, WHOLE
 from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.lanes import BYTES, LANES, Lanes
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
-from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, walk
+from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value, walk
 from npcompile.backends.kernels.operations import short
 
-LANES = {"f8": 8, "f4": 16}
-BYTES = 64
 MOST_INSIDE = 12  # functions that are written into a loop: compilers take long over more
-FAR = 3 << 24  # bytes read and written: more than caches keep
 EARLY = 1536  # bytes ahead
 FUNCTIONS = {op: f for op, f in NUMPY_LIBM.items() if f in VECTORISED["f8"].split() and op != "cbrt"}
 OF_SINGLES = {"exp": "npc_exp16({0})", "log": "npc_log16({0})"}  # that are other ones than libmvec's
-TYPES = {"f8": "npc_f8x8", "f4": "npc_f4x16"}
-WORDS = "npc_words@"  # with @ the number of lanes: truth values, all bits of them or none, and with 8 lanes integers
 
 # What is said for scalars holds for vectors too.
 SAME = "add subtract multiply divide negative positive square reciprocal equal not_equal less less_equal greater greater_equal"
@@ -90,7 +86,7 @@ class Elements:
 class Vectors(Elements):
     """The same over vectors."""
 
-    dtype: str = "f8"  # of the numbers
+    lanes: Lanes = LANES["f8"]
     axis: str = ""
     scalars: frozenset[str] = frozenset()  # values that are the same in all elements, made in the loop
     made: frozenset[str] = frozenset()  # others that are
@@ -101,13 +97,11 @@ class Vectors(Elements):
     is_past_caches: bool = False  # may whole vectors be written past the caches?
 
     def __post_init__(self) -> None:
-        self.width = LANES[self.dtype]
-
-    def lanes(self, text: str) -> str:
-        return text.replace("@", str(self.width))
+        self.width = self.lanes.count
 
     def type_of(self, v: Value) -> str:
-        return self.lanes(TYPES.get(short(v.dtype), WORDS))
+        """Words hold truth values, all bits of them or none, and integers."""
+        return self.lanes.named("npc_numbers@" if v.dtype.kind == "f" else "npc_words@")
 
     def begin(self, first: str) -> None:
         if self.is_past_caches:
@@ -122,53 +116,49 @@ class Vectors(Elements):
     def statements(self, body: Sequence[Statement], end: str = "") -> None:
         """What is done to the elements from `axis` on: to a whole vector, or to as many as there are before `end`."""
         if end:
-            self.p.line(self.lanes(f"const npc_mask@ which = npc_first@({end} - {self.axis});"))
+            self.p.line(self.lanes.named(f"const npc_choice@ which = npc_first@({end} - {self.axis});"))
         for s in body:
-            if isinstance(s, Store):
-                self.store(place_of(s), self.operand(s.value), is_some=bool(end))
-            elif s.target.name in self.scalars:  # type: ignore[union-attr]
-                self.print_statements([s])
-            else:
-                self.made_of(s, is_some=bool(end))
+            match s:
+                case Store():
+                    self.store(place_of(s), self.operand(s.value), is_some=bool(end))
+                case Let() | Load() | Position() if s.target.name in self.scalars:
+                    self.print_statements([s])
+                case Let() | Load() | Position():
+                    vector, text = self.type_of(s.target), self.lanes.named(self.text_of(s, is_some=bool(end)))
+                    self.p.line(f"const {vector} {s.target.name} = ({vector})({text});")
 
-    def made_of(self, s: Statement, *, is_some: bool) -> None:
+    def text_of(self, s: Let | Load | Position, *, is_some: bool) -> str:
         match s:
-            case Load(target):
+            case Load():
                 place = place_of(s)
-                whole = f"*(const {TYPES[self.dtype]}_in_memory*)({place})"
-                text = self.lanes(f"npc_some@({place}, which)") if is_some else whole
-            case Position(target, index):
+                return f"npc_some@({place}, which)" if is_some else f"*(const npc_numbers@_in_memory*)({place})"
+            case Position(_, index):
                 linear = split_linear(index, self.axis)
                 assert linear is not None
                 order = "npc_order_of8(which)" if is_some else "npc_order8()"
-                text = f"{size_text(index)} + {size_text(linear[0])} * {order}"
-            case Let(target, op, args, _):
-                c = c_type(args[0].dtype)
-                text = self.lanes(template_of(s) or "").format(*map(self.operand, args), T=c)
-                if is_some or not self.are_inside:
-                    text = text.replace(WHOLE, CALLED_WHOLE)
-                if op == "power":
-                    exponent = self.constants.get(args[1].name)
-                    text = power_text(self.operand(args[0]), args[0].dtype, exponent) or text
-        self.p.line(f"const {self.type_of(target)} {target.name} = ({self.type_of(target)})({text});")
+                return f"{size_text(index)} + {size_text(linear[0])} * {order}"
+            case Let(_, op, args):
+                operands, dtype = [self.operand(v) for v in args], args[0].dtype
+                if op == "power" and (product := power_text(operands[0], dtype, self.constants.get(args[1].name))):
+                    return product
+                text = (template_of(s) or "").format(*operands, T=c_type(dtype))
+                return text.replace(WHOLE, CALLED_WHOLE) if is_some or not self.are_inside else text
 
     def store(self, place: str, vector: str, *, is_some: bool) -> None:
-        c, kind = {"f8": ("double", "pd"), "f4": ("float", "ps")}[self.dtype]
         if is_some:
-            return self.p.line(f"__builtin_ia32_storeu{kind}512_mask(({c}*)({place}), {vector}, which);")
+            return self.p.line(self.lanes.named(f"npc_store_some@({place}, {vector}, which);"))
         if self.is_past_caches:  # asked anew each time: the compiler would make two loops
             self.p.line('__asm__("" : "+r"(is_far));')
             early = " ".join(f"__builtin_prefetch({other} + {EARLY});" for other in self.read)
-            past = self.lanes(f"npc_past_caches@({place}, {vector});")
-            self.p.line(f"if (is_far) {{ {past} {early} }} else")
-        self.p.line(f"*({TYPES[self.dtype]}_in_memory*)({place}) = {vector};")
+            self.p.line(self.lanes.named(f"if (is_far) {{ npc_past_caches@({place}, {vector}); {early} }} else"))
+        self.p.line(self.lanes.named(f"*(npc_numbers@_in_memory*)({place}) = {vector};"))
 
     def operand(self, v: Value) -> str:
         if v.name in self.made:
             return v.name
         if v.dtype.kind == "f":
-            return self.lanes(f"npc_all@({v.name})")
-        return self.lanes(f"(({WORDS}){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})")
+            return self.lanes.named(f"npc_all@({v.name})")
+        return self.lanes.named(f"((npc_words@){{0}} {'+' if v.dtype.kind == 'i' else '-'} {v.name})")
 
     def finish(self) -> None:
         if self.is_past_caches:
@@ -179,22 +169,13 @@ def place_of(s: Load | Store) -> str:
     return f"{s.buffer} + {size_text(s.offset)}"
 
 
-def moved_bytes(kernel: Kernel) -> int:
-    """Of each element that a kernel reads and writes; 0 where it has no results that vectors hold."""
-    statements = list(walk(kernel.body))
-    if not any(isinstance(s, Store) and short(s.value.dtype) in LANES for s in statements):
-        return 0
-    moved = [s.target if isinstance(s, Load) else s.value for s in statements if isinstance(s, (Load, Store))]
-    return sum(value.dtype.itemsize for value in moved)
-
-
 def template_of(s: Let) -> str | None:
     """The operation in C, of vectors; None where it has none."""
     of = {short(a.dtype) for a in s.args}
     number = of - {"b1"}
     match s.op:
         case "cast":
-            return CASTS.get((*of, short(s.target.dtype)))  # type: ignore[arg-type]
+            return CASTS.get((short(s.args[0].dtype), short(s.target.dtype)))
         case "where" if number <= {"f8"} or number <= {"f4"}:
             return "({0} & {1}) | (~{0} & {2})" if s.target.dtype.kind == "b" else "npc_either@({0}, {1}, {2})"
         case op if op in OF_SINGLES and of == {"f4"}:
@@ -206,8 +187,8 @@ def template_of(s: Let) -> str | None:
     return found.get(of.pop(), {}).get(s.op) if len(of) == 1 else None
 
 
-def number_of(body: Sequence[Statement]) -> str | None:
-    """The dtype of all numbers: that of vectors. None where there are several, or others."""
+def lanes_of(body: Sequence[Statement]) -> Lanes | None:
+    """The vectors of the dtype that all numbers have. None where there are several, or others."""
     found: set[str] = set()
     for s in body:
         match s:
@@ -216,7 +197,7 @@ def number_of(body: Sequence[Statement]) -> str | None:
             case _:
                 return None
     dtype = "f4" if "f4" in found else "f8"
-    return dtype if found <= ({"f4", "b1"} if dtype == "f4" else {"f8", "b1", "i8"}) else None
+    return LANES[dtype] if found <= ({"f4", "b1"} if dtype == "f4" else {"f8", "b1", "i8"}) else None
 
 
 def vectors_of(
@@ -232,7 +213,8 @@ def vectors_of(
     made: set[str] = set()
     read: list[Load] = []
     written: list[Store] = []
-    dtype = number_of(body)
+    if (lanes := lanes_of(body)) is None:
+        return None
     for s in body:
         match s:
             case Let(target, "constant"):
@@ -247,24 +229,24 @@ def vectors_of(
                     scalars.add(target.name)
                 elif isinstance(s, Position):
                     made.add(target.name)
-                elif short(target.dtype) in (dtype, "i8") and is_number(linear[0], size):
+                elif short(target.dtype) in (lanes.dtype, "i8") and is_number(linear[0], size):
                     made.add(target.name)
                     read.append(s)
                 else:
                     return None
-            case Store(_, offset, value) if short(value.dtype) == dtype and (linear := split_linear(offset, axis)):
+            case Store(_, offset, value) if short(value.dtype) == lanes.dtype and (linear := split_linear(offset, axis)):
                 if symbols_in(offset) & made or not is_number(linear[0], value.dtype.itemsize):
                     return None
                 written.append(s)
             case _:
                 return None
-    if not written or dtype is None:
+    if not written:
         return None
     loaded = {s.buffer for s in walk(p.kernel.body) if isinstance(s, Load)}
     return Vectors(
         p,
         print_statements,
-        dtype=dtype,
+        lanes=lanes,
         axis=axis,
         scalars=frozenset(scalars),
         made=frozenset(made),

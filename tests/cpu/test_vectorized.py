@@ -86,7 +86,7 @@ def test_stages_become_vectors_without_a_rest() -> None:
     text = PRELUDE + source
     lines = text.splitlines()
     (begin,) = [k for k, line in enumerate(lines, 1) if "omp simd safelen" in line]
-    end = next(k for k, line in enumerate(lines, 1) if k > begin and "from += 8 * vectors" in line)
+    (end,) = [k for k, line in enumerate(lines, 1) if "from += 8 * vectors" in line]
     assert [times for line, times in vectorized_lines(text).items() if begin < line < end] == [1]
 
 
