@@ -125,6 +125,7 @@ struct npc_runtime {
   void (*decref)(PyObject* object); /* NULL is fine */
   void (*discard)(PyObject* array); /* as decref: one that `empty` has made, and may give again */
   int (*error)(void);               /* is an exception set? */
+  void (*pardon)(void);             /* none is, from here on */
 
   /* Floating-point errors, np.errstate's four: 1 divide, 2 over, 4 under, 8 invalid. They add up over all threads of
      a loop. `report` gives -1, with FloatingPointSignal set, when one of `errors` happened since `watch` and

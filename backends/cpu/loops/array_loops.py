@@ -34,6 +34,7 @@ from npcompile.backends.cpu.array_trees import (
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.grains import elements_of_a_grain, nanoseconds
 from npcompile.backends.cpu.loader import loader
+from npcompile.backends.cpu.loops import noted_errors
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
@@ -163,10 +164,10 @@ class Store:
         nest = Nest(f, target.sizes)
         value = nest.stored(self.tree) if self.notes else nest.value(self.tree)
         fill = nest.loops([f"{self.place(nest)} = {value};"], "begin", "end", "#pragma GCC ivdep")
-        begin = [*nest.begins, "int bad = 0;", *["npc_forget();"] * self.notes]
+        begin = [*nest.begins, "int bad = 0;"]
         noted = ["bad |= npc_noted() != 0;"] * self.notes
         filling = self.range("range", fill)
-        direct = [*self.run("range", [to, *strides], sizes), *noted, "return bad;"]
+        direct = [*self.run("range", [to, *strides], sizes), "return bad;"]
         head = f"static int {f.name}({f.signature}) {{"
         if not are_apart and not needs_room:
             return [*filling, *self.tasks, head, *begin, *direct, "}"]
@@ -317,9 +318,14 @@ class ArrayLoops:
         work: Sequence[str],
         is_plain: bool = False,
         matrix: str = "",
+        notes: bool = False,
+        looks: bool = False,
+        is_new: bool = False,
     ) -> None:
         """Run it. It gives 0, 1 to leave before the statement, -1 with an exception set. A plain one copies, or sets one number.
 
+        `notes`: it may set flags of floating-point errors. They are to leave as well: it `looks` at them itself, or they are
+        looked at behind it. `is_new`: it writes only what it makes itself.
         The product of `work` is about how many numbers it computes: as many iterations nearer is the next look for signals.
         """
         self.work(work, is_plain, matrix)
@@ -328,8 +334,13 @@ class ArrayLoops:
                 if c == "char*" and text != "rt":
                     self.code.accesses.memory(text)
         arguments = ", ".join(filter(None, [function.texts, extra]))
-        leave = f"goto {fail()};" if can_leave else ""
+        exit_name = fail() if can_leave or notes else ""
+        leave = f"goto {exit_name};" if can_leave else ""
+        if notes:
+            self.code.line(noted_errors.FORGET)
         self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
+        if notes and not looks:
+            self.code.line(noted_errors.look(exit_name, is_new=is_new))
 
     def work(self, sizes: Sequence[str], is_plain: bool = False, matrix: str = "") -> None:
         """What follows goes over so many elements. `matrix`: the array whose product with a vector it is."""
@@ -416,7 +427,8 @@ class ArrayLoops:
         lines = store.lines(tests, needs_room)
         # Beside a loop that is written as a whole, statements seldom run by themselves.
         self.functions += map(briefly, lines) if self.code.instruction in self.code.by_blocks else lines
-        self.call(f, "", fail, store.can_leave, target.sizes, is_plain=isinstance(tree, Number | Read))
+        is_plain = isinstance(tree, Number | Read)
+        self.call(f, "", fail, store.can_leave, target.sizes, is_plain, notes=store.notes, looks=needs_room, is_new=is_new)
 
     def leave_to_copy(self, target: Part, source: Part, fail: Fail) -> None:
         """NumPy copies vectors of one memory, whose strides have one direction, as if these were equal: reads what it wrote."""

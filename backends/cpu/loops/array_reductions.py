@@ -118,12 +118,12 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     notes = notes_errors(name, tree)
     can_leave = notes or may_fail(tree) or name in NEEDS_SOME
     count = known_product([f.take(n) for n in sizes])
-    begin = ["npc_forget();"] * notes + [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
+    begin = [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
     helpers, lines = one_row(loops, f, name, tree, sizes[0]) if len(sizes) == 1 else ([], [])
     if not lines:
         loops.reads_alone(given)
     lines = lines or folding(loops, f, name, tree, sizes, range(len(sizes) - 1))
-    end = ['__asm__ volatile("" : "+m"(*out) : : "memory");', "bad |= npc_noted() != 0;"] * notes
+    end = ['__asm__ volatile("" : "+m"(*out) : : "memory");'] * notes
     if is_doubted(name, tree):
         end += ["if (SELDOM(total != total)) {", *looking_for_infinities(f, tree, sizes), "}"]
     head = f"static inline int {f.name}({', '.join(filter(None, [f.signature, f'{c_type(dtype)}* out']))}) {{"
@@ -138,7 +138,7 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
         "return bad;",
         "}",
     ]
-    loops.call(f, f"&{result}", fail, can_leave, sizes)
+    loops.call(f, f"&{result}", fail, can_leave, sizes, notes=notes, is_new=True)
     return result
 
 
@@ -343,10 +343,7 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
     count = f.take(sizes[axis])
     place = {k: f.take(s) for k, s in zip(order, target.strides)}
     element = f"*({c}*)({to}{''.join(f' + i{k} * {s}' for k, s in place.items())})"
-    begin = ["npc_forget();"] if notes else []
-    if name in NEEDS_SOME:
-        begin.append(f"if (!{count}) return 1;")
-    end = ["bad |= npc_noted() != 0;"] if notes else []
+    begin = [f"if (!{count}) return 1;"] * (name in NEEDS_SOME)
     if axis == len(sizes) - 1:
         lines = [*["#pragma GCC ivdep"] * (len(order) == 1), *(f.loop(k, sizes[k]) for k in order)]
         doubt = [f"in_doubt |= {count} >= {LANES} && total != total;"] * is_doubted(name, tree)
@@ -356,12 +353,12 @@ def reduce_axis(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...]
             lines = ["int in_doubt = 0;", *lines, "if (SELDOM(in_doubt)) {", *looking_for_infinities(f, tree, sizes), "}"]
     else:
         lines = columns(loops, f, name, tree, sizes, axis, element)
-    body = ["int bad = 0;", *begin, *lines, *end, "return bad;"]
+    body = ["int bad = 0;", *begin, *lines, "return bad;"]
     if axis == len(sizes) - 1:
         loops.functions += with_narrow_rows(f.name, f.signature, body, f, parts_of(tree), {})
     else:
         loops.functions += [f"{ALONE} int {f.name}({f.signature}) {{", *body, "}"]
-    loops.call(f, "", fail, can_leave, sizes)
+    loops.call(f, "", fail, can_leave, sizes, notes=notes, is_new=True)
     return target
 
 
@@ -467,8 +464,7 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
     order = [k for k in range(len(sizes)) if k not in inner]
     target = loops.fresh(index, [sizes[k] for k in order]) if order else None
     result = "" if target else loops.code.room("int")
-    begin = ["npc_forget();"] if notes else []
-    begin += [f"if (!({known_product([f.take(sizes[k]) for k in inner])})) return 1;", *nest.begins]
+    begin = [f"if (!({known_product([f.take(sizes[k]) for k in inner])})) return 1;", *nest.begins]
 
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
@@ -498,10 +494,9 @@ def position(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], a
             lines = [loop(k) for k in order]
             lines += one_position(c, better, [loop(k) for k in inner], [*nest.rows, *nest.body, f"const {c} x = {value};"])
             lines += [f"{element} = found;", *("}" for _ in order)]
-    end = ["bad |= npc_noted() != 0;"] if notes else []
     signature = f.signature if target else ", ".join(filter(None, [f.signature, "int64_t* out"]))
-    loops.functions += [f"{ALONE} int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, *end, "return bad;", "}"]
-    loops.call(f, "" if target else f"&{result}", fail, True, sizes)
+    loops.functions += [f"{ALONE} int {f.name}({signature}) {{", "int bad = 0;", *begin, *lines, "return bad;", "}"]
+    loops.call(f, "" if target else f"&{result}", fail, True, sizes, notes=notes, is_new=True)
     return target or result
 
 

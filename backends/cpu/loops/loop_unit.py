@@ -13,6 +13,7 @@ from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops import complex_numbers, number_lists, packed_columns
+from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
@@ -170,7 +171,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {line}" for line in code.declarations]
     lines.append("  PyObject* result = 0;")
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0;")
-    lines += [f"  {line}" for line in code.lines]
+    lines += [f"  {line}" for line in with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)]
     lines += ways_out(code)
     lines += ["failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}

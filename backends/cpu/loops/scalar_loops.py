@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.elements import C_OF_KIND, INTEGER, LIMITS, PART_OF_COMPLEX, ArrayInput
-from npcompile.backends.cpu.loops import complex_numbers, packed_columns
+from npcompile.backends.cpu.loops import complex_numbers, noted_errors, packed_columns
 from npcompile.backends.cpu.loops.accesses import Accesses
 from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
 from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
@@ -235,6 +235,11 @@ class ScalarLoops:
         """What follows reads or writes memory by other means than `load` and `store`."""
         if self.strip is not None:
             raise NoForm("a strip with other statements than those on single elements")
+
+    def floats(self) -> frozenset[str]:
+        """Variables, and numbers that are given, which are no integers."""
+        given = {name: C_OF_KIND[kind] for kind, name in self.numbers}
+        return frozenset(name for name, c in {**self.variables, **given}.items() if c in noted_errors.FLOATS)
 
     def outer(self) -> dict[str, str]:
         """What functions of strips may be given -> C type."""

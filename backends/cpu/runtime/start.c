@@ -39,6 +39,7 @@ static struct npc_runtime runtime = {
     .decref = decref,
     .discard = discard,
     .error = error,
+    .pardon = PyErr_Clear,
     .watch = clear_flags,
     .report = report,
     .unwritten = unwritten,

@@ -14,6 +14,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.accesses import MADE_BEFORE, Accesses, Inner, Origin, index_of
 from npcompile.backends.cpu.loops.integers import Integer
+from npcompile.backends.cpu.loops.noted_errors import IN_CHUNK, with_fewer_looks
 from npcompile.backends.cpu.loops.packed_columns import helper, name_of
 from npcompile.backends.cpu.loops.parallel_loops import Spread, Sum, is_whole
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
@@ -221,6 +222,7 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
             raise NoForm("few iterations")
         if any(name not in IN_BODIES for line in [*body, *made] for name in CALLED.findall(line)):
             raise NoForm("what only one thread may do")
+        body = with_fewer_looks(body, code.floats(), IN_CHUNK)
         functions = spread.functions(body, declarations, given(code, spread), apart.held)
         are_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
         plain = [f"npc_is_plain({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
