@@ -147,6 +147,11 @@ def takes_long(tree: Tree) -> bool:
     return isinstance(tree, Apply) and (tree.op in LONG or any(map(takes_long, tree.args)))
 
 
+def is_expensive(tree: Tree) -> bool:
+    """Is there a function that takes longer than a division?"""
+    return isinstance(tree, Apply) and (tree.op in EXPENSIVE or any(map(is_expensive, tree.args)))
+
+
 def is_flat(part: Part) -> bool:
     """Are its elements one row, without broadcasting?"""
     return part.is_dense and "1" not in part.sizes

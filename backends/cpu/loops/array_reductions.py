@@ -11,7 +11,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Part, Read, Tree, flat_tree, has_one_rank, is_flat, may_fail, may_note, parts_of
+from npcompile.backends.cpu.array_trees import (
+    Part,
+    Read,
+    Tree,
+    flat_tree,
+    has_one_rank,
+    is_expensive,
+    is_flat,
+    may_fail,
+    may_note,
+    parts_of,
+    takes_long,
+)
 from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
 from npcompile.backends.cpu.loops.nests import Function, Nest, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.scalar_loops import Fail
@@ -172,7 +184,7 @@ def one_row(loops: ArrayLoops, f: Function, name: str, tree: Tree, size: str) ->
     c, n = c_type(tree.dtype), f.take(size)
     lines = folding(loops, f, name, tree, (size,), (), ("first", "stop"))
     nest = Nest(f, (size,))
-    few = few_elements(name, nest, nest.stored(tree), tree.dtype, fold(loops, name, tree.dtype), ("0", n))
+    few = few_elements(name, nest, nest.stored(tree), tree, fold(loops, name, tree.dtype), ("0", n))
     given = [text for _, text in f.parameters.values()]
     fields = " ".join(f"{ct} {text};" for ct, text in f.parameters.values())
     part = f"{f.name}_part({', '.join([*given, '0', n, '&bad'])})"
@@ -250,7 +262,7 @@ def folding(
     if isinstance(tree, Read) and dtype.kind != "b" and tree.part.strides[-1:] == (str(dtype.itemsize),):  # read where they are
         there = f"{c} part = {combined}((const {c}*)(r{nest.made} + at * {dtype.itemsize}), NPC_FOLDED);"
         whole = [f"if (!filled && {n} - at >= NPC_FOLDED) {{", there, *climb, "at += NPC_FOLDED;", "continue;", "}"]
-    few = [] if around or span else few_elements(name, nest, value, dtype, combined, (begin, n))
+    few = [] if around or span else few_elements(name, nest, value, tree, combined, (begin, n))
     return [
         *nest.begins,
         f"{c} total;",
@@ -278,33 +290,33 @@ def folding(
     ]
 
 
-def few_elements(name: str, nest: Nest, value: str, dtype: np.dtype, combined: str, span: tuple[str, str]) -> list[str]:
+def few_elements(name: str, nest: Nest, value: str, tree: Tree, combined: str, span: tuple[str, str]) -> list[str]:
     """Statements for short rows, one element after the other, as NumPy adds them, or in lanes; they end with the `else`."""
-    (begin, end), place = span, f"i{len(nest.sizes) - 1}"
+    (begin, end), dtype = span, tree.dtype
     n = end if begin == "0" else f"{end} - {begin}"
     identity, pair = FOLD_OPS[name]
     start = identity if isinstance(identity, str) else identity(dtype)
-    lines = [
-        f"if ({n} < {LANES}) {{",
-        f"total = {start};",
-        *nest.rows,
-        f"for (int64_t {place} = {begin}; {place} < {end}; {place}++) {{",
-        *nest.body,
-        f"const {c_type(dtype)} x = {value};",
-        f"total = {pair(dtype).format(a='total', x='x')};",
-        "}",
-    ]
+
+    def one_by_one(first: str) -> list[str]:
+        place, element = f"i{len(nest.sizes) - 1}", f"const {c_type(dtype)} x = {value};"
+        lines = [*nest.rows, f"for (int64_t {place} = {first}; {place} < {end}; {place}++) {{", *nest.body, element]
+        return [*lines, f"total = {pair(dtype).format(a='total', x='x')};", "}"]
+
+    lines = [f"if ({n} < {LANES}) {{", f"total = {start};", *one_by_one(begin)]
     if dtype.kind in "fiu" and dtype.itemsize in INTEGERS:
-        lines += [f"}} else if ({n} <= {FEW}) {{", *in_lanes(name, nest, value, dtype, start, span)]
-        lines.append(f"total = {combined}((const {c_type(dtype)}*)&all, {LANES});")
+        total = f"total = {combined}((const {c_type(dtype)}*)&all, {LANES});"
+        # Eight divisions in a vector take as long as four of one number, and wait until what was just stored can be read.
+        is_divided = takes_long(tree) and not is_expensive(tree)
+        lines += [f"}} else if ({n} <= {FEW}) {{", *in_lanes(name, nest, value, dtype, start, span, has_rest=is_divided), total]
+        lines += ["{", *one_by_one(f"{begin} + ({n}) / {LANES} * {LANES}"), "}"] if is_divided else []
     return [*lines, "} else {"]
 
 
-def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, start: str, span: tuple[str, str]) -> list[str]:
+def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, start: str, span: tuple[str, str], has_rest: bool) -> list[str]:
     """Statements that combine a row in the vector `all`, each lane every so many elements.
 
     The last ones are those of a whole vector too, without the lanes that the one before it had: a loop for what is left would
-    take longer.
+    take longer. Where the caller `has_rest`, it has that loop, and only whole vectors are taken here.
     """
     (begin, end), c, integer = span, c_type(dtype), INTEGERS[dtype.itemsize]
     numbers = ", ".join(map(str, range(LANES)))
@@ -315,8 +327,8 @@ def in_lanes(name: str, nest: Nest, value: str, dtype: np.dtype, start: str, spa
         f"npc_vector all = {{{', '.join([start] * LANES)}}}, none = all;",
         *[f"{integer} outside[{LANES}] = {{0}};"] * outside,
         *nest.rows,
-        f"for (int64_t at = {begin}; at < {end}; at += {LANES}) {{",
-        f"const int64_t first = npc_min(at, {end} - {LANES});",
+        f"for (int64_t at = {begin}; at{f' + {LANES} <=' if has_rest else ' <'} {end}; at += {LANES}) {{",
+        f"const int64_t first = {'at' if has_rest else f'npc_min(at, {end} - {LANES})'};",
         f"{c} elements[{LANES}];",
         *lanes_of(nest, body, f"elements[lane] = {value};", str(LANES)),
         f"const npc_places is_new = (npc_places){{{numbers}}} >= ({integer})(at - first);",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Number, Part, Read, Tree, may_note
+from npcompile.backends.cpu.array_trees import Number, Part, Read, Tree, is_expensive, may_note
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.array_loops import ArrayLoops
@@ -12,7 +12,6 @@ from npcompile.backends.cpu.loops.nests import Function, Nest
 from npcompile.backends.cpu.loops.scalar_loops import Fail
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.texts import filled
-from npcompile.backends.kernels.operations import EXPENSIVE
 
 
 class SerialNest(Nest):
@@ -103,7 +102,3 @@ def adding(loops: ArrayLoops, to: str, size: str, value: Tree, places: Part) -> 
             if kind == "char*":
                 accesses.memory(text)
     return f
-
-
-def is_expensive(tree: Tree) -> bool:
-    return isinstance(tree, Apply) and (tree.op in EXPENSIVE or any(map(is_expensive, tree.args)))

@@ -206,8 +206,10 @@ def with_narrow_rows(
             tests.append(f"if ({' && '.join(f'{k} == {v}' for k, v in fixed.items())}) return {name}_rows({passed});")
     if not tests:
         return [f"{head}({parameters}) {{", *body, "}"]
-    called = f"return {name}_rows({', '.join(names)});"
-    return [f"{head}_rows({parameters}) {{", *body, "}", f"static int {name}({parameters}) {{", *tests, called, "}"]
+    # What is for any rows has buffers, and would take registers from those that need few.
+    anyone = f"static __attribute__((noinline)) int {name}_any({parameters}) {{ return {name}_rows({', '.join(names)}); }}"
+    called = f"return {name}_any({', '.join(names)});"
+    return [f"{head}_rows({parameters}) {{", *body, "}", anyone, f"static int {name}({parameters}) {{", *tests, called, "}"]
 
 
 def narrow_rows(f: Function, parts: Sequence[Part], n: int) -> dict[str, int] | None:
