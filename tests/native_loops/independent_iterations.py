@@ -15,7 +15,15 @@ from tests.native_loops.agreement import check
 from tests.native_loops.generate import CONSTANTS, DTYPES, LoopProgram, Writer, values
 from tests.random_programs import Draw, run_many
 
-ALWAYS = {"WORTH": -1, "GRAIN": 1, "FEWEST_THREADS": 1, "KEPT_BYTES": 10**9, "WORTH_KEEPING": -1.0, "COPIED": 1e9}
+ALWAYS = {
+    "WORTH": -1,
+    "WORTH_WHOLE": -1,
+    "GRAIN": 1,
+    "FEWEST_THREADS": 1,
+    "KEPT_BYTES": 10**9,
+    "WORTH_KEEPING": -1.0,
+    "COPIED": 1e9,
+}
 LONG_GRAINS = {"GRAIN": 10**9, "PIECES": 1}  # of several iterations
 RANGES = ("range(n)", "range(1, n)", "range(n - 1, -1, -1)", "range(0, n, 2)", "range(k, n)", "range(-3, 5)", "range(n // 2)")
 ROWS = ("M[i] {op}= B", "M[i, :] {op}= M[i, ::-1]", "M[i, 2:] = {e}", "M[i, 1:] {op}= A[i] * B[:-1]", "M[i, :] = M[0] {op} B")

@@ -123,6 +123,7 @@ def test_what_is_written_is_not_copied():
 def way(request, monkeypatch):
     if request.param == "alone":
         monkeypatch.setattr(parallel_loops, "WORTH", 10**12)
+        monkeypatch.setattr(parallel_loops, "WORTH_WHOLE", 10**12)
         monkeypatch.setattr(parallel_loops, "WORTH_COPIES", -1)
 
 

@@ -20,6 +20,7 @@ from npcompile.backends.cpu.loops.packed_columns import bytes_of, copied, name_o
 from npcompile.backends.cpu.loops.strips import Way, size_of
 
 WORTH = 30_000  # units of fuel, of about a nanosecond each, from which a loop runs on threads
+WORTH_WHOLE = 120_000  # where arrays are kept whole before that, which is another turn of all threads
 GRAIN = 8_000  # that one thread takes at once
 LOOK = 512  # units of fuel before it is asked again whether the others are worth it
 LOOK_FOR_COPIES = 64  # where one thread is worth it
@@ -441,11 +442,10 @@ class Spread:
 
     def whole(self, written: Sequence[Written]) -> list[str]:
         """Lines that find out whether iterations are apart, and where they write."""
-        lines = ["const int threads = rt->threads();"]
-        if self.may_be_alone:
-            lines.append(f"const int is_alone = threads < {FEWEST_THREADS} || cost * left < {WORTH};")
-        else:
-            lines.append(f"if (threads < {FEWEST_THREADS}) return {VAIN};")
+        worth = WORTH_WHOLE if is_whole(written) else WORTH
+        alone = f"threads < {FEWEST_THREADS} || cost * left < {worth}"
+        way_out = f"const int is_alone = {alone};" if self.may_be_alone else f"if ({alone}) return {VAIN};"
+        lines = ["const int threads = rt->threads();", way_out]
         terms = [i.terms for w in written for i in (*w.places, *w.others, *w.own.values()) if i is not None]
         first = {self.moving(k): way.first for k, way in enumerate(self.ways)}
         names = dict.fromkeys(first.get(name, name) for each in terms for name, _ in each)
