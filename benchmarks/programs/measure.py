@@ -6,6 +6,7 @@ import importlib.util
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from benchmarks.measure import SHORTEST_SAMPLE, Row, Timing
 from benchmarks.programs.preparing import Held, Sides
@@ -27,7 +28,7 @@ COMPARED: Sides = {
 PEERS = ("numba", "JAX", "torch.compile")
 SLOW = 20  # times NumPy's time: a side that takes longer is measured once
 WARMED = 1.0  # seconds of a call, on the busy machine that compiled it, up to which one call comes before each sample
-SHORT = "small"  # calls too short for several threads: all sides of a round begin on one processor, as these are not equally fast
+SHORT = 1e-4  # seconds of the quickest side: all sides of a round begin on one processor, as these are not equally fast
 FEWEST_SAMPLES, LONGEST_SAMPLING = 3, 1.0  # samples of a side whose calls take so many seconds together
 
 
@@ -86,12 +87,13 @@ def measure(held: Held, repetitions: int, cap: float) -> ProgramRow:
     samples: dict[str, list[float]] = {side: [] for side in turns}
     counts = {side: max(1, int(SHORTEST_SAMPLE / max(held.second[side], 1e-7))) for side in turns}
     shuffle = random.Random(SIZES.index(size)).shuffle
-    seats = processors() if size == SHORT else []
+    seats = processors()
     for round in range(repetitions):
         shuffle(turns)
         if seats and not round % len(seats):
             shuffle(seats)
-        seat = seats[round % len(seats)] if seats else None
+        is_short = size == SIZES[0] or min(chain(held.second.values(), *samples.values())) < SHORT
+        seat = seats[round % len(seats)] if seats and is_short else None
         if round:
             turns = [side for side in turns if side not in absent and not is_enough(side, samples, counts)]
         for side in turns:

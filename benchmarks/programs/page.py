@@ -21,9 +21,9 @@ NumPy runs each program as it is written, and so does npcompile. Numba's time is
 of the same source where Numba takes it, else of loops. JAX's is that of `jit`, with arrays that are already JAX's, and `lax`
 loops where a Python loop would be unrolled. torch.compile takes the NumPy source where it can; of time loops it compiles the
 step. The versions are beside the programs in [benchmarks/programs](../benchmarks/programs). Every side is a process; they are
-asked in turn, in an order that changes from round to round, when all have compiled; at the {short} size, whose calls are too
-short for several threads, all of a round begin on one processor, and the next round on another, as processors of a shared
-machine are not equally fast. An answer is compared with NumPy's before it is timed: npcompile's with its types, dtypes and
+asked in turn, in an order that changes from round to round, when all have compiled; at the {small} size, and where the quickest
+side takes less than {short:g} µs, all of a round begin on one processor, and the next round on another, as processors of a
+shared machine are not equally fast. An answer is compared with NumPy's before it is timed: npcompile's with its types, dtypes and
 shapes. Arguments that a program changes are restored before each call, outside of its time. A side that takes more than {slow}
 times NumPy's time is measured once, and one whose samples take {longest:g} s together {fewest} times. A side that does not
 compile and answer within the run's `--cap` seconds takes no part.
@@ -166,7 +166,8 @@ def markdown(about: dict[str, str], rows: list[ProgramRow], first: dict[str, flo
     text += ["", "| program | size | npcompile, times faster than NumPy | its speed over that of |", "|---|---|---|---|"]
     text += [f"| {row.name} | {row.size} | {cell(row, 'npcompile')} | {', '.join(loss)} |" for row, loss in lost]
     text += ["", "## All programs", "", "Times are medians of one call. The last columns are speeds over NumPy's."]
-    text += SIDES_EXPLAINED.format(short=SHORT, slow=SLOW, fewest=FEWEST_SAMPLES, longest=LONGEST_SAMPLING).rstrip().splitlines()
+    numbers = {"small": SIZES[0], "short": SHORT * 1e6, "slow": SLOW, "fewest": FEWEST_SAMPLES, "longest": LONGEST_SAMPLING}
+    text += SIDES_EXPLAINED.format(**numbers).rstrip().splitlines()
     for family in dict.fromkeys(row.family for row in rows):
         text += ["", f"### {family.capitalize()}", *header()]
         members = [row for row in rows if row.family == family]
