@@ -11,7 +11,7 @@ from npcompile.numpy_shim.registry import FUNCTIONS, Captured
 from npcompile.numpy_shim.ufunc_operands import operand, resolve
 from npcompile.numpy_shim.ufunc_pairs import call_divmod
 from npcompile.numpy_shim.ufuncs import call_ufunc
-from npcompile.tensor_core.array import Array, cast, fresh
+from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -84,11 +84,12 @@ def power(builder: Builder, left: Any, right: Any, out: Array | None = None) -> 
 
 
 def power_of_scalars(builder: Builder, left: Any, right: Any) -> Array:
-    """Never a square root instead, which the ufunc np.power takes where it sees one exponent."""
-    dtype = resolve(np.power, (operand(builder, left).type, operand(builder, right).type, None))[-1]
-    if dtype not in (np.float32, np.float64) or type(right) in (int, float) and right != 0.5:
+    """The C library's, where one of the scalars has the dtype of the power: where both are converted NumPy takes its ufunc."""
+    operands = operand(builder, left), operand(builder, right)
+    dtype = resolve(np.power, (*(o.type for o in operands), None))[-1]
+    if not has_own_operator(np.power, dtype) or not any(is_scalar(v) and v.dtype == dtype for v in (left, right)):
         return call_ufunc(np.power, builder, left, right)
-    return fresh(builder, cast(builder, call_ufunc(np.float_power, builder, left, right).node, dtype), boxed=False)
+    return fresh(builder, builder.apply(REPORTING[np.power], *(o.node(builder, dtype) for o in operands)), boxed=False)
 
 
 def short_power(base: Any, exponent: Any) -> np.ufunc | None:

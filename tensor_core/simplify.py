@@ -255,6 +255,7 @@ NEUTRAL_RIGHT: dict[str, tuple[tuple[float, str], ...]] = {
     "multiply": ((1, "iuf"),),  # complex products by 1 + 0j turn infinities into NaN
     "divide": ((1, "f"),),
     "power": ((1, "iuf"),),
+    "scalar_power": ((1, "f"),),
     "bitwise_or": ((0, "iu"),),
     "bitwise_xor": ((0, "iu"),),
     "left_shift": ((0, "iu"),),

@@ -146,6 +146,7 @@ def libm_declarations() -> dict[str, str]:
         found |= {f"npc_single_{f}f": f"float npc_single_{f}f({arguments}) NPC_NAMED({f}f);\n" for f in functions.split()}
     found |= {f"npc_plain_{f}": f"double npc_plain_{f}(double) NPC_NAMED({f});\n" for f in ("sin", "cos", "exp", "expm1")}
     for c, suffix in (("float", "f"), ("double", "")):
+        found[f"npc_plain_pow{suffix}"] = f"{c} npc_plain_pow{suffix}({c}, {c}) NPC_NAMED(pow{suffix});\n"
         found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
         found[f"cpow{suffix}"] = f"{c} _Complex cpow{suffix}({c} _Complex, {c} _Complex);\n"
     return found

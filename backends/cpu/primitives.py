@@ -177,6 +177,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "scalar_multiply": kinds("iu", reporting("mul", "{0}", "{1}")) | {"c": "npc_cmul_{K}({0}, {1})"},
     "scalar_negative": kinds("iu", reporting("sub", "0", "{0}")),
     "scalar_absolute": {"u": "{0}", "i": f"({{0}} < 0 ? {reporting('sub', '0', '{0}')} : {{0}})"},
+    "scalar_power": kinds("f", "npc_plain_pow{s}({0}, {1})"),
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
     "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }

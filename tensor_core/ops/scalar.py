@@ -2,6 +2,7 @@
 
 Of integers what overflows is reported: `np.uint8(200) + np.uint8(100)` warns where `np.add` of the same two, and any array, wraps
 around. A product of complex scalars rounds each of its four products, of which the loops of ufuncs fuse two with the sums.
+A power is that of the C library, where ufuncs square, take roots and have vector functions.
 """
 
 import operator
@@ -14,6 +15,8 @@ from npcompile.tensor_core.op import OPS, Op
 
 
 def has_own_operator(ufunc: np.ufunc, dtype: np.dtype) -> bool:
+    if ufunc is np.power:
+        return dtype in (np.float32, np.float64)
     return dtype.kind in "iu" or (ufunc is np.multiply and dtype.kind == "c")
 
 
@@ -31,7 +34,8 @@ def reporting(ufunc: np.ufunc, function: Callable) -> Op:
         return np.array(results, xs[0].dtype).reshape(np.shape(xs[0]))
 
     name = f"scalar_{ufunc.__name__}"
-    vjp = OPS[ufunc.__name__].vjp if has_own_operator(ufunc, np.dtype(complex)) else None
+    is_smooth = has_own_operator(ufunc, np.dtype(float)) or has_own_operator(ufunc, np.dtype(complex))
+    vjp = OPS[ufunc.__name__].vjp if is_smooth else None
     return OPS.add(Op(name, "elementwise", meta, eager, name, vjp))
 
 
@@ -41,5 +45,6 @@ OPERATORS: list[tuple[np.ufunc, Callable]] = [
     (np.multiply, operator.mul),
     (np.negative, operator.neg),
     (np.absolute, abs),
+    (np.power, operator.pow),
 ]
 REPORTING = {ufunc: reporting(ufunc, function).name for ufunc, function in OPERATORS}  # ufunc -> the operator's row

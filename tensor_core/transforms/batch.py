@@ -117,6 +117,12 @@ def batch_elementwise(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -
     return batcher.apply(node.op, *map(batcher.with_axis, inputs), **node.params)
 
 
+@rule("scalar_power")
+def batch_scalar_power(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
+    """As arrays have it: squares and cubes of a batch are products."""
+    return batcher.apply("power", *map(batcher.with_axis, inputs))
+
+
 @rule("alias", "item")
 def batch_same(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
     ((x, _),) = inputs

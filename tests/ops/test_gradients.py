@@ -274,11 +274,12 @@ def test_family(family: str) -> None:
 def test_every_rule_is_tested() -> None:
     """Rows of libraries and of control flow have tests of their own; the rule of custom_gradient is the user's.
 
-    `scalar_multiply` has the rule of `multiply`, of complex scalars alone: tests/tracer/test_complex_scalars.py.
+    Operators of scalars have the rules of the ufuncs: tests/tracer/test_{complex_scalars,powers_of_scalars}.py.
     """
     ruled = {name for name, op in OPS.items() if op.vjp is not None and op.kind not in ("extern", "control")} - {
         "custom_gradient",
         "scalar_multiply",
+        "scalar_power",
     }
     assert ruled == {*RULED_UFUNCS, *(case.op for family in FAMILIES.values() for case in family(FLOAT64))}
 

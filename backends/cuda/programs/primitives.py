@@ -174,6 +174,7 @@ for numpy_name, device_name in LIBDEVICE.items():
 PRIMITIVES["rint"]["c"] = "libdevice.rint({0r}); libdevice.rint({0i})"
 for name, template in COMPLEX_PRIMITIVES.items():
     PRIMITIVES[name]["c"] = template
+PRIMITIVES["scalar_power"] = {"f": PRIMITIVES["power"]["f"]}
 PRIMITIVES["scalar_multiply"]["c"] = PRIMITIVES["multiply"]["c"]
 
 # Of float32, and float16 in it, where the user has asked for speed: the hardware's approximations. exp(x) loses about |x| ULP.
