@@ -125,6 +125,7 @@ struct npc_runtime {
   void (*decref)(PyObject* object); /* NULL is fine */
   void (*discard)(PyObject* array); /* as decref: one that `empty` has made, and may give again */
   int (*error)(void);               /* is an exception set? */
+  PyObject* (*caught)(void);        /* the one that is, which is not from here on */
   void (*pardon)(void);             /* none is, from here on */
 
   /* Floating-point errors, np.errstate's four: 1 divide, 2 over, 4 under, 8 invalid. They add up over all threads of
@@ -142,6 +143,8 @@ struct npc_runtime {
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
   int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
+  int (*interrupted)(void); /* the same, and no other thread runs */
+  int (*is_due)(int64_t* due); /* has it been a while since the first time that `due`, 0 then, was asked about? */
   double (*square_by_pow)(double x); /* libm's pow(x, 2), to the bit, where that is between 2^-32 and 2^32 */
 
   npc_matmul product_f4, product_f8, product_c8, product_c16; /* NULL before a unit that calls it is loaded */

@@ -41,12 +41,13 @@ class Later:
 
     function: Any
     layout: Layout
+    throws: bool = False
     made: Callable[..., Any] | None = None
 
     @uncounted
     def run(self, *state: Any) -> Any:
         if self.made is None:
-            self.made = self.function.segment(self.layout, None)
+            self.made = self.function.segment(self.layout, None, throws=self.throws)
         return self.made(*state)
 
 
@@ -188,14 +189,15 @@ class Ending:
         call = f"{segment}(*{self.state_text(index, stack, top)})"
         return self.leave(call)
 
-    def run_natively_later(self, index: int, stack: list[Any]) -> str:
-        """The same, for what seldom happens: the segment is made when it is first needed."""
+    def run_natively_later(self, index: int, stack: list[Any], error: str = "") -> str:
+        """The same, for what seldom happens: the segment is made when it is first needed. It may raise an error at `index`."""
         function = self.function
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
         layout = Layout(index, len(stack), nulls, *function.facts.locals_at(index))
-        segment = function.name_constant(Later(function, layout), "segment_")
-        call = f"{segment}.run(*{self.state_text(index, stack)})"
-        return self.leave(call)
+        segment = function.name_constant(Later(function, layout, throws=bool(error)), "segment_")
+        parts = self.state_parts(index, stack, None)
+        parts[function.has_cells : function.has_cells] = [error] * bool(error)
+        return self.leave(f"{segment}.run({', '.join(parts)})")
 
     def emit(self, outcome: Outcome) -> None:
         lines, text = self.emitter.lines, self.emitter.text

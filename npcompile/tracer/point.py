@@ -229,7 +229,8 @@ class Point:
     @uncounted
     def throw(self, error: BaseException, *state: Any) -> Any:
         """The user's own code from here, with an exception raised here."""
-        return self.function.segment(self.layout, self.place, throws=True)(error, *state)
+        cells, rest = state[: self.function.has_cells], state[self.function.has_cells :]
+        return self.function.segment(self.layout, self.place, throws=True)(*cells, error, *rest)
 
     def on(self, place: Place) -> Point:
         """The Point at the same instruction whose programs run on a device."""

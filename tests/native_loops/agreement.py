@@ -7,12 +7,12 @@ import itertools
 import os
 import random
 import signal
-import threading
+import subprocess
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -83,17 +83,22 @@ def cloned(values: tuple[Any, ...]) -> list[Any]:
     return [memo[id(v)] for v in values]
 
 
+@contextmanager
+def signalled(number: int = signal.SIGINT, handler: Any = signal.default_int_handler, after: float = 0.3) -> Iterator[None]:
+    """Another process, which needs nothing of this one, sends a signal after so many seconds."""
+    before = signal.signal(number, handler)  # processes in the background ignore SIGINT
+    sender = subprocess.Popen(["sh", "-c", f"sleep {after}; kill -{int(number)} {os.getpid()}"])
+    try:
+        yield
+    finally:
+        sender.wait()
+        signal.signal(number, before)
+
+
 def ends_when_interrupted(call: Callable[[], Any]) -> None:
     """A call that takes minutes ends with KeyboardInterrupt soon after Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            call()
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+    with signalled(), pytest.raises(KeyboardInterrupt):
+        call()
 
 
 def native_sources(compiled: Any) -> list[str]:

@@ -338,7 +338,9 @@ class ArrayLoops:
         leave = f"goto {exit_name};" if can_leave else ""
         if notes:
             self.code.line(noted_errors.FORGET)
-        self.code.line(f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto failed; default: {leave} }}")
+        self.code.line(
+            f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto {self.code.failing()}; default: {leave} }}"
+        )
         if notes and not looks:
             self.code.line(noted_errors.look(exit_name, is_new=is_new))
 
@@ -368,7 +370,7 @@ class ArrayLoops:
         room = code.variable(f"{slot}_most", "int")
         self.rooms[slot] = dtype.itemsize
         made = f"&{slot}, &{room}, npc_dtypes[{code.dtype(dtype)}], {dtype.itemsize}, {len(sizes)}, {sizes_text(sizes)}"
-        code.line(f"if (npc_room({made})) goto failed;")
+        code.line(f"if (npc_room({made})) goto {code.failing()};")
         return slot
 
     def made_in(self, slot: str, dtype: np.dtype, sizes: Sequence[str]) -> Part:

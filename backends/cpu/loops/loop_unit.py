@@ -26,7 +26,8 @@ COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
-GIVEN = -4  # of those that return a list, which follows
+GIVEN = -4  # of those that return a list, which follows, or may return one
+WRAPPED = [f'if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}']
 
 HELPERS = r"""
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
@@ -169,18 +170,18 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  const int apart = {' && '.join(far)};"] * bool(far)
     lines += [f"  {line}" for line in number_lists.declarations(code.lists)]
     lines += [f"  {line}" for line in code.declarations]
-    lines.append("  PyObject* result = 0;")
-    lines.append("  int64_t fuel = POLL, elements = 0, where = 0;")
+    lines.append("  PyObject *result = 0, *raised = 0;")
+    lines.append("  int64_t fuel = POLL, elements = 0, where = 0, due = 0;")
     lines += [f"  {line}" for line in with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)]
     lines += ways_out(code)
-    lines += ["failed:", "done:"]
+    lines += ["given:", *[f"  {line}" for line in WRAPPED] * code.wraps_results, "failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
     lines += [f"  {line}" for line in leave_rooms(rooms)]
     lines += [f"  {line}" for line in number_lists.releases(code.lists)]
-    lines += ["  return result;", "}"]
+    lines += ["  rt->decref(raised);"] * bool(code.throwing) + ["  return result;", "}"]
     text = "\n".join(lines) + "\n"
     return with_places(text) if known else text
 
@@ -221,7 +222,11 @@ def ways_out(code: ScalarLoops) -> list[str]:
     """The exits. There are many, so each is one call, and those that hand over the same share it."""
     lines, known = [], dict[tuple[Handed, ...], int]()
     for k, values in enumerate(code.exits):
-        lines.append(f"exit{k}: where = {k};")
+        if k in code.throwing:
+            lines.append(f"failed{k}: where = {k}, raised = rt->caught();")
+            values = (*values, ("o", "raised"))
+        else:
+            lines.append(f"exit{k}: {f'if (SELDOM(rt->interrupted())) goto failed{k + 1}; ' * (k in code.asking)}where = {k};")
         if values in known:
             lines.append(f"  goto left{known[values]};")
             continue

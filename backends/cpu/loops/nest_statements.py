@@ -66,6 +66,7 @@ class Loop:
     variables: Mapping[str, tuple[str, str]]  # set by the loop -> (C type, what they are at first)
     tests: Sequence[str]  # what must hold
     ignores: str  # are floating-point errors ignored?
+    failing: str  # the label where an exception is set
 
 
 @dataclass(frozen=True, slots=True)

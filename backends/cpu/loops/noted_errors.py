@@ -21,13 +21,14 @@ OF_INTEGERS = {"npc_bound", "npc_count", "npc_max", "npc_min", "npc_mod", "npc_n
 TEXT = r"([\w\s+*<>=!?:|&(),-]*)"  # of expressions that read no memory
 # Lines that change nothing. What stands for TEXT sets no flags if it is about integers.
 STILL = re.compile(
-    r"NPC_COMPUTED\(.*\);|if \(npc_room\(.*\)\) goto failed;|(?:double|float|int64_t) t\d+ = 0;|switch \(part\d+\(.*\)\) \{.*\}"
+    r"NPC_COMPUTED\(.*\);|if \(npc_room\(.*\)\) goto failed\d*;|switch \(part\d+\(.*\)\) \{.*\}"
+    r"|(?:double|float|int64_t) t\d+ = 0;"
     r"|const \w+\*? t\d+ = (?:\w+|\(\((?:npc_array|\w+)\*\)\w+\)(?:->data|\[[\w *]*\]));"
     rf"|const (?:int64_t|char\*) t\d+ = {TEXT};|if \(SELDOM\({TEXT}\)\) goto \w+;"
 )
 COPY = re.compile(r"\w+ = \w+;")
 WAY_OUT = re.compile(r"goto (\w+);")
-IN_PROGRAM = "{{ if (npc_noted()) {{ rt->pardon(); goto {}; }} goto failed; }}"  # in place of MemoryError an error from before
+IN_PROGRAM = "{{ if (npc_noted()) {{ rt->pardon(); goto {}; }} goto {}; }}"  # in place of MemoryError an error from before
 IN_CHUNK = "goto {};"  # which leaves no exception
 
 
@@ -72,4 +73,4 @@ def is_still(line: str, floats: Set[str]) -> bool:
 
 def leaving_earlier(line: str, exit_name: str, failing: str) -> str:
     """A line behind a look that is left out: errors that were noted come before what it leaves for."""
-    return WAY_OUT.sub(lambda found: (failing if found[1] == "failed" else "goto {};").format(exit_name), line)
+    return WAY_OUT.sub(lambda found: (failing if found[1].startswith("failed") else "goto {};").format(exit_name, found[1]), line)

@@ -515,8 +515,10 @@ class Spread:
         ]
         return lines
 
-    def call(self, conditions: Iterable[str]) -> list[str]:
+    def call(self, conditions: Iterable[str], failing: str) -> list[str]:
         """Lines at the loop's header that run the iterations where it pays. The loop as it is follows.
+
+        `failing`: the label where an exception is set.
 
         What the iterations since the last visit took tells what the others will take. A loop that is begun anew has to go by
         what it took when it was run before.
@@ -543,11 +545,12 @@ class Spread:
         lines.append(f"if ({n}_left < 2) goto {n}_slow;")
         lines += [
             f"{n}_done = {' && '.join([*conditions, '1'])} ? {n}({named}) : {VAIN};",
-            f"if ({n}_done == -1) goto failed;",
+            f"if ({n}_done == -1) goto {failing};",
             f"{n}_waits = {n}_done >= {n}_left - 1 ? 0 : npc_min(2 * {n}_waits + 1, {LONGEST_PAUSE});",
             f"{n}_pauses = {n}_waits;",
             *(f"if ({n}_done > 0) {w.first} += {n}_done * {w.step};" for w in self.ways),
             f"{n}_seen = {way.first};",
+            f"if ({n}_done > 0) {n}_fuel = fuel -= (int64_t)({n}_done * {n}_cost < POLL ? {n}_done * {n}_cost : POLL);",
         ]
         return lines
 

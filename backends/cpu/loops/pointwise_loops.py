@@ -141,7 +141,7 @@ def call(loop: Loop, constants: Mapping[str, str], unkept: int) -> list[str]:
     blocks = f"(({rows}) / {c}.block + 1)"
     places = " + ".join([blocks, *(f"{bytes_of_rows(p)} * ({rows})" for p in loop.written)])
     if loop.written:
-        lines += [f"if (({rows}) > {unkept}) {{", f"if (!({c}.kept = rt->scratch({places}))) goto failed;"]
+        lines += [f"if (({rows}) > {unkept}) {{", f"if (!({c}.kept = rt->scratch({places}))) goto {loop.failing};"]
         lines += [f"__builtin_memset({c}.kept, 0, {blocks});"]
         offset = f"{c}.kept + {blocks}"
         for k, part in enumerate(loop.written):
@@ -158,7 +158,7 @@ def call(loop: Loop, constants: Mapping[str, str], unkept: int) -> list[str]:
         lines += [f"const int64_t begin = at * {c}.block, end = npc_min({rows}, begin + {c}.block);"]
         lines += [copied(part, f"(char*)({part.data})", f"{c}.keep{k}") for k, part in enumerate(loop.written)]
         lines += ["}", f"rt->release({c}.kept);"]
-    lines += [f"if ({name}_stopped) goto failed;", f"if (SELDOM({c}.bad)) {{", f"{name}_pause = {name}_waits;"]
+    lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (SELDOM({c}.bad)) {{", f"{name}_pause = {name}_waits;"]
     lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
     return [*lines, f"{name}_waits = 0;", *(f"{w} = {c}.{w}_out;" for w in loop.variables)]
 

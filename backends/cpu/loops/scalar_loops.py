@@ -40,6 +40,11 @@ Fail = Callable[[], str]  # the label of the exit before the present instruction
 Handed = tuple[str, str]  # an object for Python: the letter and the arguments that the runtime's `leave` makes it of
 
 
+def failed() -> str:
+    """Where an exception is set that nothing has to be handed over with."""
+    return "failed"
+
+
 class NoForm(Exception):
     """There is no C for this, or none that does it exactly."""
 
@@ -71,6 +76,9 @@ class ScalarLoops:
     lines: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # of the user's, and of the stack -> C type
     exits: list[tuple[Handed, ...]] = field(default_factory=list)  # what each hands over
+    throwing: set[int] = field(default_factory=set)  # those that hand over an exception, too, which is set
+    asking: set[int] = field(default_factory=set)  # those where the user may have interrupted, before the next, which throws that
+    failing: Fail = failed  # the label for the statement that is being written, where an exception is set
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
     objects: int = 0  # inputs that are only handed on
@@ -104,6 +112,7 @@ class ScalarLoops:
     accesses: Accesses | None = None  # of the loop whose chunks are being written
     copied: frozenset[str] = frozenset()  # matrices of which chunks of a loop have copies by columns
 
+    wraps_results: bool = False  # does what it returns come in a list, as what it hands over does?
     clean_at: int = 0  # the line from which Python goes on where a statement is left
 
     # --- inputs
@@ -279,9 +288,10 @@ class ScalarLoops:
     def branch(self, condition: str, true: str, false: str) -> None:
         self.line(f"if ({condition}) goto {true}; else goto {false};")
 
-    def poll(self, label: str = "") -> None:
-        """Seldom, see whether the user wants to interrupt, or go to the label."""
-        then = f"goto {label};" if label else "if (rt->poll()) goto failed;"
+    def poll(self, leaving: str = "", throws: bool = True) -> None:
+        """Seldom, see whether the user interrupts, if that `throws` here; go to the label where Python has waited for a while."""
+        then = f"if (rt->poll()) goto {self.failing()};" if throws else ""
+        then += f"if (rt->is_due(&due)) goto {leaving};" if leaving else ""
         self.line(f"if (SELDOM(--fuel <= 0)) {{ fuel = POLL, elements = -POLL; {then} }}")
 
     def dtype(self, dtype: np.dtype) -> int:
@@ -317,10 +327,18 @@ class ScalarLoops:
         dtype = f"npc_dtypes[{self.dtype(np.dtype(kind))}]"
         return ("d", f"{dtype}, (double)({text})") if kind == "f8" else ("n", f"{dtype}, &({C_OF_KIND[kind]}){{{text}}}")
 
-    def exit(self, values: Sequence[Handed]) -> str:
-        """The label at which the program ends, and hands over objects."""
-        self.exits.append((*values,))
-        return f"exit{len(self.exits) - 1}"
+    def exit(self, values: Sequence[Handed], throws: bool = False, asks: bool = False) -> str:
+        """The label at which the program ends, and hands over objects; with the exception that is set, if it `throws`.
+
+        One that `asks` whether the user has interrupted is followed by one that throws.
+        """
+        number = len(self.exits)
+        self.exits += [(*values,)] * (1 + asks)
+        if throws or asks:
+            self.throwing.add(len(self.exits) - 1)
+        if asks:
+            self.asking.add(number)
+        return f"{'failed' if throws else 'exit'}{number}"
 
     # --- numbers
 

@@ -536,7 +536,7 @@ class TimeLoop:
                 lines += [f"{c}.{two} = (char*)({p.other.data});"] if p.other is not None else []
         if rooms:
             total = " + ".join(f"npc_aligned({size})" for size in rooms.values())
-            lines += [f"char* {name}_room = rt->scratch({total});", f"if (!{name}_room) goto failed;"]
+            lines += [f"char* {name}_room = rt->scratch({total});", f"if (!{name}_room) goto {loop.failing};"]
             offset = f"{name}_room"
             for n, size in rooms.items():
                 lines += [f"{c}.{n} = {offset};"]
@@ -544,7 +544,7 @@ class TimeLoop:
         lines += ["npc_forget();"]
         lines += [f"const int {name}_stopped = rt->parallel({name}_run, &{c}, npc_min({c}.team.parts, {name}_threads), 1);"]
         lines += [f"rt->release({name}_room);"] * bool(rooms)
-        lines += [f"if ({name}_stopped) goto failed;", f"if (SELDOM(!{c}.over)) {{", f"{name}_pause = {name}_waits;"]
+        lines += [f"if ({name}_stopped) goto {loop.failing};", f"if (SELDOM(!{c}.over)) {{", f"{name}_pause = {name}_waits;"]
         lines += [f"if ({name}_waits < {LONGEST_PAUSE}) {name}_waits += {name}_waits + 1;", f"goto {name}_slow;", "}"]
         lines += [f"{name}_waits = 0;", *(f"{w} = {c}.{w}_out;" for w in loop.variables)]
         for p in self.places:

@@ -268,6 +268,15 @@ static PyObject* leave(int64_t where, const char* letters, ...) {
   return 0;
 }
 static int error(void) { return PyErr_Occurred() != 0; }
+static PyObject* caught(void) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback) PyException_SetTraceback(value, traceback);
+  decref(type);
+  decref(traceback);
+  return value;
+}
 
 static int index_error(int64_t index, int axis, int64_t size) {
   PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for axis %d with size %lld", (long long)index, axis,

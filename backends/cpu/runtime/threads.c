@@ -14,6 +14,7 @@ int omp_in_parallel(void);
 
 enum { FIRST_GRAINS = 16 }; /* that a thread takes at most before it knows how long they take */
 static const int64_t SHORT = 500000, LONG = 50000000; /* nanoseconds: chunks grow below and shrink above */
+static const int64_t AWHILE = 20000000;               /* that Python may wait for a program which it has to go on for */
 static const int64_t SPIN = 1000000; /* nanoseconds that an idle worker looks for the next loop before it sleeps */
 /* Short loops need workers that are awake, and keep them so while they follow each other within SOON. Such as took MISSED
    together wake them. */
@@ -315,4 +316,10 @@ static int poll(void) {
   if (body_thread) return look_for_signals(body_loop);
   PyEval_RestoreThread(PyEval_SaveThread());
   return PyErr_CheckSignals();
+}
+
+static int is_due(int64_t* due) {
+  const int64_t time = now();
+  if (!*due) *due = time + AWHILE;
+  return time >= *due;
 }

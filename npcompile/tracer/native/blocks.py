@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN
-from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops, failed
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
@@ -194,6 +194,7 @@ class Blocks:
         self.ranges = Ranges(self.program, self.facts, self.globals, self.region, self.counters)
         self.ranges.follow(self.header, state.stack, state.locals)
         self.state = state
+        self.code.failing = self.failing
         self.go(self.header)
         self.write_pending()
         comprehends = self.comprehensions > 0
@@ -210,6 +211,7 @@ class Blocks:
             self.code.label(label)
             self.at, self.state = index, state
             if index in self.facts.loop_headers:
+                self.note_clean(index)
                 self.poll(index)
                 is_shared = any(self.program.instructions[k].opname == "STORE_DEREF" for k in self.loops.get(index, ()))
                 is_inside = any(index in region and index != header for header, region in self.parallel.items())
@@ -221,12 +223,29 @@ class Blocks:
                     self.write_strip(self, index, label)
             self.block(index)
 
+    def note_clean(self, index: int) -> None:
+        """Python can go on at the instruction, if nothing is in the way."""
+        if all(map(is_object, [*self.state.stack, *named(self.state)])):
+            self.clean = index, self.state.copy()
+            self.code.clean_at = len(self.code.lines)
+
     def poll(self, index: int) -> None:
         """Seldom, let the user interrupt the loop. Where attributes have to be set before that, Python goes on here."""
         if self.apart is None and any(map(is_attribute, self.state.locals)):
-            self.code.poll(self.leave(index, self.state))
+            self.code.poll(self.leave(index, self.state), throws=self.facts.protected[index])
         else:
             self.code.poll()
+
+    def failing(self) -> str:
+        """The label where an exception is set: before the statement, if there is what handlers of the user's, or others, see."""
+        if self.clean is None or not (self.apart is self.inside is self.pointwise is None):
+            return failed()
+        index, state = self.clean
+        assert self.home is not None
+        program, facts = self.home
+        entry = program.entry_of(index)
+        is_seen = facts.protected[entry] or any(map(is_attribute, state.locals))
+        return self.leave(index, state, throws=True) if is_seen and facts.enterable[entry] else failed()
 
     # --- blocks
 
@@ -238,9 +257,7 @@ class Blocks:
                 self.go(index)
                 return
             instruction = self.program.instructions[index]
-            if all(map(is_object, [*self.state.stack, *named(self.state)])):
-                self.clean = index, self.state.copy()
-                self.code.clean_at = len(self.code.lines)
+            self.note_clean(index)
             try:
                 is_summing = is_ordered(self.state.stack)
                 following = self.step(instruction)
@@ -390,8 +407,11 @@ class Blocks:
             self.pending.append((key[0], state, label))
         return label
 
-    def leave(self, index: int, state: State, is_end: bool = False) -> str:
-        """The label of an exit to Python at an instruction."""
+    def leave(self, index: int, state: State, is_end: bool = False, throws: bool = False) -> str:
+        """The label of an exit to Python at an instruction. It `throws` an exception there, which is set.
+
+        Python would look for signals before it is there: where there is a handler the exit does, and another throws.
+        """
         if self.apart is not None:
             return "stopped"
         assert self.home is not None
@@ -401,15 +421,16 @@ class Blocks:
             raise NoProgram(f"Python cannot go on at instruction {entry}")
         live = facts.live[entry]
         state = State(state.stack.copy(), still_needed(state.locals, live | self.own_cells))
-        made = Exit(entry, state, is_end)
+        made = Exit(entry, state, is_end, throws)
         for value in [*state.stack, *state.locals.values()]:
             made.hand_over(value)
         for iterator in self.given:
             if not any(iterator.name in names_of(v) for v in state.stack):
                 made.given.append(iterator)
                 made.values.append(Scalar("int", iterator.next))
-        self.exits.append(made)
-        return self.code.exit([self.handed(v) for v in made.values])
+        asks = facts.protected[entry] and not throws
+        self.exits += [made, *[replace(made, is_end=False, throws=True)] * asks]
+        return self.code.exit([self.handed(v) for v in made.values], throws, asks)
 
     def give(self, value: Any, fail: Fail) -> None:
         """The function returns a value."""
@@ -424,14 +445,15 @@ class Blocks:
         if any(map(is_attribute, self.state.locals)):
             raise NoForm("an attribute has to be set")
         text = self.object_text(self.all_settled(value, fail))
+        end = "given"
         if not self.is_start:
             text = f"rt->tuple_of(2, {self.object_text(Known(None, 'None'))}, {text})"
         elif isinstance(value, NumberList):
-            text = f'rt->leave({GIVEN}, "l", {value.objects(self.code)})'
+            text, end = f'rt->leave({GIVEN}, "l", {value.objects(self.code)})', "done"
             self.returns_list = True
         self.returns = True
         self.code.line(f"result = {text};")
-        self.code.jump("done")
+        self.code.jump(end)
 
     def all_settled(self, value: Any, fail: Fail) -> Any:
         if isinstance(value, Items):

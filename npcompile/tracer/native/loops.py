@@ -6,6 +6,7 @@ import re
 import sys
 import types
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -288,22 +289,23 @@ class NativeLoop:
     def leave(self, exit: Exit) -> list[str]:
         """Lines that go on in Python behind an exit."""
         numbers: dict[Any, str] = {value: f"found[{k}]" for k, value in enumerate(exit.values, 1)}
-        lines = [self.text(iterator, numbers) for iterator in exit.given]
+        attributes = {n: self.text(v, numbers) for n, v in exit.state.locals.items() if is_attribute(n)}
+        lines = [f"{self.blocks.attributes.places[n]} = {text}" for n, text in attributes.items()]
+        lines += [self.text(iterator, numbers) for iterator in exit.given]
         for k, value in enumerate(shared_tuples(exit.state)):
             lines.append(f"tuple{k} = {self.text(value, numbers)}")
             numbers[id(value)] = f"tuple{k}"
         stack = [self.text(v, numbers) for v in exit.state.stack]
         frame = self.ending.frame
-        texts = {n: self.text(v, numbers) for n, v in exit.state.locals.items()}
-        lines += [f"{self.blocks.attributes.places[n]} = {text}" for n, text in texts.items() if is_attribute(n)]
-        frame.locals = {n: Lazy(text, None) for n, text in texts.items() if not is_attribute(n)}
+        frame.locals = {n: Lazy(self.text(v, numbers), None) for n, v in exit.state.locals.items() if n not in attributes}
         cell = self.function.name_constant(types.CellType)
         for n in self.blocks.own_cells:
             held = frame.locals.pop(n, None)
             frame.cells[n] = Cell(held, f"{cell}({held.source if held is not None else ''})")
         frame.stack = [v if v is NULL else Lazy(v, None) for v in stack]
-        go = self.ending.go if exit.is_end else self.ending.run_natively_later
-        return [*lines, go(exit.index, frame.stack)]
+        if exit.is_end:
+            return [*lines, self.ending.go(exit.index, frame.stack)]
+        return [*lines, self.ending.run_natively_later(exit.index, frame.stack, "found[-2]" if exit.throws else "")]
 
     @property
     def small(self) -> int:
@@ -342,6 +344,7 @@ class NativeLoop:
         try:
             blocks.write(self.state())
             self.require_small_arrays(short_loops)
+            blocks.code.wraps_results = sets_attributes = bool(blocks.attributes.places)
             call, source, seconds = compile_unit(blocks.code)
         except CompilerRefused as error:  # not for want of a compiler: graphs tell of that
             if config.internal_errors == "raise":
@@ -359,9 +362,15 @@ class NativeLoop:
         facts, left = self.asked()
 
         def lines_of_call(states: str) -> list[str]:
-            lines = [f"found = {name(call, 'loop_')}({', '.join([facts, states, *arguments])})"]
-            lines += ["if type(found) is not list:", "    return found"] * blocks.returns
-            return lines + [f"if found[0] == {GIVEN}:", "    return found[1]"] * blocks.returns_list
+            loop, given = name(call, "loop_"), ", ".join([facts, states, *arguments])
+            if sets_attributes:
+                # CPython looks for signals behind each call, but not where an iterator is unpacked: no handler may raise
+                # before the attributes are set.
+                lines = [f"[found] = {name(starmap)}({loop}, (({given}),))"]
+            else:
+                lines = [f"found = {loop}({given})", *["if type(found) is not list:", "    return found"] * blocks.returns]
+            may_be_given = blocks.returns_list or sets_attributes and blocks.returns
+            return lines + [f"if found[0] == {GIVEN}:", "    return found[1]"] * may_be_given
 
         lines = [f"{ERROR_STATE} = {name(_present_state)}()"] * any(ERROR_STATE in text for text in arguments)
         if made is not None and made.writes_before_it_knows:

@@ -114,7 +114,7 @@ def repeated(b: Blocks, given: Listed, times: Scalar, fail: Fail) -> NumberList:
     made = begun(b, ())
     made = NumberList(made.name, *kinds_of(given.items[0]))
     size = made.size
-    b.code.line(f"if ({n} > 0 && npc_reserve(&{made.name}, {n} * {size})) goto failed;")
+    b.code.line(f"if ({n} > 0 && npc_reserve(&{made.name}, {n} * {size})) goto {b.code.failing()};")
     values = [x.text for x in numbers_of(given.items[0]) or ()]
     texts = made.slots(made.count)
     stores = " ".join(f"{text} = {value};" for text, value in zip(texts, values))
@@ -125,7 +125,7 @@ def repeated(b: Blocks, given: Listed, times: Scalar, fail: Fail) -> NumberList:
 
 def put(code: ScalarLoops, owner: NumberList, item: Any) -> None:
     n, size = owner.name, owner.size
-    code.line(f"if (SELDOM(({n}.count + 1) * {size} > {n}.bytes) && npc_grow(&{n}, {n}.count * {size})) goto failed;")
+    code.line(f"if (SELDOM(({n}.count + 1) * {size} > {n}.bytes) && npc_grow(&{n}, {n}.count * {size})) goto {code.failing()};")
     for slot, x in zip(owner.slots(owner.count), numbers_of(item) or ()):
         code.line(f"{slot} = {x.text};")
     code.line(f"++{n}.count;")

@@ -153,7 +153,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     code.copied |= apart.spread.accesses.columns & apart.spread.accesses.in_lanes
     code.functions += functions
     code.declarations = before.declarations + apart.spread.declarations()
-    code.lines += [*apart.spread.call(conditions), f"{apart.spread.name}_slow:;"]
+    code.lines += [*apart.spread.call(conditions, code.failing()), f"{apart.spread.name}_slow:;"]
     b.parallel[index] = region
     b.why_serial = [why for why in b.why_serial if not why.endswith(f"(line {line})")]  # of the same with other types
 

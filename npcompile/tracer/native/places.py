@@ -34,7 +34,7 @@ def flatnonzero(code: ScalarLoops, x: Any, fail: Fail) -> Part:
         code.accesses.memory(part.data)
     given = [f"&{slot}", f"npc_dtypes[{code.dtype(np.dtype(np.intp))}]", part.data, part.sizes[0], part.strides[0]]
     code.line(f"NPC_COMPUTED({part.sizes[0]});")
-    code.line(f"if (npc_places_{kind}({', '.join(given)})) goto failed;")
+    code.line(f"if (npc_places_{kind}({', '.join(given)})) goto {code.failing()};")
     data, size = code.new("data", f"((npc_array*){slot})->data"), code.new("int", f"((npc_array*){slot})->dimensions[0]")
     if code.accesses is not None:
         code.accesses.origins[data] = OWN

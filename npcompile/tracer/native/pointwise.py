@@ -426,7 +426,8 @@ class PointwiseLoop:
         ignores = ignores_errors(self.blocks)
         statements = [resized(s, found) for s in found.statements]
         written = [*found.writes.values()]
-        return Loop(name, statements, carried, written, self.lines, way.last, self.count, way.variables, ["1"], ignores)
+        failing, last = self.blocks.code.failing(), way.last
+        return Loop(name, statements, carried, written, self.lines, last, self.count, way.variables, ["1"], ignores, failing)
 
     def finish(self, name: str, before: dict[str, Any], way: Way) -> str:
         """Go on where the loop's header is asked again, at the label that is returned, and where it was in vain."""

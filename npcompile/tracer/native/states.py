@@ -67,6 +67,7 @@ class Exit:
     index: int
     state: State
     is_end: bool  # compiled code may go on; else the instruction has no native form in a loop, or not for these numbers
+    throws: bool = False  # an exception is raised there
     values: list[Scalar | Part | NumberList] = field(default_factory=list)  # numbers, arrays that the program made, and views
     given: list[Steps | Walk] = field(default_factory=list)  # iterators that others may have, and that are not on the stack
 
