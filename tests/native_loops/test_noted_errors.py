@@ -187,3 +187,13 @@ def test_what_is_left_out() -> None:
     for lines in ([*still, FORGET, *OLD], ["L1_f8 = t3;", FORGET, *NEXT]):
         kept = [line for line in lines if line != FORGET]
         assert with_fewer_looks([FORGET, *CALLS, *lines], frozenset(), IN_CHUNK) == [FORGET, *CALLS, *kept]
+
+
+@pytest.mark.parametrize("label", ["failed", "failed7"])  # the latter hands over what a handler of the user's may see
+def test_errors_come_before_lack_of_memory(label) -> None:
+    room = f"if (npc_room(&made2, t1)) goto {label};"
+    nothing = IN_PROGRAM.format("exit1", label)
+    found = with_fewer_looks([FORGET, *CALLS, room, FORGET, *NEXT], frozenset(), IN_PROGRAM)
+    assert found[2] == room.replace(f"goto {label};", nothing) and found[-1] == look("exit1", is_new=True)
+    in_chunk = with_fewer_looks([FORGET, *CALLS, room, FORGET, *NEXT], frozenset(), IN_CHUNK)
+    assert in_chunk[2] == room.replace(label, "exit1")

@@ -223,10 +223,11 @@ def ways_out(code: ScalarLoops) -> list[str]:
     lines, known = [], dict[tuple[Handed, ...], int]()
     for k, values in enumerate(code.exits):
         if k in code.throwing:
-            lines.append(f"failed{k}: where = {k}, raised = rt->caught();")
+            lines += [f"failed{k}:", "  raised = rt->caught();"]
             values = (*values, ("o", "raised"))
         else:
-            lines.append(f"exit{k}: {f'if (SELDOM(rt->interrupted())) goto failed{k + 1}; ' * (k in code.asking)}where = {k};")
+            lines += [f"exit{k}:", *[f"  if (SELDOM(rt->interrupted())) goto failed{k + 1};"] * (k in code.asking)]
+        lines.append(f"  where = {k};")
         if values in known:
             lines.append(f"  goto left{known[values]};")
             continue
