@@ -20,7 +20,9 @@ REPORTED = 66  # the exit status of a process with a report
 # What Python never frees is no leak, and units have functions of the same names. How OpenBLAS's threads wait for each other
 # ThreadSanitizer does not see, so there is one.
 OPTIONS = {
-    "ASAN_OPTIONS": f"detect_leaks=0:detect_odr_violation=0:exitcode={REPORTED}:malloc_context_size=4:quarantine_size_mb=32",
+    # Where memory is lacking programs are told, as they are without a sanitizer.
+    "ASAN_OPTIONS": f"detect_leaks=0:detect_odr_violation=0:allocator_may_return_null=1:exitcode={REPORTED}:"
+    "malloc_context_size=4:quarantine_size_mb=32",
     "UBSAN_OPTIONS": f"print_stacktrace=1:exitcode={REPORTED}",
     "TSAN_OPTIONS": f"halt_on_error=1:exitcode={REPORTED}:history_size=4",
     "OPENBLAS_NUM_THREADS": "1",
