@@ -43,12 +43,13 @@ def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> G
     new: dict[Node, Node] = {}
     counted = {name for name, _ in graph.measured} if needed is None else {*needed, *env.shown}
     for name, places in graph.measured:
-        if places.op == "argwhere" and places.inputs[0].dtype == np.bool_:
+        # Reductions of no elements raise.
+        if places.op == "argwhere" and (mask := places.inputs[0]).dtype == np.bool_ and 0 not in mask.shape:
             selection = Selection(Builder(env=env), places, readers, set(graph.results))
             found = selection.replacements()
             if found:
                 new |= found
-                new[places] = Builder(env=env).apply("selected", places.inputs[0], size=places.params["size"])
+                new[places] = Builder(env=env).apply("selected", mask, size=places.params["size"])
                 counted |= {name} if selection.must_be_some else set()
         elif places.op != "selected":
             counted.add(name)

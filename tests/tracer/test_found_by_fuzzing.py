@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from tests.backends import HOST_BACKENDS
 from tests.tracer.harness import check
 
 VECTOR = np.array([1.0, 0.5, -2.0])
@@ -576,3 +577,17 @@ def test_a_slice_in_a_variable_behind_a_loop(x):
         total += row[1]
     some = slice(1, None, 3)
     return x[some], some, [total]
+
+
+def largest_of_ones(x):
+    v = x * 2
+    v[:1] = x[x == 1].max()
+    return v
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("shape", [(0, 5), (2, 5)])
+def test_the_largest_of_nothing_is_an_error_on_the_users_line(backend, shape):
+    with pytest.raises(ValueError, match="zero-size array to reduction operation maximum") as caught:
+        npc.compile(largest_of_ones, backend=backend)(np.zeros(shape))
+    assert [entry.name for entry in caught.traceback][1] == "largest_of_ones"
