@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loops.loop_unit import ways_out
+from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from tests.native_loops.agreement import native_sources
 
 
@@ -89,3 +91,12 @@ def test_each_exit_is_one_call_and_those_that_hand_over_the_same_share_it() -> N
     exits, calls = re.findall(r"^ *exit\d+:", source, re.M), re.findall(r"result = rt->leave\(.*", source)
     assert len(exits) > len(calls) > 1
     assert not any("rt->" in call.removeprefix("result = rt->") for call in calls)
+
+
+def test_exits_of_what_was_written_in_vain_are_left_out() -> None:
+    """A form that a loop turned out not to have may have had exits, which hand over variables that nothing sets."""
+    code = ScalarLoops()
+    code.exit([("i", "(int64_t)(t1)")])
+    label = code.exit([("i", "(int64_t)(t2)")], asks=True)
+    text = "\n".join(ways_out(code, [f"goto {label};"]))
+    assert "(t1)" not in text and re.findall(r"^\w+(?=:)", text, re.M) == ["exit1", "left1", "failed2", "left2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
+TARGET = re.compile(r"goto (\w+);")
 GIVEN = -4  # of those that return a list, which follows, or may return one
 WRAPPED = [f'if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}']
 
@@ -172,8 +173,8 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  {line}" for line in code.declarations]
     lines.append("  PyObject *result = 0, *raised = 0;")
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0, due = 0;")
-    lines += [f"  {line}" for line in with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)]
-    lines += ways_out(code)
+    body = with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)
+    lines += [*(f"  {line}" for line in body), *ways_out(code, body)]
     lines += ["given:", *[f"  {line}" for line in WRAPPED] * code.wraps_results, "failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
@@ -218,10 +219,17 @@ def leave_rooms(rooms: Mapping[str, int]) -> list[str]:
     return [f"npc_keep_room({s}, {s}_most, {size}, &{s}_kept, &{s}_kept_most);" for s, size in rooms.items()]
 
 
-def ways_out(code: ScalarLoops) -> list[str]:
-    """The exits. There are many, so each is one call, and those that hand over the same share it."""
+def ways_out(code: ScalarLoops, body: Sequence[str]) -> list[str]:
+    """The exits. There are many, so each is one call, and those that hand over the same share it.
+
+    Those that the body does not go to are of what was written in vain: it may lack variables that these would hand over.
+    """
     lines, known = [], dict[tuple[Handed, ...], int]()
+    used = {label for line in body for label in TARGET.findall(line)}
+    used |= {f"failed{k + 1}" for k in code.asking if f"exit{k}" in used}
     for k, values in enumerate(code.exits):
+        if used.isdisjoint((f"exit{k}", f"failed{k}")):
+            continue
         if k in code.throwing:
             lines += [f"failed{k}:", "  raised = rt->caught();"]
             values = (*values, ("o", "raised"))
