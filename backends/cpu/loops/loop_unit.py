@@ -13,7 +13,7 @@ from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops import complex_numbers, number_lists, packed_columns
-from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, with_fewer_looks
+from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, WAY_OUT, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
 from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
@@ -26,9 +26,8 @@ COUNTED = """#define NPC_COMPUTED(n) (fuel -= (n), elements += (n) - 2)
 MANY_EXITS = 30  # of programs whose compile time counts: the loops that take the time are functions of their own
 FLAGS = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}  # of NumPy's arrays
 UNFIT, OTHERS, UNUSUAL = -1, -2, -3  # exits of programs that do nothing
-TARGET = re.compile(r"goto (\w+);")
 GIVEN = -4  # of those that return a list, which follows, or may return one
-WRAPPED = [f'if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}']
+WRAP = f'  if (result) {{ PyObject* const inner = result; result = rt->leave({GIVEN}, "o", inner); rt->decref(inner); }}'
 
 HELPERS = r"""
 double sqrt(double), exp(double), log(double), sin(double), cos(double), tan(double), tanh(double), atan(double);
@@ -175,7 +174,7 @@ def source(code: ScalarLoops) -> str:
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0, due = 0;")
     body = with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)
     lines += [*(f"  {line}" for line in body), *ways_out(code, body)]
-    lines += ["given:", *[f"  {line}" for line in WRAPPED] * code.wraps_results, "failed:", "done:"]
+    lines += ["given:", *[WRAP] * code.wraps_results, "failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
     lines += [f"  rt->decref({name});" for name in objects if not name.startswith("made")]
@@ -225,7 +224,7 @@ def ways_out(code: ScalarLoops, body: Sequence[str]) -> list[str]:
     Those that the body does not go to are of what was written in vain: it may lack variables that these would hand over.
     """
     lines, known = [], dict[tuple[Handed, ...], int]()
-    used = {label for line in body for label in TARGET.findall(line)}
+    used = {label for line in body for label in WAY_OUT.findall(line)}
     used |= {f"failed{k + 1}" for k in code.asking if f"exit{k}" in used}
     for k, values in enumerate(code.exits):
         if used.isdisjoint((f"exit{k}", f"failed{k}")):

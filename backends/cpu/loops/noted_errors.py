@@ -39,7 +39,8 @@ def look(exit_name: str, *, is_new: bool) -> str:
 
 def with_fewer_looks(lines: Iterable[str], floats: Set[str], failing: str) -> list[str]:
     """The lines of a function. `floats`: variables that hold no integers, beside those that the lines define. `failing`: what is
-    done where there is no memory, although statements before are to be done again; `{}` stands for their way out."""
+    done where there is no memory, although statements before are to be done again; the first `{}` stands for their way out, the
+    second for the one where memory is lacking."""
     known = list(lines)
     floats |= {name for line in known for name in DEFINED.findall(line)}
     made: list[str] = []

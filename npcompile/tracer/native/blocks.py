@@ -429,7 +429,9 @@ class Blocks:
                 made.given.append(iterator)
                 made.values.append(Scalar("int", iterator.next))
         asks = facts.protected[entry] and not throws
-        self.exits += [made, *[replace(made, is_end=False, throws=True)] * asks]
+        self.exits.append(made)
+        if asks:
+            self.exits.append(replace(made, is_end=False, throws=True))
         return self.code.exit([self.handed(v) for v in made.values], throws, asks)
 
     def give(self, value: Any, fail: Fail) -> None:
