@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu.loops.loop_unit import ways_out
 from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
+from npcompile.backends.cpu.loops.ways_out import ways_out
 from tests.native_loops.agreement import native_sources
 
 
@@ -98,5 +98,5 @@ def test_exits_of_what_was_written_in_vain_are_left_out() -> None:
     code = ScalarLoops()
     code.exit([("i", "(int64_t)(t1)")])
     label = code.exit([("i", "(int64_t)(t2)")], asks=True)
-    text = "\n".join(ways_out(code, [f"goto {label};"]))
+    text = "\n".join(ways_out(code.exits, [f"goto {label};"], ("i", "1")))
     assert "(t1)" not in text and re.findall(r"^\w+(?=:)", text, re.M) == ["exit1", "left1", "failed2", "left2"]

@@ -38,7 +38,8 @@ from npcompile.backends.cpu.loops import noted_errors
 from npcompile.backends.cpu.loops.accesses import OWN
 from npcompile.backends.cpu.loops.extents import Extent, bounds_of
 from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
-from npcompile.backends.cpu.loops.scalar_loops import Fail, Handed, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops
+from npcompile.backends.cpu.loops.ways_out import Handed
 from npcompile.backends.cpu.primitives import c_type
 
 HELPERS = r"""

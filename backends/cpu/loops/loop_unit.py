@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from npcompile.backends.cpu.c_functions import ROUNDED_TEXT, TELL_TEXT
 from npcompile.backends.cpu.elements import C_OF_KIND, COMPLEX_TYPES
 from npcompile.backends.cpu.loader import load
 from npcompile.backends.cpu.loops import complex_numbers, number_lists, packed_columns
-from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, WAY_OUT, with_fewer_looks
+from npcompile.backends.cpu.loops.noted_errors import IN_PROGRAM, with_fewer_looks
 from npcompile.backends.cpu.loops.parallel_loops import SPREAD_HELPERS, WORD
 from npcompile.backends.cpu.loops.scalar_functions import helpers
-from npcompile.backends.cpu.loops.scalar_loops import Handed, ScalarLoops
+from npcompile.backends.cpu.loops.scalar_loops import ScalarLoops
 from npcompile.backends.cpu.loops.strip_functions import STRIP_HELPERS
+from npcompile.backends.cpu.loops.ways_out import ways_out
 
 POLL = 1 << 22  # iterations between two looks for signals
 # Iterations and elements are units of fuel. Python takes as long for two iterations as NumPy for a statement.
@@ -173,7 +174,7 @@ def source(code: ScalarLoops) -> str:
     lines.append("  PyObject *result = 0, *raised = 0;")
     lines.append("  int64_t fuel = POLL, elements = 0, where = 0, due = 0;")
     body = with_fewer_looks(code.lines, code.floats(), IN_PROGRAM)
-    lines += [*(f"  {line}" for line in body), *ways_out(code, body)]
+    lines += [*(f"  {line}" for line in body), *ways_out(code.exits, body, code.handed("int", "NPC_ITERATIONS"))]
     lines += ["given:", *[WRAP] * code.wraps_results, "failed:", "done:"]
     known = code.statements.rooms if code.statements is not None else {}
     objects = [name for name, c in code.variables.items() if c == "PyObject*" and name not in known]
@@ -181,7 +182,7 @@ def source(code: ScalarLoops) -> str:
     lines += [f"  rt->discard({name});" for name in objects if name.startswith("made")]
     lines += [f"  {line}" for line in leave_rooms(rooms)]
     lines += [f"  {line}" for line in number_lists.releases(code.lists)]
-    lines += ["  rt->decref(raised);"] * bool(code.throwing) + ["  return result;", "}"]
+    lines += ["  rt->decref(raised);"] * any(way.throws for way in code.exits) + ["  return result;", "}"]
     text = "\n".join(lines) + "\n"
     return with_places(text) if known else text
 
@@ -216,34 +217,6 @@ def take_rooms(rooms: Mapping[str, int]) -> list[str]:
 def leave_rooms(rooms: Mapping[str, int]) -> list[str]:
     """At the end of a call."""
     return [f"npc_keep_room({s}, {s}_most, {size}, &{s}_kept, &{s}_kept_most);" for s, size in rooms.items()]
-
-
-def ways_out(code: ScalarLoops, body: Sequence[str]) -> list[str]:
-    """The exits. There are many, so each is one call, and those that hand over the same share it.
-
-    Those that the body does not go to are of what was written in vain: it may lack variables that these would hand over.
-    """
-    lines, known = [], dict[tuple[Handed, ...], int]()
-    used = {label for line in body for label in WAY_OUT.findall(line)}
-    used |= {f"failed{k + 1}" for k in code.asking if f"exit{k}" in used}
-    for k, values in enumerate(code.exits):
-        if used.isdisjoint((f"exit{k}", f"failed{k}")):
-            continue
-        if k in code.throwing:
-            lines += [f"failed{k}:", "  raised = rt->caught();"]
-            values = (*values, ("o", "raised"))
-        else:
-            lines += [f"exit{k}:", *[f"  if (SELDOM(rt->interrupted())) goto failed{k + 1};"] * (k in code.asking)]
-        lines.append(f"  where = {k};")
-        if values in known:
-            lines.append(f"  goto left{known[values]};")
-            continue
-        known[values] = k
-        given = (*values, code.handed("int", "NPC_ITERATIONS"))
-        letters = "".join(letter for letter, _ in given)
-        arguments = ", ".join(["where", f'"{letters}"', *(text for _, text in given)])
-        lines += [f"left{k}:", f"  result = rt->leave({arguments});", "  goto done;"]
-    return lines
 
 
 def inputs(code: ScalarLoops) -> list[str]:

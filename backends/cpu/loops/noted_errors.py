@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
+from npcompile.backends.cpu.loops.ways_out import GOTO
+
 FORGET = "npc_forget();"  # before a statement that may note errors
 IS_NEW = " /* of what is new */"
 LOOK = re.compile(rf"if \(SELDOM\(npc_noted\(\)\)\) goto (\w+);({re.escape(IS_NEW)})?")
@@ -27,7 +29,6 @@ STILL = re.compile(
     rf"|const (?:int64_t|char\*) t\d+ = {TEXT};|if \(SELDOM\({TEXT}\)\) goto \w+;"
 )
 COPY = re.compile(r"\w+ = \w+;")
-WAY_OUT = re.compile(r"goto (\w+);")
 IN_PROGRAM = "{{ if (npc_noted()) {{ rt->pardon(); goto {}; }} goto {}; }}"  # in place of MemoryError an error from before
 IN_CHUNK = "goto {};"  # which leaves no exception
 
@@ -74,4 +75,4 @@ def is_still(line: str, floats: Set[str]) -> bool:
 
 def leaving_earlier(line: str, exit_name: str, failing: str) -> str:
     """A line behind a look that is left out: errors that were noted come before what it leaves for."""
-    return WAY_OUT.sub(lambda found: (failing if found[1].startswith("failed") else "goto {};").format(exit_name, found[1]), line)
+    return GOTO.sub(lambda found: (failing if found[1].startswith("failed") else "goto {};").format(exit_name, found[1]), line)

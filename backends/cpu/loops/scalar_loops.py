@@ -21,6 +21,7 @@ from npcompile.backends.cpu.loops.accesses import Accesses
 from npcompile.backends.cpu.loops.integers import RULES, Integer, constant, divided
 from npcompile.backends.cpu.loops.scalar_functions import EXACT, LIBM, LIBM_OF_TWO, WITHOUT_REPORT, name_of
 from npcompile.backends.cpu.loops.strips import Strip
+from npcompile.backends.cpu.loops.ways_out import Handed, WayOut, failed
 from npcompile.backends.cpu.primitives import truncated_text
 
 FUNCTIONS = ("pow", *LIBM, *LIBM_OF_TWO, *EXACT)
@@ -37,12 +38,6 @@ INPUT = re.compile(r"in\d+")
 PURE = re.compile(r"(?:t\d+|a\d+(?:_[ns]\d+)?|in\d+|npc_(?:bound|max|count|mod|near_mod)|int64_t|INT64_C|\d+|[-+*?:<>=(), ])+")
 
 Fail = Callable[[], str]  # the label of the exit before the present instruction
-Handed = tuple[str, str]  # an object for Python: the letter and the arguments that the runtime's `leave` makes it of
-
-
-def failed() -> str:
-    """Where an exception is set that nothing has to be handed over with."""
-    return "failed"
 
 
 class NoForm(Exception):
@@ -75,9 +70,7 @@ class ScalarLoops:
 
     lines: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # of the user's, and of the stack -> C type
-    exits: list[tuple[Handed, ...]] = field(default_factory=list)  # what each hands over
-    throwing: set[int] = field(default_factory=set)  # those that hand over an exception, too, which is set
-    asking: set[int] = field(default_factory=set)  # those where the user may have interrupted, before the next, which throws that
+    exits: list[WayOut] = field(default_factory=list)
     failing: Fail = failed  # the label for the statement that is being written, where an exception is set
     numbers: list[tuple[str, str]] = field(default_factory=list)  # inputs: (kind, name)
     arrays: list[ArrayInput] = field(default_factory=list)
@@ -332,13 +325,9 @@ class ScalarLoops:
 
         One that `asks` whether the user has interrupted is followed by one that throws.
         """
-        number = len(self.exits)
-        self.exits += [(*values,)] * (1 + asks)
-        if throws or asks:
-            self.throwing.add(len(self.exits) - 1)
-        if asks:
-            self.asking.add(number)
-        return f"{'failed' if throws else 'exit'}{number}"
+        number, way = len(self.exits), WayOut((*values,), throws, asks)
+        self.exits += [way, *[WayOut(way.values, throws=True)] * asks]
+        return way.label(number)
 
     # --- numbers
 

@@ -17,8 +17,9 @@ from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.elements import ArrayInput
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.loop_unit import GIVEN
-from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, Handed, NoForm, ScalarLoops, failed
+from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
+from npcompile.backends.cpu.loops.ways_out import Handed, failed
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays, lending, outside
