@@ -152,7 +152,7 @@ def leaves_often(n, A):
         for i in range(n):
             count += 1
             A[0] += 1
-            if i % 100_000 == 0:
+            if i % 3_000_000 == 0:  # fewer than there are between two looks
                 seen["count"] = count
     except KeyboardInterrupt:
         A[1] = count
