@@ -7,6 +7,7 @@
 """
 
 from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
+from npcompile.backends.cpu.threads import OWN_SETTING, read_setting
 from npcompile.backends.registry import list_backends, register_backend
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
@@ -113,4 +114,5 @@ __all__ = [
     "zeros_like",
 ]
 
+read_setting(OWN_SETTING)  # a wrong number of threads is an error here, not in the first call of a compiled function
 set_logs_from_environment()

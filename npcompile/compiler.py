@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
+from npcompile.backends import cpu
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
 from npcompile.tracer.bytecode.callees import calling_compiled
@@ -229,10 +230,14 @@ def all_compiled() -> list[CompiledFunction]:
 
 
 def reset() -> None:
-    """Forget everything compiled in this process; the disk cache stays. Functions compile again when called."""
+    """Forget everything compiled in this process, and return the memory of freed arrays to the system.
+
+    The disk cache stays. Functions compile again when called.
+    """
     for compiled in all_compiled():
         compiled.forget()
     forget_decoded()
+    cpu.release_memory()
 
 
 before_first_use.append(reset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ def begin() -> None:
     from npcompile.backends.cpu import loader
 
     loader.begin()
+
+
+def release_memory() -> None:
+    """Return to the system the memory that is kept of freed arrays. Loads nothing where no graph was compiled."""
+    if loader := sys.modules.get("npcompile.backends.cpu.loader"):
+        loader.release_memory()
 
 
 register_backend("cpu", compile_cpu)

@@ -21,19 +21,20 @@ import numpy as np
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
+from npcompile.backends.cpu.control_groups import memory_quota
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
-from npcompile.backends.cpu.threads import thread_limit, usable_processors
+from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
 
-__all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader"]
+__all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
 METH_FASTCALL = 0x80
-MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory
+MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory: arrays.c says when fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,11 @@ class Loader:
             if self.table:
                 return self.table
             source = runtime_text()
+            key = self.key(source)
             begun, self.begun = self.begun, None
-            return start(self.library(source, self.key(source), "npc_start", begun))
+            made = self.library(source, key, "npc_start", begun)
+            # The one in the cache where it may be: debuggers, profilers and threadpoolctl look for the file of a library.
+            return start(made if made.was_cached else self.find(key) or made)
 
     def missing_products(self, text: str) -> list[str]:
         """The dtypes of which the unit multiplies matrices, and the runtime cannot yet."""
@@ -212,6 +216,7 @@ def runtime_text() -> str:
 
 
 KEPT: list[Any] = []  # what functions of libraries point to that are never unloaded
+TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
 DTYPES: dict[tuple[np.dtype, ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
 
 
@@ -276,6 +281,9 @@ def start(library: Library) -> int:
     table = begin(numpy_api, *objects, thread_limit(), most_kept(), blas, limit)
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
+    TRIMS.append(trim := library.handle.npc_trim)
+    trim.restype = ctypes.c_size_t
+    register_pool(library.handle)
     return table
 
 
@@ -298,8 +306,14 @@ IGNORED = [ignored(errors) for errors in range(16)]
 
 
 def most_kept() -> int:
-    """Bytes of freed arrays that the runtime keeps for the next ones."""
-    return min(MOST_KEPT, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 16)
+    """Bytes of freed arrays that the runtime keeps for the next ones at most."""
+    granted = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), memory_quota()]
+    return min(MOST_KEPT, *(limit // 16 for limit in granted if limit is not None))
+
+
+def release_memory() -> int:
+    """Return to the system the memory that is kept of freed arrays. The number of bytes."""
+    return sum(trim() for trim in TRIMS)
 
 
 @dataclass(slots=True)

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from pathlib import Path
+
+from npcompile.backends.cpu.control_groups import cpu_quota
+
+OWN_SETTING = "NPCOMPILE_NUM_THREADS"
 
 
 def thread_limit() -> int:
     """The least of NPCOMPILE_NUM_THREADS, OMP_NUM_THREADS, the processors this process may run on and its CPU quota.
 
-    Asked once. OpenMP's own limit is asked at every loop, so that threadpoolctl and omp_set_num_threads are obeyed.
+    Asked once. Asked at every loop are OpenMP's own limit, which holds for the thread that set it (omp_set_num_threads), and
+    that of `register_pool`. ValueError where NPCOMPILE_NUM_THREADS is not a positive number.
     """
-    limits = [read_setting("NPCOMPILE_NUM_THREADS"), read_setting("OMP_NUM_THREADS"), usable_processors(), cpu_quota()]
+    limits = [read_setting(OWN_SETTING), read_setting("OMP_NUM_THREADS"), usable_processors(), cpu_quota()]
     return max(1, min(limit for limit in limits if limit is not None))
 
 
 def read_setting(name: str) -> int | None:
-    """A positive number from the environment. OMP_NUM_THREADS may be a list: its first number counts."""
-    first = os.environ.get(name, "").split(",")[0].strip()
-    return int(first) if first.isdecimal() and int(first) > 0 else None
+    """A positive number from the environment, None where there is none.
+
+    NPCOMPILE_NUM_THREADS is npcompile's own: ValueError for any other value. OMP_NUM_THREADS is OpenMP's: it may be a list,
+    whose first number counts, and what OpenMP would not understand counts for nothing.
+    """
+    text = os.environ.get(name, "").strip()
+    number = text if name == OWN_SETTING else text.split(",")[0].strip()
+    if number.isdecimal() and int(number) > 0:
+        return int(number)
+    if text and name == OWN_SETTING:
+        raise ValueError(f"{name}={text!r} in the environment: it takes a number of threads, 1 or more")
+    return None
 
 
 def usable_processors() -> int:
@@ -27,35 +41,26 @@ def usable_processors() -> int:
     return os.cpu_count() or 1
 
 
-def cpu_quota(groups: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Processors that the control groups of this process grant, rounded up; None without a quota.
+def register_pool(runtime: ctypes.PyDLL) -> None:
+    """Let threadpoolctl list and limit the threads of `runtime`, the library that has them, for every caller in the process.
 
-    Version 2 has `quota period` in cpu.max, version 1 has a file for each
-    (https://docs.kernel.org/admin-guide/cgroup-v2.html). Every group above has its say.
+    Its limits can lower what `thread_limit` said, never raise it.
     """
-    quotas = []
-    for line in read(groups).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            quotas += [read(group / "cpu.max").split() for group in upwards(mount, path)]
-        elif "cpu" in controllers.split(","):
-            quotas += [
-                [*read(group / "cpu.cfs_quota_us").split(), *read(group / "cpu.cfs_period_us").split()]
-                for name in {"cpu", controllers}
-                for group in upwards(mount / name, path)
-            ]
-    granted = [-(-int(q[0]) // int(q[1])) for q in quotas if len(q) == 2 and all(part.isdecimal() for part in q) and int(q[1])]
-    return max(1, min(granted)) if granted else None
+    from threadpoolctl import LibController, register  # here: what importing npcompile alone does not need
 
+    class PoolController(LibController):
+        user_api = "openmp"
+        internal_api = "npcompile"
+        filename_prefixes = (os.path.basename(runtime._name).lower(),)
+        check_symbols = ("npc_set_num_threads",)
 
-def upwards(mount: Path, path: str) -> list[Path]:
-    """A control group and those above it. In a container the path may be the host's, and only the mount exists."""
-    inner = mount / path.lstrip("/")
-    return [inner, *(parent for parent in inner.parents if parent == mount or mount in parent.parents)]
+        def get_num_threads(self) -> int:
+            return self.dynlib.npc_get_num_threads()
 
+        def set_num_threads(self, num_threads: int) -> None:
+            self.dynlib.npc_set_num_threads(num_threads)
 
-def read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
+        def get_version(self) -> None:
+            return None
+
+    register(PoolController)

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import threadpoolctl
 
-from npcompile.backends.cpu.threads import cpu_quota, read_setting, thread_limit, usable_processors
+from npcompile.backends.cpu.control_groups import cpu_quota, memory_quota
+from npcompile.backends.cpu.threads import read_setting, thread_limit, usable_processors
 from tests.runtime.units import INT64, count_threads, mark_items, returning
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -144,6 +146,14 @@ def test_settings_that_are_no_number_are_not_read(text, monkeypatch):
     assert read_setting("OMP_NUM_THREADS") is None
 
 
+@pytest.mark.parametrize("text", ["0", "-3", "abc", "1.5", "2,1"])
+def test_wrong_numbers_of_threads_are_errors_at_import(text):
+    environment = ENVIRONMENT | {"NPCOMPILE_NUM_THREADS": text}
+    done = subprocess.run([sys.executable, "-c", "import npcompile"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"ValueError: NPCOMPILE_NUM_THREADS={text!r} in the environment: it takes")
+
+
 def groups(tmp_path: Path, membership: str, files: dict[str, str]) -> tuple[Path, Path]:
     (tmp_path / "cgroup").write_text(membership)
     for name, text in files.items():
@@ -174,12 +184,36 @@ def test_quota_of_the_control_group(name, tmp_path):
     assert cpu_quota(*groups(tmp_path, membership, files)) == quota
 
 
+LIMITS = {
+    "version 2": ("0::/a/b\n", {"a/b/memory.max": "max\n", "a/memory.max": "4096\n"}, 4096),
+    "version 1": ("9:memory:/a\n", {"memory/a/memory.limit_in_bytes": "8192\n"}, 8192),
+    "none": ("0::/a\n", {"a/memory.max": "max\n"}, None),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_memory_of_the_control_group(name, tmp_path):
+    membership, files, limit = LIMITS[name]
+    assert memory_quota(*groups(tmp_path, membership, files)) == limit
+
+
 def test_threadpoolctl_is_obeyed(loader):
     before = count_threads(loader)
     with threadpoolctl.threadpool_limits(1):
         assert count_threads(loader) == 1
         assert (mark_items(loader)(2000, 1, 10_000) % 1000 == 0).all()
     assert count_threads(loader) == before
+
+
+def test_threadpoolctl_limits_calls_of_every_thread(loader):
+    """OpenMP's own limit is that of the thread which asked for it."""
+    before = count_threads(loader)
+    with threadpoolctl.threadpool_limits(1), ThreadPoolExecutor(1) as other:
+        assert other.submit(count_threads, loader).result() == 1
+    with threadpoolctl.threadpool_limits(1000):  # more than the environment and the processors allow
+        assert count_threads(loader) == before
+    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["internal_api"] == "npcompile"]
+    assert pools and all(pool["num_threads"] >= 1 and pool["user_api"] == "openmp" for pool in pools)
 
 
 COUNTED = returning(

@@ -3,7 +3,9 @@
 /* ---- memory ----
 
    The system hands out and takes back large blocks page by page, which costs more than most kernels. Freed blocks are
-   kept here, up to a bound, and given to the next request of about their size. */
+   kept here and given to the next request of about their size: FEW bytes of them in any case, more only up to twice what
+   the process has resident besides, and `most_kept` at most. They go back to the system when it has no more memory to give, and
+   by npc_trim. */
 
 struct block { /* just before the memory that it describes */
   void* mapping;
@@ -24,12 +26,15 @@ static void allow(void* memory, size_t size) {}
 #endif
 
 enum { SLOTS = 64 };
-static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20;
+static const size_t LARGE = 1 << 17, PAGE = 4096, HUGE_PAGE = 2 << 20, FEW = 32 << 20;
+static const int64_t RESIDENT_FOR = 10000000; /* nanoseconds that a reading of the resident memory is good for */
 
 static struct {
   char lock;
   unsigned colour;
   size_t kept, most_kept; /* bytes */
+  size_t resident;        /* bytes of the process at its last reading, */
+  int64_t resident_until; /* which is good until then */
   int count;
   struct block* blocks[SLOTS]; /* oldest first */
 } pool;
@@ -54,6 +59,54 @@ static void* in_use(struct block* block, size_t size) {
   return block + 1;
 }
 
+/* The memory of this process that is in the machine's: where the system does not tell, the most that ever was. */
+static size_t resident_bytes(void) {
+#ifdef __linux__
+  char text[128];
+  const int file = open("/proc/self/statm", 0x80000 /* O_RDONLY | O_CLOEXEC */);
+  const int64_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  if (length > 0) {
+    const char* c = text;
+    size_t pages = 0;
+    while (c < text + length && *c != ' ') c++;
+    for (c++; c < text + length && *c >= '0' && *c <= '9'; c++) pages = pages * 10 + (*c - '0');
+    return pages * sysconf(30 /* _SC_PAGESIZE */);
+  }
+#endif
+  return pool.most_kept;
+}
+
+/* Bytes that may be kept. By the holder of the lock, who gives back what is over. */
+static size_t may_keep(void) {
+  if (pool.kept <= FEW) return least(FEW, pool.most_kept);
+  if (now() > pool.resident_until) {
+    pool.resident = resident_bytes();
+    pool.resident_until = now() + RESIDENT_FOR;
+  }
+  const size_t others = pool.resident > pool.kept ? pool.resident - pool.kept : 0;
+  return least(greatest(2 * others, FEW), pool.most_kept);
+}
+
+static void give_back(struct block** blocks, int count) {
+  for (int i = 0; i < count; i++) {
+    allow(blocks[i]->mapping, blocks[i]->mapped);
+    munmap(blocks[i]->mapping, blocks[i]->mapped);
+  }
+}
+
+/* Return to the system what is kept. The number of bytes. */
+size_t npc_trim(void) {
+  struct block* dropped[SLOTS];
+  int count = 0;
+  lock_pool();
+  const size_t bytes = pool.kept;
+  while (pool.count) dropped[count++] = take_block(0);
+  unlock_pool();
+  give_back(dropped, count);
+  return bytes;
+}
+
 /* Memory for `size` bytes, aligned to 64; NULL when there is none. */
 static void* pool_get(size_t size) {
   lock_pool();
@@ -73,6 +126,7 @@ static void* pool_get(size_t size) {
   size_t mapped = (size + offset + PAGE + alignment + PAGE - 1) / PAGE * PAGE;
   if (mapped < size) return 0;
   char* mapping = mmap(0, mapped, PROT_READ_WRITE, MAP_ANONYMOUS_PRIVATE, -1, 0);
+  if (mapping == (char*)-1 && npc_trim()) mapping = mmap(0, mapped, PROT_READ_WRITE, MAP_ANONYMOUS_PRIVATE, -1, 0);
   if (mapping == (char*)-1) return 0;
   char* start = (char*)(((uintptr_t)mapping + PAGE + alignment - 1) / alignment * alignment);
 #ifdef __linux__
@@ -86,22 +140,19 @@ static void* pool_get(size_t size) {
 }
 
 static void pool_put(void* memory) {
-  struct block *block = (struct block*)memory - 1, *dropped[SLOTS];
+  struct block *block = (struct block*)memory - 1, *dropped[SLOTS + 1];
   int count = 0;
   forbid(memory, block->capacity);
   lock_pool();
-  if (block->mapped > pool.most_kept) {
-    dropped[count++] = block;
-  } else {
-    while (pool.count == SLOTS || pool.kept + block->mapped > pool.most_kept) dropped[count++] = take_block(0);
-    pool.blocks[pool.count++] = block;
-    pool.kept += block->mapped;
+  if (pool.count == SLOTS) dropped[count++] = take_block(0);
+  pool.blocks[pool.count++] = block;
+  pool.kept += block->mapped;
+  for (const size_t most = may_keep(); pool.kept > most; count++) {
+    dropped[count] = take_block(0);
+    pool.resident -= least(dropped[count]->mapped, pool.resident);
   }
   unlock_pool();
-  for (int i = 0; i < count; i++) {
-    allow(dropped[i]->mapping, dropped[i]->mapped);
-    munmap(dropped[i]->mapping, dropped[i]->mapped);
-  }
+  give_back(dropped, count);
 }
 
 /* The same blocks as NumPy's allocator (NEP 49), for the arrays that hold one. NumPy calls these with the GIL. */

@@ -117,6 +117,12 @@ void* malloc(size_t);
 void free(void*);
 void* mmap(void*, size_t, int, int, int, long);
 int munmap(void*, size_t);
+#ifdef __linux__
+int open(const char*, int, ...);
+int64_t read(int, void*, size_t);
+int close(int);
+long sysconf(int);
+#endif
 int madvise(void*, size_t, int);
 int sched_yield(void);
 int sigfillset(void*);

@@ -81,7 +81,7 @@ const struct npc_runtime* npc_start(void** numpy_api, PyObject* generic, PyObjec
   state_variable = variable;
   Py_IncRef(usual);
   usual_state = usual;
-  thread_limit = (int)least(threads, MOST_WORKERS + 1);
+  thread_limit = most_threads = (int)least(threads, MOST_WORKERS + 1);
   pthread_mutex_init(&workers.mutex, 0);
   pthread_cond_init(&workers.condition, 0);
   pool.most_kept = bytes_kept;

@@ -37,7 +37,8 @@ struct part {
   int64_t end;
 };
 
-static int thread_limit = 1;         /* from the environment, the affinity mask and the control group */
+static int most_threads = 1;         /* from the environment, the affinity mask and the control group */
+static int thread_limit = 1;         /* what a program asked for since then */
 static int is_child;                 /* forked from a process that had workers: stays on one thread */
 static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
 static __thread struct loop* body_loop;
@@ -64,14 +65,20 @@ static struct {
   lock condition;
 } workers;
 
+/* For threadpoolctl: how many threads a loop may use, whoever calls. */
+int npc_get_num_threads(void) { return __atomic_load_n(&thread_limit, __ATOMIC_RELAXED); }
+void npc_set_num_threads(int threads) {
+  __atomic_store_n(&thread_limit, (int)least(greatest(threads, 1), most_threads), __ATOMIC_RELAXED);
+}
+
 static int count_threads(void) {
   if (is_child) return 1;
 #ifdef _OPENMP
   if (omp_in_parallel()) return 1;
   int openmp = omp_get_max_threads(); /* asked each time: threadpoolctl and omp_set_num_threads change it */
-  return openmp < thread_limit ? openmp : thread_limit;
+  return least(openmp, npc_get_num_threads());
 #else
-  return thread_limit;
+  return npc_get_num_threads();
 #endif
 }
 
