@@ -18,7 +18,7 @@ from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import NoCompiler, find_compiler
 from npcompile.backends.cpu.threads import thread_limit
 
-DEPENDENCIES = ("npcompile", "numpy", "scipy", "bytecode", "filelock", "platformdirs", "threadpoolctl")
+DEPENDENCIES = ("npcompile", "numpy", "scipy", "platformdirs", "threadpoolctl")
 CUDA_PARTS = {"cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "triton": ("triton",)}  # import name to distributions
 INSTALL_COMPILER = "install one (Debian: apt-get install gcc; without root: pip install 'npcompile[zig]') or point CC at it"
 SLOWER = "Without it functions still give NumPy's answers, at NumPy's speed."

@@ -1,8 +1,10 @@
-"""Mistakes of npcompile itself fail tests: users get a warning and a native run."""
+"""Mistakes of npcompile itself fail tests: users get a warning and a native run. Tests without their machine are left out."""
 
 import builtins
 import dis
 import gc
+import importlib.util
+import os
 import types
 from collections.abc import Iterator
 
@@ -10,6 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.tracer.function import OURS, CompiledFunction
+from tests.backends import NO_DEVICE
 
 npc.config.internal_errors = "raise"
 
@@ -23,6 +26,38 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+# Marker -> why its tests cannot run here. They are left out, with a line each: thousands of skips would hide the others.
+LEFT_OUT = {
+    "gpu": NO_DEVICE,
+    "torch": "" if importlib.util.find_spec("torch") else "PyTorch is not installed",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = {marker for marker, why in LEFT_OUT.items() if why}
+    left_out = [item for item in items if any(marker.name in missing for marker in item.iter_markers())]
+    if left_out:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for marker, why in LEFT_OUT.items():
+        if why:
+            terminalreporter.write_line(f"left out: tests marked {marker} ({why})")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Where CI is set, a package that is missing fails the test that needs it: a skip would hide that it never runs."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and call.excinfo and call.excinfo.traceback[-1].name == "importorskip":
+        report.outcome = "failed"
+        report.longrepr = f"{call.excinfo.value}: CI has to install it (extra `test` in pyproject.toml)"
+    return report
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -15,7 +15,6 @@ from npcompile.compiler import compiled_function
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.decline import Decline
 from npcompile.tensor_core.op import OPS
-from tests.backends import NO_DEVICE
 from tests.cuda.corpus import requests_of
 from tests.cuda.test_primitives import DTYPES
 from tests.cuda.there import There, there  # noqa: F401  (a fixture)
@@ -114,10 +113,13 @@ def test_tensors(there: There) -> None:  # noqa: F811
     assert not hasattr(x.detach(), "__cuda_array_interface__")  # which has no name for the dtype
 
 
+@pytest.mark.gpu
+@pytest.mark.torch
 def test_exchange_with_torch_on_the_device(there: There) -> None:  # noqa: F811
-    if NO_DEVICE or there.device.library is np:
+    if there.device.library is np:
         pytest.skip("the stand-in exchanges with nobody")
-    torch = pytest.importorskip("torch", reason="torch is not installed here")
+    import torch
+
     x = there.tensor(X)
     taken = torch.from_dlpack(x)
     assert taken.dtype == torch.bfloat16 and taken.is_cuda

@@ -596,7 +596,6 @@ def test_what_is_broadcast_is_not_written(there: There) -> None:  # noqa: F811
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")
 def test_functions_of_cupy_take_its_arrays() -> None:
     cupy = pytest.importorskip("cupy")
 

@@ -21,7 +21,6 @@ from npcompile.backends.cuda.runtime import device as cuda_device
 from npcompile.backends.cuda.runtime import memory
 from npcompile.backends.cuda.runtime.device import CupyDevice, ForkedDevice, NoDevice, copy_to, device_number, named_device
 from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory, retried
-from tests.backends import NO_DEVICE
 from tests.cuda.numpy_library import StrictDevice
 
 
@@ -290,8 +289,6 @@ def is_same(got: Any, expected: Any) -> None:
 
 @pytest.fixture
 def gpu() -> CupyDevice:
-    if NO_DEVICE:
-        pytest.skip(NO_DEVICE)
     return cuda_device.current_device()
 
 

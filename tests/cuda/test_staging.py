@@ -11,9 +11,6 @@ import pytest
 
 from npcompile.backends.cuda.runtime.device import current_device
 from npcompile.backends.cuda.runtime.staging import LEAST, PIECE, Staging, bytes_of
-from tests.backends import NO_DEVICE
-
-on_gpu = pytest.mark.skipif(bool(NO_DEVICE), reason=NO_DEVICE or "there is a device")
 
 
 class LateTransport:
@@ -128,7 +125,6 @@ def test_bytes_of_every_order() -> None:
 
 @pytest.mark.parametrize("size", [LEAST - 8, LEAST, LEAST + 8, 50 * PIECE + 24])
 @pytest.mark.gpu
-@on_gpu
 def test_a_device(size: int) -> None:
     device = current_device()
     x = np.random.default_rng(0).standard_normal(size // 8)

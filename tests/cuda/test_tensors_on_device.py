@@ -11,19 +11,13 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cuda.runtime.device import NoDevice, current_device, device_count
+from npcompile.backends.cuda.runtime.device import device_count
 from npcompile.tensor_core.tensors.devices import CURRENT
 from tests.tensor import test_autograd, test_linalg, test_operations, test_random_programs, test_views
 from tests.tensor.checks import same
 from tests.tensor.test_on_device import DEVICES, lenient, reused  # noqa: F401  (a fixture of the tests)
 
-try:
-    reason = ""
-    current_device()
-except NoDevice as error:
-    reason = str(error)
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason), reason=reason or "there is a device")]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +63,10 @@ def test_arithmetic_with_cupys_arrays() -> None:
     np.testing.assert_array_equal(left.get(), A)
 
 
+@pytest.mark.torch
 def test_exchange_with_torch() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed here")
+    import torch
+
     x = npc.tensor(A)
     t = torch.from_dlpack(x)
     assert t.is_cuda and t.data_ptr() == x._data.data.ptr

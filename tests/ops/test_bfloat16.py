@@ -251,8 +251,10 @@ print(npc.from_dlpack(Exporter()).tolist())
     assert ran.stdout.split("\n")[:2] == ["True", "[1.0, 2.0]"], ran.stderr
 
 
+@pytest.mark.torch
 def test_dlpack_with_torch() -> None:
-    torch = pytest.importorskip("torch", reason="torch is no dependency")
+    import torch
+
     x = npc.tensor([[1.5, 2, 3], [4, 5, 6]], dtype="bfloat16")
     there = torch.from_dlpack(x)
     assert there.dtype == torch.bfloat16 and there.tolist() == [[1.5, 2, 3], [4, 5, 6]]

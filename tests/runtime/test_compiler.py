@@ -137,7 +137,6 @@ exec {REAL} "$@"
 
 
 def test_ziglang(tmp_path, monkeypatch):
-    pytest.importorskip("ziglang")
     monkeypatch.setenv("CC", str(tmp_path / "nowhere"))
     loader = make_loader(tmp_path / "cache")
     assert loader.compiler.command[1:] == ("-m", "ziglang", "cc")

@@ -181,8 +181,10 @@ def test_dlpack_with_numpy() -> None:
         np.from_dlpack(tensor([1.0], requires_grad=True))
 
 
+@pytest.mark.torch
 def test_dlpack_with_torch() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed here")
+    import torch
+
     x = tensor(np.arange(6.0).reshape(2, 3))
     t = torch.from_dlpack(x)
     t[0, 0] = 9
