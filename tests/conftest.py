@@ -11,10 +11,14 @@ from collections.abc import Iterator
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu import compiler
 from npcompile.tracer.function import OURS, CompiledFunction
 from tests.backends import NO_DEVICE
 
 npc.config.internal_errors = "raise"
+# Newer compilers refuse calls of functions that are not declared: in tests all of them do.
+UNDECLARED = "-Werror=implicit-function-declaration"
+compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), UNDECLARED)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ import re
 
 from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions
 from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_by
+from npcompile.backends.cpu.c_library import BINARY
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
@@ -35,15 +36,12 @@ TYPE_TEXT = """
 typedef struct { float re, im; } npc_c8;
 typedef struct { double re, im; } npc_c16;
 """ + "".join(
-    f"typedef {MEMORY_TYPES.get(name, c)} npc_{name}_in_memory __attribute__((aligned(1), may_alias));\n"
+    f"typedef {MEMORY_TYPES.get(name, c)} npc_{name}_in_memory __attribute__((aligned(1)));\n"
     for name, c in C_TYPES.items()
 )
 
 # --- libm. In what is listed as VECTORISED libmvec has vector forms that keep NumPy's accuracy and special values.
 
-UNARY_LIBM = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-UNARY_LIBM += "exp exp2 expm1 log log2 log10 log1p cbrt sqrt floor ceil trunc rint fabs"
-BINARY_LIBM = "atan2 hypot pow fmod copysign nextafter"
 VECTORISED = {
     "f8": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
     "f4": "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p cbrt atan2 hypot pow",
@@ -114,7 +112,7 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
 
     `elsewhere`: what is called outside of `loops`, the text where some are written in vectors.
     """
-    found = [(f + SUFFIX[n], n, 2 if f in BINARY_LIBM.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
+    found = [(f + SUFFIX[n], n, 2 if f in BINARY.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
     used = [(f, n, operands) for f, n, operands in found if f in called]
     if not used and not loops:
         return ""
@@ -135,28 +133,6 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
     return text + "#else\n" + plain + "#endif\n"
 
-
-def libm_declarations() -> dict[str, str]:
-    """Function -> its declaration."""
-    found: dict[str, str] = {}
-    for c, suffix in (("float", "f"), ("double", ""), ("long double", "l")):
-        for functions, arguments in ((UNARY_LIBM, c), (BINARY_LIBM, f"{c}, {c}"), ("ldexp", f"{c}, int")):
-            found |= {f"{f}{suffix}": f"{c} {f}{suffix}({arguments});\n" for f in functions.split()}
-    for functions, arguments in ((UNARY_LIBM, "float"), (BINARY_LIBM, "float, float")):  # without a vector form
-        found |= {f"npc_single_{f}f": f"float npc_single_{f}f({arguments}) NPC_NAMED({f}f);\n" for f in functions.split()}
-    found |= {f"npc_plain_{f}": f"double npc_plain_{f}(double) NPC_NAMED({f});\n" for f in ("sin", "cos", "exp", "expm1")}
-    for c, suffix in (("float", "f"), ("double", "")):
-        found[f"npc_plain_pow{suffix}"] = f"{c} npc_plain_pow{suffix}({c}, {c}) NPC_NAMED(pow{suffix});\n"
-        found |= {f"c{f}{suffix}": f"{c} _Complex c{f}{suffix}({c} _Complex);\n" for f in COMPLEX_LIBM.values()}
-        found[f"cpow{suffix}"] = f"{c} _Complex cpow{suffix}({c} _Complex, {c} _Complex);\n"
-    return found
-
-
-NAMED_TEXT = """
-#define NPC_TEXT_OF(x) #x
-#define NPC_JOINED(prefix, name) NPC_TEXT_OF(prefix) name
-#define NPC_NAMED(name) __asm__(NPC_JOINED(__USER_LABEL_PREFIX__, #name))
-"""
 
 # Of several threads that find an error each says so, in one place.
 TELL_TEXT = "#define NPC_TELL(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)\n"
@@ -434,17 +410,15 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
     called, ours = needed_by(kernels, definitions())
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
-    libm = "".join(text for name, text in libm_declarations().items() if name in called)
-    if "NPC_NAMED" in libm:
-        libm = NAMED_TEXT + libm
+    vectors = ""
     if has_vector_math:
-        libm += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n'
+        vectors += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n'
         if IS_HERE in kernels:
             elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
-            libm += vectorised_text(called, elsewhere, loops=kernels)
+            vectors += vectorised_text(called, elsewhere, loops=kernels)
         else:
-            libm += vectorised_text(called, called)
-    text = f"{libm}{shared}{ours}"
+            vectors += vectorised_text(called, called)
+    text = f"{vectors}{shared}{ours}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
     types = TYPE_TEXT if "_Float16" in kernels or "npc_f2" in kernels else without(MEMORY_TYPES["f2"], TYPE_TEXT)

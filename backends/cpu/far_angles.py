@@ -20,7 +20,6 @@ static const uint64_t npc_twos_over_pi[] = {
   0x15f5cb6fd8bee211, 0x0394db3020d6eb52, 0x30ffa9ae90cbc735, 0x51358ced67c0db3c, 0x490d15bdd91a29f5, 0x682402af5e8f9c23,
   0xbff15cbc71f05fed, 0xfe0bb0622a8c8f67, 0x7309c45a7502282a, 0xead0c2435c5527bb, 0x759f345e2d0628e8, 0xb1a563a253e62918,
   0xea5ffdabeac0d479, 0xcfedb1b6fc78b439, 0xa333a25fdc77be31}; /* 2 log(2) / pi */
-double npc_plain_sin(double) __asm__("sin"), npc_plain_cos(double) __asm__("cos");
 /* A fraction of a quarter turn, of 128 bits of which the first is the sign, as an angle in two parts. */
 static inline void npc_angle_of(unsigned __int128 rest, double* high_part, double* low_part) {
   const int is_below = rest >> 127;

@@ -1,6 +1,6 @@
 """The C text that every generated unit starts with: types, and the table of what the runtime offers it.
 
-A unit includes no header (parsing them would cost more than compiling the unit) and calls nothing of Python or NumPy
+A unit includes no header (c_library.py declares what it may call of the C library) and calls nothing of Python or NumPy
 itself: it goes through `rt`, which `npc_bind` sets when the unit is loaded. It defines one entry point,
 
     PyObject* npc_run(PyObject* self, PyObject* const* args, int64_t nargs)
@@ -8,6 +8,8 @@ itself: it goes through `rt`, which `npc_bind` sets when the unit is loaded. It 
 called as METH_FASTCALL with the GIL held: it returns a new tuple, or NULL with an exception set. Where a graph has one
 output, npc_item is called in the same way and returns it.
 """
+
+from npcompile.backends.cpu.c_library import LIBRARY
 
 TYPES = r"""
 typedef signed char int8_t;
@@ -193,4 +195,4 @@ static inline int64_t npc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t npc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 """
 
-PRELUDE = TYPES + HELPERS
+PRELUDE = TYPES + LIBRARY + HELPERS

@@ -141,7 +141,6 @@ static inline npc_f8x8 npc_own_exp(npc_f8x8 x) {
 }
 """.replace("EXP_NEAR", polynomial("r", "r2", EXP_NEAR)),
     "log": r"""
-double npc_plain_log(double) __asm__("log");
 static __attribute__((noinline, cold)) npc_f8x8 npc_log_of_rare(npc_f8x8 x, npc_f8x8 r) {
   for (int k = 0; k < 8; k++) if (!(x[k] > 0 && x[k] <= 0x1.fffffffffffffp1023)) r[k] = npc_plain_log(x[k]);
   return r;
@@ -153,7 +152,6 @@ static inline npc_f8x8 npc_own_log(npc_f8x8 x) {
 }
 """,
     "log1p": r"""
-double npc_plain_log1p(double) __asm__("log1p");
 static __attribute__((noinline, cold)) npc_f8x8 npc_log1p_of_rare(npc_f8x8 x, npc_f8x8 r) {
   for (int k = 0; k < 8; k++) if (!(x[k] > -1 && x[k] <= 0x1.fffffffffffffp1023)) r[k] = npc_plain_log1p(x[k]);
   return r;

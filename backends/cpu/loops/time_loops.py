@@ -59,7 +59,6 @@ struct npc_team {
   int64_t nests __attribute__((aligned(64))); /* that are done */
   struct { int64_t taken __attribute__((aligned(64))); } part[NPC_PARTS]; /* in how many nests */
 };
-int sched_yield(void);
 static inline int npc_claims(struct npc_team* team, int64_t part, int64_t nest) {
   int64_t taken = nest;
   return __atomic_load_n(&team->part[part].taken, __ATOMIC_RELAXED) == nest &&

@@ -1,7 +1,8 @@
 /* What generated units call: parallel loops, arrays, numbers, errors. Compiled once, after the types of prelude.py.
 
    No header is included, so that neither Python's nor NumPy's are needed on the user's machine: the few functions used
-   are declared here. Layouts and indices are those of CPython 3.11 and later and of NumPy 2's stable ABI. */
+   are declared here, those of the C library in c_library.py. Layouts and indices are those of CPython 3.11 and later and of
+   NumPy 2's stable ABI. */
 
 /* The first call with an empty cache waits for this file, whose functions only lead to what takes time. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -109,50 +110,19 @@ static void** numpy;
 #define PyArray_NewFromDescr \
   ((PyObject * (*)(PyObject*, PyObject*, int, const int64_t*, const int64_t*, void*, int, PyObject*)) numpy[94])
 
-/* ---- C library ---- */
+/* ---- the system ---- */
 
-void* memcpy(void*, const void*, size_t);
-void* memset(void*, int, size_t);
-void* malloc(size_t);
-void free(void*);
-void* mmap(void*, size_t, int, int, int, long);
-int munmap(void*, size_t);
-#ifdef __linux__
-int open(const char*, int, ...);
-int64_t read(int, void*, size_t);
-int close(int);
-long sysconf(int);
-#endif
-int madvise(void*, size_t, int);
-int sched_yield(void);
-int sigfillset(void*);
-int sigdelset(void*, int);
-int pthread_sigmask(int, const void*, void*);
-int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
-int pthread_create(void** thread, const void* attributes, void* (*)(void*), void*);
-int pthread_detach(void*);
 #ifdef __linux__
 struct processors {
   unsigned long bits[16]; /* cpu_set_t: the first 1024 */
 };
-int sched_getcpu(void);
-int pthread_getaffinity_np(void* thread, size_t, struct processors*);
-int pthread_setaffinity_np(void* thread, size_t, const struct processors*);
 #endif
-int pthread_mutex_init(void*, const void*);
-int pthread_mutex_lock(void*);
-int pthread_mutex_unlock(void*);
-int pthread_cond_init(void*, const void*);
-int pthread_cond_wait(void* condition, void* mutex);
-int pthread_cond_signal(void*);
-int pthread_cond_broadcast(void*);
 typedef struct {
   int64_t bytes[16]; /* more than any system's pthread_mutex_t or pthread_cond_t has */
 } lock;
 struct timespec {
   long seconds, nanoseconds;
 };
-int clock_gettime(int, struct timespec*);
 
 #if defined(__APPLE__)
 enum { MAP_ANONYMOUS_PRIVATE = 0x1002, CLOCK_MONOTONIC = 6, SIG_SETMASK = 3, SIGBUS = 10 };

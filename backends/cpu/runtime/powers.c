@@ -181,7 +181,6 @@ static QUICKLY double square_by_logarithm(double x) {
   return FUSED(scale, FUSED(q2 * q2, e2, e1), scale);
 }
 
-double pow(double, double);
 static double (*volatile const libm_pow)(double, double) = pow; /* of an exponent that it knows a compiler makes x * x */
 
 /* Where the exact square is near the middle of two numbers, of which another algorithm would take the other one now and then. */
