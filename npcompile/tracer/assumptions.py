@@ -11,9 +11,9 @@ import numpy as np
 
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
-from npcompile.tensor_core.meta import contiguous_strides
+from npcompile.tensor_core.meta import Decline, contiguous_strides
 from npcompile.tracer.decisions import Decisions
-from npcompile.tracer.values import Comparison, Constant, SetValue
+from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
 
 FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 
@@ -61,8 +61,14 @@ class Assumptions:
         return Constant(comparison.hint)
 
     def guard_apart(self, one: Any, other: Any) -> None:
+        """Two objects from outside, one of which the program changes, are not one, nor is a dict that of an object."""
         if one is not other and type(one) is type(other):
             self.guard(f"{one.source} is not {other.source}")
+        for held, owner in ((one, other), (other, one)):
+            if isinstance(held, OutsideMapping) and isinstance(owner, Opaque) and type(owner.example).__dictoffset__:
+                if owner.example.__dict__ is held.example:
+                    raise Decline("the dict of an object's attributes is known by itself, and one of both is changed")
+                self.guard(f"{held.source} is not {owner.source}.__dict__")
 
     def guard_key_types(self, source: str, x: Any) -> None:
         if x:  # True equals 1, and np.str_("a") equals "a"

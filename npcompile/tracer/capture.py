@@ -289,7 +289,7 @@ class Capture(Assumptions):
             self.guard_key_types(source, keys)
 
         self.guard(f"type({source}) is dict")
-        return OutsideMapping(source, {k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, guard_keys)
+        return OutsideMapping(source, {k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, guard_keys, x)
 
     def has_key(self, value: Mapping, key: Any) -> bool:
         """Is there an item? Of a dict from outside that alone is guarded."""

@@ -35,8 +35,17 @@ from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.effects import Effect
+from npcompile.tracer.python.iteration import is_as_made
 from npcompile.tracer.random_state import Repetition, restore
-from npcompile.tracer.rebuilding import ended_generator, fill_object, iterator_after, iterator_at, make_function, reversed_at
+from npcompile.tracer.rebuilding import (
+    ended_generator,
+    ended_text,
+    fill_object,
+    iterator_after,
+    iterator_at,
+    make_function,
+    reversed_at,
+)
 from npcompile.tracer.values import (
     NULL,
     UNASSIGNED,
@@ -103,7 +112,7 @@ class Emitter:
                 storage.source = None  # what is handed over is a result of the graph, and not what was drawn
         unfinished = next((g for g in self.capture.begun if not g.is_exhausted), None)
         if unfinished is not None:
-            raise BegunGenerator(unfinished.start)
+            raise BegunIterator(unfinished.made_at)
         fresh: dict[int, Storage] = {}
         seen: set[int] = set()
         pending = list(values)
@@ -115,7 +124,7 @@ class Emitter:
             seen.add(id(value))
             self.kept.append(value)
             if isinstance(value, ArrayFlat) and value.begun is not None:
-                raise BegunGenerator(value.begun)
+                raise BegunIterator(value.begun)
             if isinstance(value, ExceptionValue):
                 self.require_unraised(value)
             if isinstance(value, TensorValue) and value.array.storage.source is None:
@@ -123,8 +132,8 @@ class Emitter:
             if isinstance(value, Array):
                 if value.storage.source is None:
                     fresh.setdefault(id(value.storage), value.storage)
-            elif isinstance(value, Iterator) and value.kind == "lazy" and value.position and not value.is_exhausted:
-                raise BegunGenerator(value.start)
+            elif isinstance(value, Iterator) and not is_as_made(value):
+                raise BegunIterator(value.made_at)
             elif not (isinstance(value, (Sequence, Mapping, SetValue, Cell)) and is_unchanged(value)):
                 pending.extend(children(value))
         storages = list(fresh.values())
@@ -483,8 +492,7 @@ class Emitter:
         if iterator.is_exhausted and isinstance(iterator, Generator):
             return f"{self.name_constant(ended_generator)}()"
         if iterator.is_exhausted:
-            is_of_list = iterator.kind == "sequence" and iterator.parts[0].kind is list
-            return "iter([])" if is_of_list else "iter(())"
+            return ended_text(iterator)
         match iterator.kind:
             case "range":
                 span = iterator.parts[0]
@@ -498,6 +506,8 @@ class Emitter:
                 return f"enumerate({self.text(iterator.parts[0])}, {iterator.start + k})"
             case "zip" | "map" | "filter":
                 return f"{iterator.kind}({', '.join(map(self.text, iterator.parts))})"
+            case "reversed view":
+                return f"{self.name_constant(iterator_after)}(reversed({self.text(iterator.parts[0])}), {k})"
             case "view" | "set":
                 return f"{self.name_constant(iterator_after)}({self.text(iterator.parts[0])}, {k})"
             case "lazy":
@@ -545,10 +555,11 @@ def is_unchanged(value: Any) -> bool:
     return isinstance(value, (Sequence, Mapping, SetValue)) and value.source is not None
 
 
-class BegunGenerator(Exception):
-    """A generator that has given items is needed outside of the program, or sees how it is forgotten.
+class BegunIterator(Exception):
+    """An iterator is needed outside of the program, or sees how it is forgotten, that cannot be made there as it is.
 
-    `index` is the instruction that made it.
+    That is a generator that has given items, and an iterator over a container that the program has changed. `index` is the
+    instruction that made it.
     """
 
     def __init__(self, index: int):

@@ -37,7 +37,7 @@ from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_fram
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
-from npcompile.tracer.emit import BegunGenerator, Emitter, parameter_name
+from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -323,8 +323,8 @@ class CompiledFunction:
                 return self.finish(point, capture, frame, outcome, captured - began)
             except Restart:
                 continue
-            except BegunGenerator as begun:
-                reason = "a generator goes on after the graph ends"
+            except BegunIterator as begun:
+                reason = "an iterator goes on after the graph ends"
                 decisions.stops[begun.index] = Break(reason, "", self.program.location(begun.index))
             except LookedAt as looked:
                 reason = "what is in a list or bytes made of array data is looked at"

@@ -7,6 +7,7 @@ from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
 from npcompile.tracer.holders import rows_from
+from npcompile.tracer.values import Iterator, Sequence, SetValue
 
 
 def fill_object(made: Any, attributes: dict[str, Any]) -> None:
@@ -21,6 +22,22 @@ def ended_generator() -> Any:
     made = (item for item in none)
     next(made, None)
     return made
+
+
+def ended_text(iterator: Iterator) -> str:
+    """An iterator of the same type without items."""
+    part: Any = iterator.parts[0] if iterator.parts else None
+    match iterator.kind:
+        case "view" | "reversed view":
+            return f"{'iter' if iterator.kind == 'view' else 'reversed'}({{}}.{part.kind}())"
+        case "sequence" | "reversed" if isinstance(part, Sequence):
+            return f"{'iter' if iterator.kind == 'sequence' else 'reversed'}({'[]' if part.kind is list else '()'})"
+        case "range":
+            return "iter(range(0))"
+        case "set" if isinstance(part, SetValue):
+            return "iter(set())"
+        case _:
+            return "iter(())"
 
 
 def iterator_after(items: Any, count: int) -> Any:

@@ -105,15 +105,16 @@ class Mapping:
 
     items: dict[Any, Any]
     source: str | None = None
+    resizes: int = 0  # how often the program has added or removed keys
 
 
 class OutsideMapping(Mapping):
     """A dict from outside. What keys it has, and in which order, is guarded when it is first looked at as a whole."""
 
-    __slots__ = ("_guard", "known")
+    __slots__ = ("_guard", "example", "known")
 
-    def __init__(self, source: str, known: dict[Any, Any], guard: Callable[[], None]):
-        self.source, self.known, self._guard = source, known, guard
+    def __init__(self, source: str, known: dict[Any, Any], guard: Callable[[], None], example: dict[Any, Any]):
+        self.source, self.known, self._guard, self.example, self.resizes = source, known, guard, example, 0
 
     @property
     def is_loaded(self) -> bool:
@@ -146,6 +147,7 @@ class SetValue:
 
     items: set[Any] | frozenset[Any]
     source: str | None = None
+    resizes: int = 0  # how often the program has changed it
 
     @property
     def kind(self) -> type:
@@ -158,6 +160,7 @@ class Deque:
 
     items: list[Any]
     source: None = None
+    resizes: int = 0  # how often the program has changed it
 
 
 @dataclass(slots=True, eq=False)
@@ -215,7 +218,9 @@ class Iterator:
     kind: str  # a row of tracer.python.iteration.NEXT
     parts: list[Any]  # what it runs over: a Sequence, an Array, a RangeValue, or other Iterators; what "lazy" ones are made by
     position: int = 0
-    start: int = 0  # the first index, of enumerate and reversed; of "lazy" ones the instruction that made them
+    start: int = 0  # the first index, of enumerate and reversed
+    made_at: int = 0  # the instruction of the outermost frame that made it: of "lazy" ones, and of those over containers
+    resizes: int = 0  # of what it runs over, a dict, set or deque, when it was made
     is_exhausted: bool = False  # for good, also when what it ran over grows
     advance: Callable[[Any], Any] | None = None  # of "lazy" ones, given the iterator: the next item, or None
 

@@ -36,12 +36,17 @@ NONE, FALSE, LAST = Constant(None), Constant(False), Constant(-1)
 # --- what changes a container
 
 
-def change(capture: Capture, owner: Any, text: str, *values: Any) -> None:
-    """The container is changed: one from outside by `text` at the end of the program; its items here, by the caller."""
+def change(capture: Capture, owner: Any, text: str, *values: Any, resizes: bool = True) -> None:
+    """The container is changed: one from outside by `text` at the end of the program; its items here, by the caller.
+
+    `resizes`: does a dict get other keys, or a set other members?
+    """
     if owner.source is None:
         capture.require_no_body("a container is changed")
     else:
         effects.change(capture, owner, text, *values)
+    if not isinstance(owner, Sequence):  # iterators over lists only ask for the next place
+        owner.resizes += resizes
 
 
 def index_in(capture: Capture, owner: Sequence, key: Any) -> int | slice:
@@ -71,7 +76,7 @@ def set_item(capture: Capture, owner: Any, key: Any, value: Any) -> Any:
                 owner.items[index] = value
         case Mapping():
             name = key_of(capture, owner, key)
-            change(capture, owner, "{0}[{1}] = {2}", lift(name), value)
+            change(capture, owner, "{0}[{1}] = {2}", lift(name), value, resizes=name not in owner.items)
             owner.items[name] = value
         case _:
             return NotImplemented
@@ -144,7 +149,7 @@ def extend(capture: Capture, owner: Sequence, items: Any) -> None:
 def update(capture: Capture, owner: Mapping, other: Mapping) -> None:
     added = dict(other.items)
     if added:
-        change(capture, owner, "{0}.update({1})", Mapping(added))
+        change(capture, owner, "{0}.update({1})", Mapping(added), resizes=not added.keys() <= owner.items.keys())
         owner.items.update(added)
 
 

@@ -35,7 +35,7 @@ Keywords = dict[str, Any]
 def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, keywords: Keywords) -> Generator:
     """A generator that runs `inner`. `function(*positional, **keywords)` makes the same one."""
     maker = [Partial(functools.partial, [function, *positional], keywords)] if keywords else [function, *positional]
-    made = Generator("lazy", maker, start=frame.root.index, frame=inner, bodies=frame.capture.bodies)
+    made = Generator("lazy", maker, made_at=frame.root.index, frame=inner, bodies=frame.capture.bodies)
     made.has_blocks = has_blocks(inner.program.code)
     made.advance = resume
     return made

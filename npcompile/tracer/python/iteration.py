@@ -25,6 +25,7 @@ from npcompile.tracer.values import (
     Iterator,
     Mapping,
     Opaque,
+    OutsideSequence,
     RangeValue,
     Sequence,
     SetValue,
@@ -40,17 +41,18 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case Iterator():
             return value
         case Sequence():
-            return Iterator("sequence", [value])
+            return over_container(capture, "sequence", [value])
         case RangeValue():
             return Iterator("range", [value])
         case Mapping():
-            return Iterator("view", [DictView("keys", value), Sequence(tuple, [lift(k) for k in value.items])])
+            return over_view(capture, DictView("keys", value))
         case DictView():
-            return Iterator("view", [value, Sequence(tuple, [lift(k) for k in value.owner.items])])
+            return over_view(capture, value)
         case Deque():
-            return Iterator("set", [value, Sequence(tuple, list(value.items))])
+            return over_container(capture, "set", [value, Sequence(tuple, list(value.items))], value.resizes)
         case SetValue():
-            return Iterator("set", [value, Sequence(tuple, [lift(v) for v in ordered(capture, value)])])
+            members = Sequence(tuple, [lift(v) for v in ordered(capture, value)])
+            return over_container(capture, "set", [value, members], value.resizes)
         case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Constant(enum.EnumMeta() as kind):
@@ -76,6 +78,35 @@ def iterator_of(capture: Capture, value: Any) -> Any:
             return iterator_of(capture, iterator)
 
 
+def over_container(capture: Capture, kind: str, parts: list[Any], resizes: int = 0, start: int = 0) -> Iterator:
+    """An iterator over what may change: it knows where it was made, as it cannot always be made again elsewhere."""
+    return Iterator(kind, parts, start=start, made_at=capture.frame.root.index, resizes=resizes)
+
+
+def over_view(capture: Capture, view: DictView, backwards: bool = False) -> Iterator:
+    keys = Sequence(tuple, [lift(k) for k in view.owner.items][:: -1 if backwards else 1])
+    return over_container(capture, "reversed view" if backwards else "view", [view, keys], view.owner.resizes)
+
+
+def is_as_made(iterator: Iterator) -> bool:
+    """Is the iterator the same when it is made of its container as the program hands it over?
+
+    That is a container from outside before the program's changes to it, and one made in the program after them. A generator
+    that has begun is not.
+    """
+    if iterator.kind == "lazy":
+        return not iterator.position or iterator.is_exhausted
+    owner = iterator.parts[0].owner if "view" in iterator.kind else iterator.parts[0]
+    if iterator.is_exhausted or not isinstance(owner, (Sequence, Mapping, SetValue, Deque)):
+        return True
+    if not isinstance(owner, Sequence):
+        return iterator.resizes == (owner.resizes if owner.source is None else 0)
+    if owner.kind is not list:
+        return True
+    length = len(owner.example if isinstance(owner, OutsideSequence) else owner.items)
+    return iterator.position <= length if iterator.kind == "sequence" else iterator.start - iterator.position < length
+
+
 def ordered(capture: Capture, value: SetValue) -> list[Any]:
     capture.guard_order(value)
     return list(value.items)
@@ -97,7 +128,7 @@ def next_item(capture: Capture, iterator: Iterator) -> Any | None:
         return None
     item = NEXT[iterator.kind](capture, iterator)
     if item is None:
-        iterator.is_exhausted = True
+        iterator.is_exhausted = iterator.kind not in ASKING
         return None
     iterator.position += 1
     return item
@@ -111,23 +142,20 @@ def next_of_sequence(capture: Capture, iterator: Iterator) -> Any | None:
 def next_of_view(capture: Capture, iterator: Iterator) -> Any | None:
     """Of a dict, whose keys may not change on the way: Python raises RuntimeError then."""
     view, keys = iterator.parts
-    if len(keys.items) != len(view.owner.items):
-        raise Decline("a dict whose size changes while it is iterated over")
+    if iterator.resizes != view.owner.resizes:
+        raise Decline("a dict whose keys change while it is iterated over")
     if iterator.position == len(keys.items):
         return None
     key = keys.items[iterator.position]
     if view.kind == "keys":
         return key
-    name = operators.constant_key(capture, key)
-    if name not in view.owner.items:
-        raise Decline("a dict whose keys change while it is iterated over")
-    value = view.owner.items[name]
+    value = view.owner.items[operators.constant_key(capture, key)]
     return value if view.kind == "values" else Sequence(tuple, [key, value])
 
 
 def next_of_set(capture: Capture, iterator: Iterator) -> Any | None:
-    if len(iterator.parts[0].items) != len(iterator.parts[1].items):
-        raise Decline("a set whose size changes while it is iterated over")
+    if iterator.resizes != iterator.parts[0].resizes:
+        raise Decline("a set that changes while it is iterated over")
     items = iterator.parts[1].items
     return items[iterator.position] if iterator.position < len(items) else None
 
@@ -202,6 +230,7 @@ def next_of_lazy(capture: Capture, iterator: Iterator) -> Any | None:
 NEXT: dict[str, Callable[[Capture, Iterator], Any | None]] = {
     "sequence": next_of_sequence,
     "view": next_of_view,
+    "reversed view": next_of_view,
     "set": next_of_set,
     "array": next_of_array,
     "reversed": next_of_reversed,
@@ -212,6 +241,7 @@ NEXT: dict[str, Callable[[Capture, Iterator], Any | None]] = {
     "filter": next_of_filter,
     "lazy": next_of_lazy,
 }
+ASKING = ("enumerate", "zip", "map", "filter")  # kinds that ask others for each item, again after one has ended
 
 
 def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callable[[], AbstractIterator[Any]]) -> Iterator:
@@ -226,7 +256,7 @@ def lazily(capture: Capture, function: Any, arguments: list[Any], items: Callabl
         except Raises as raised:  # the iterator that this stands for goes on after an exception, and `given` does not
             raise Decline(raised.reason) from None
 
-    return Iterator("lazy", [function, *arguments], start=capture.frame.root.index, advance=advance)
+    return Iterator("lazy", [function, *arguments], made_at=capture.frame.root.index, advance=advance)
 
 
 def remaining(iterator: Any) -> int | None:
@@ -236,7 +266,7 @@ def remaining(iterator: Any) -> int | None:
     match iterator.kind:
         case "sequence":
             return len(iterator.parts[0].items) - iterator.position
-        case "view" | "set":
+        case "view" | "reversed view" | "set":
             return len(iterator.parts[1].items) - iterator.position
         case "reversed":
             return iterator.start + 1 - iterator.position
@@ -270,7 +300,7 @@ def length_changes(iterator: Any) -> bool:
 def is_of_containers(iterator: Any) -> bool:
     """Does it run over containers, whose items are values of their own, rather than over numbers or rows?"""
     return isinstance(iterator, Iterator) and (
-        iterator.kind in ("sequence", "view", "reversed")
+        iterator.kind in ("sequence", "view", "reversed view", "reversed")
         or (iterator.kind in ("enumerate", "zip") and all(map(is_of_containers, iterator.parts)))
     )
 

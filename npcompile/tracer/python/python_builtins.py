@@ -192,12 +192,14 @@ def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> An
             backwards = plain(frame.capture, span)[::-1]
             return Iterator("range", [RangeValue(Constant(backwards.start), Constant(backwards.stop), backwards.step)])
         case Sequence() as owner:
-            return Iterator("reversed", [owner], start=len(owner.items) - 1)
+            return iteration.over_container(frame.capture, "reversed", [owner], start=len(owner.items) - 1)
         case Array() | TensorValue() as x:
             iteration.iterable(x.array if isinstance(x, TensorValue) else x)
             return Iterator("reversed", [x], start=iteration.rows_of(x) - 1)
         case Mapping() as owner:
-            return Iterator("reversed", [Sequence(tuple, [lift(k) for k in owner.items])], start=len(owner.items) - 1)
+            return iteration.over_view(frame.capture, DictView("keys", owner), backwards=True)
+        case DictView() as view:
+            return iteration.over_view(frame.capture, view, backwards=True)
         case Constant(str() | bytes() as text):
             return Iterator("reversed", [Sequence(tuple, [Constant(c) for c in text])], start=len(text) - 1)
     raise Decline(f"reversed() of {operators.describe(positional[0])}")
