@@ -34,6 +34,7 @@ from npcompile.tracer.joining import require_unseen
 from npcompile.tracer.known import remember_scalar
 from npcompile.tracer.on_host import as_numpy, flags_of
 from npcompile.tracer.python.arithmetic import plain_number
+from npcompile.tracer.python.class_attributes import is_hidden
 from npcompile.tracer.python.effects import Effect
 from npcompile.tracer.python.iteration import is_as_made
 from npcompile.tracer.random_state import Repetition, restore
@@ -304,7 +305,8 @@ class Emitter:
                 name = self.variable(value, f"{make}({kind})")
                 if value.items:
                     items = ", ".join(f"{k!r}: {self.text(v)}" for k, v in value.items.items())
-                    self.lines.append(f"{fill}({name}, {{{items}}})")
+                    hidden = [k for k in value.items if is_hidden(value.kind, k)]
+                    self.lines.append(f"{fill}({name}, {{{items}}}{f', {hidden}' if hidden else ''})")
                 return name
             case SetValue():
                 known = self.name_constant(value.items.copy())

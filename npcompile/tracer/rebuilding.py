@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Container
 from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
@@ -10,10 +11,13 @@ from npcompile.tracer.holders import rows_from
 from npcompile.tracer.values import Iterator, Sequence, SetValue
 
 
-def fill_object(made: Any, attributes: dict[str, Any]) -> None:
-    """Give a new object its attributes, whatever its class does when they are set."""
+def fill_object(made: Any, attributes: dict[str, Any], hidden: Container[str] = ()) -> None:
+    """Give a new object its attributes, whatever its class does when they are set. Descriptors would answer for `hidden` ones."""
     for name, value in attributes.items():
-        object.__setattr__(made, name, value)
+        if name in hidden:
+            made.__dict__[name] = value
+        else:
+            object.__setattr__(made, name, value)
 
 
 def ended_generator() -> Any:

@@ -18,7 +18,17 @@ from npcompile.tracer.native.blocks import Blocks, means
 from npcompile.tracer.native.inlining import inline
 from npcompile.tracer.native.kinds import Bound, Elements, Known, Outside, Scalar
 from npcompile.tracer.native.states import NoProgram
-from npcompile.tracer.python.class_attributes import MISSING, find, guard_own, is_asked_for, is_of_python, on_class
+from npcompile.tracer.python.class_attributes import (
+    MISSING,
+    acts_as,
+    find,
+    guard_own,
+    is_asked_for,
+    is_data,
+    is_hidden,
+    is_of_python,
+    on_class,
+)
 
 
 def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
@@ -36,10 +46,6 @@ def meet(b: Blocks, owner: Outside, is_changed: bool = False) -> None:
             if other is owner.example:
                 raise NoForm("an object under two names, one of which is used to change it")
             b.guard(f"{owner.source} is not {source}")
-
-
-def is_data(found: Any) -> bool:
-    return found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
 
 
 def own_value(owner: Outside, name: str, found: Any) -> Any:
@@ -71,13 +77,13 @@ def load(b: Blocks, owner: Outside, name: str, following: int) -> Any:
     if isinstance(found, (types.MemberDescriptorType, classmethod)):
         raise NoForm(f"attribute {name!r}")
     on_class(b, kind, name)
-    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+    if acts_as(b, found, property) and isinstance(found.fget, types.FunctionType):
         return inline(b, Known(found.fget, b.name_constant(found.fget)), [owner], {}, following)
     if hasattr(owner.example, "__dict__"):
         b.guard(f"{name!r} not in {owner.source}.__dict__")
     if isinstance(found, types.FunctionType):
         return Bound(owner, Known(found, b.name_constant(found)))
-    if isinstance(found, staticmethod):
+    if acts_as(b, found, staticmethod):
         return b.realize(Outside(b.name_constant(found.__func__), found.__func__))
     if found is MISSING or hasattr(type(found), "__get__"):
         raise NoForm(f"attribute {name!r} of an object of type {kind.__name__}")
@@ -98,7 +104,11 @@ def store_attr(b: Blocks, i: Instruction, fail: Fail) -> None:
     meet(b, owner, is_changed=True)
     kind = type(owner.example)
     found = find(kind, name)
-    if own_value(owner, name, found) is MISSING or on_class(b, kind, "__setattr__") is not object.__setattr__:
+    if (
+        is_hidden(kind, name)
+        or own_value(owner, name, found) is MISSING
+        or on_class(b, kind, "__setattr__") is not object.__setattr__
+    ):
         raise NoForm(f"attribute {name!r} is set")
     load(b, owner, name, i.index + 1)  # the object has it in all calls
     places, source = b.attributes.places, f"{owner.source}.{name}"

@@ -17,7 +17,8 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, class_attributes, containers, generators, groups, objects, operators
+from npcompile.tracer.python import calls, containers, generators, groups, objects, operators
+from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, acts_as, find, is_data, on_class
 from npcompile.tracer.values import (
     UNASSIGNED,
     ArrayFlags,
@@ -184,16 +185,16 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
         return owner.items[fields.index(name)]
     if name in ("_fields", "__class__"):
         return operators.lift(fields) if name == "_fields" else Constant(owner.kind)
-    on_class = vars(owner.kind).get(name)
-    if isinstance(on_class, classmethod):
+    found = vars(owner.kind).get(name)
+    if isinstance(found, classmethod):
         frame.capture.guard_class(owner.kind, name)
-        return Method(Constant(owner.kind), Constant(on_class.__func__), name)
-    if isinstance(on_class, types.FunctionType):
+        return Method(Constant(owner.kind), Constant(found.__func__), name)
+    if isinstance(found, types.FunctionType):
         frame.capture.guard_class(owner.kind, name)
-        return Method(owner, Constant(on_class), name)
-    if isinstance(on_class, property) and on_class.fget is not None:
+        return Method(owner, Constant(found), name)
+    if acts_as(frame.capture, found, property) and found.fget is not None:
         frame.capture.guard_class(owner.kind, name)
-        return calls.call(frame, Constant(on_class.fget), [owner], {})
+        return calls.call(frame, Constant(found.fget), [owner], {})
     raise Decline(f"attribute {name!r} of a named tuple")
 
 
@@ -234,6 +235,10 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
         return operators.lift(getattr(value, name))
     if isinstance(value, np.ufunc) and name in ("reduce", "accumulate", "outer", "at", "reduceat", "resolve_dtypes"):
         return Constant(getattr(value, name))
+    if isinstance(value, type) and value.__flags__ & IS_OF_PYTHON and not is_library(value.__module__):
+        made = load_from_class(frame, owner, name)
+        if made is not None:
+            return made
     if isinstance(value, operators.PURE_TYPES):
         found = getattr(value, name, _missing)
         if found is _missing and isinstance(value, BUILT_IN):
@@ -251,6 +256,35 @@ def load_from_constant(frame: Frame, owner: Constant, name: str) -> Any:
     raise Decline(f"attribute {name!r} of {type(value).__qualname__}")
 
 
+def load_from_class(frame: Frame, owner: Constant, name: str) -> Any | None:
+    """`owner.name` of a class of the user's where Python code answers, as type.__getattribute__ finds it; else None."""
+    capture, kind, meta = frame.capture, owner.value, type(owner.value)
+    is_known = meta is type or calls.is_library_code({"__name__": meta.__module__})
+    answer = None if is_known else load_from_metaclass(frame, owner, name)
+    if answer is not None:
+        return answer
+    found = find(kind, name)
+    is_asked = found is not MISSING and isinstance(find(type(found), "__get__"), types.FunctionType)
+    if not is_asked or acts_as(capture, found, functools.cached_property):
+        return None
+    return objects.bound(frame, on_class(capture, kind, name), None, kind, name)
+
+
+def load_from_metaclass(frame: Frame, owner: Constant, name: str) -> Any | None:
+    """What a metaclass of the user's has for `owner.name`, before the class or in its place; None for functions and nothing."""
+    capture, kind, meta = frame.capture, owner.value, type(owner.value)
+    if find(meta, "__getattribute__") is not type.__getattribute__:
+        raise Decline(f"attribute {name!r} of a class whose metaclass says what attributes are")
+    on_meta, is_on_class = find(meta, name), find(kind, name) is not MISSING
+    if on_meta is MISSING and not is_on_class and isinstance(find(meta, "__getattr__"), types.FunctionType):
+        on_class(capture, meta, name), on_class(capture, kind, name)
+        return calls.call(frame, Constant(on_class(capture, meta, "__getattr__")), [owner, Constant(name)], {})
+    is_first = is_data(on_meta) or (on_meta is not MISSING and not is_on_class)
+    if not is_first or isinstance(on_meta, (types.FunctionType, types.GetSetDescriptorType)):
+        return None
+    return objects.bound(frame, on_class(capture, meta, name), owner, meta, name)
+
+
 def library_constant(found: Any) -> Any:
     return operators.lift(found) if not isinstance(found, np.ndarray) else Constant(found)
 
@@ -265,34 +299,34 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     cls: Any = type(x)
     if cls.__getattribute__ is not object.__getattribute__ or isinstance(x, np.ndarray):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
-    on_class = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), _missing)
+    found = find(cls, name)
     source = f"{owner.source}.{name}"
-    if isinstance(on_class, property):
-        if on_class.fget is None:
+    if acts_as(frame.capture, found, property):
+        if found.fget is None:
             raise Decline(f"property {name!r} cannot be read")
         frame.capture.guard_class(cls, name)
-        return calls.call(frame, Constant(on_class.fget), [owner], {})
-    if isinstance(on_class, types.MemberDescriptorType):
+        return calls.call(frame, Constant(found.fget), [owner], {})
+    if isinstance(found, types.MemberDescriptorType):
         value = getattr(x, name, _missing)
         if value is _missing:
             raise Decline(f"attribute {name!r} has no value")
         return Lazy(source, value)
-    if on_class is not _missing and hasattr(type(on_class), "__set__"):
+    if found is not MISSING and hasattr(type(found), "__set__"):
         raise Decline(f"attribute {name!r} is a descriptor")
     own = getattr(x, "__dict__", {})
     if name in own:
         return Lazy(source, own[name])
-    if isinstance(on_class, types.FunctionType):
+    if isinstance(found, types.FunctionType):
         if hasattr(x, "__dict__"):
             frame.capture.guard(f"{name!r} not in {owner.source}.__dict__")
         frame.capture.guard_class(cls, name)
-        return Method(owner, Constant(on_class), name)
-    if isinstance(on_class, staticmethod):
+        return Method(owner, Constant(found), name)
+    if isinstance(found, staticmethod):
         frame.capture.guard_class(cls, name)
-        return Constant(on_class.__func__)
-    if on_class is _missing or hasattr(type(on_class), "__get__"):
+        return Constant(found.__func__)
+    if found is MISSING or hasattr(type(found), "__get__"):
         raise Decline(f"attribute {name!r} of an object of type {cls.__qualname__}")
-    return Lazy(source, on_class)
+    return Lazy(source, found)
 
 
 def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
@@ -306,10 +340,8 @@ def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
         return Lazy(f"{source}.{name}", vars(member)[name])
     if name == "__class__":
         return Constant(kind)
-    found = class_attributes.on_class(frame.capture, kind, name)
-    if isinstance(found, property) and found.fget is not None:
-        return calls.call(frame, Constant(found.fget), [Constant(member)], {})
-    if found is class_attributes.MISSING:
+    found = on_class(frame.capture, kind, name)
+    if found is MISSING:
         raise Decline(f"attribute {name!r} of a member of {kind.__qualname__}")
     return objects.bound(frame, found, Constant(member), kind, name)
 

@@ -28,6 +28,34 @@ def find(kind: type, name: str, after: type | None = None) -> Any:
     return next((vars(each)[name] for each in order if name in vars(each)), MISSING)
 
 
+def is_data(found: Any) -> bool:
+    """Is what a class holds asked before an object's own attributes, as object.__getattribute__ has it?
+
+    A descriptor that sets but does not get is not: https://docs.python.org/3/howto/descriptor.html#invocation-from-an-instance
+    """
+    return found is not MISSING and find(type(found), "__get__") is not MISSING and sets(found)
+
+
+def sets(found: Any) -> bool:
+    """Does what a class holds decide what happens when the attribute is set or deleted?"""
+    return found is not MISSING and any(find(type(found), name) is not MISSING for name in ("__set__", "__delete__"))
+
+
+def is_hidden(kind: type, name: str) -> bool:
+    """Would setting the attribute ask a descriptor of the class, other than a slot?"""
+    found = find(kind, name)
+    return sets(found) and not isinstance(found, types.MemberDescriptorType)
+
+
+def acts_as(capture: Any, found: Any, kind: type, method: str = "__get__") -> bool:
+    """Is `found` a descriptor of this kind, whose class does not answer in another way? Guarded for a class of the user's."""
+    if not isinstance(found, kind) or find(type(found), method) is not find(kind, method):
+        return False
+    if type(found) is not kind:
+        on_class(capture, type(found), method)
+    return True
+
+
 def is_asked_for(kind: type, found: Any) -> bool:
     """Would __getattr__ be asked for a slot, if it were empty?"""
     return isinstance(found, types.MemberDescriptorType) and find(kind, "__getattr__") is not MISSING
@@ -35,21 +63,27 @@ def is_asked_for(kind: type, found: Any) -> bool:
 
 def guard_own(capture: Any, kind: type, source: str, name: str) -> None:
     """An object has an attribute in its __dict__: guarded where code of the user's would answer for one that has not."""
+    if may_be_computed(kind, name):
+        capture.guard(f"{name!r} in {source}.__dict__")
+
+
+def may_be_computed(kind: type, name: str) -> bool:
+    """May code of the user's answer for an object that has no attribute of its own?"""
     found = find(kind, name)
     is_computed = found is not MISSING and not isinstance(found, types.FunctionType) and hasattr(type(found), "__get__")
-    if is_computed or find(kind, "__getattr__") is not MISSING:
-        capture.guard(f"{name!r} in {source}.__dict__")
+    return is_computed or find(kind, "__getattr__") is not MISSING
 
 
 def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> Any:
     """The same, guarded. `capture` notes the guards: a native program does too."""
     found = find(kind, name, after)
     known = capture.name_constant(kind)
-    if after is None and isinstance(found, FOUND_AS_THEY_ARE) and getattr(kind, name, MISSING) is found:
+    is_plain = after is None and find(type(kind), name) is MISSING  # else it would be asked, or super()
+    if is_plain and type(found) in FOUND_AS_THEY_ARE:
         capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
-    elif after is None and isinstance(found, classmethod):
+    elif is_plain and type(found) is classmethod:
         capture.guard_class(kind, name)
-    elif after is None and found is MISSING and not hasattr(type(kind), name):
+    elif is_plain and found is MISSING and find(type(kind), "__getattr__") is MISSING:
         capture.guard(f"not hasattr({known}, {name!r})")
     else:
         capture.guard(f"{known}.__mro__ is {capture.name_constant(kind.__mro__)}")

@@ -78,7 +78,9 @@ def parts_of(capture: Capture, value: Opaque | Record) -> tuple[type, dict[str, 
         raise Decline("a copy of an object with slots")
     names = [*vars(value.example)]
     capture.guard(f"[*{value.source}.__dict__] == {names!r}")
-    held = {name: Lazy(f"{value.source}.{name}", vars(value.example)[name]) for name in names} | value.written
+    hidden = [name for name in names if class_attributes.is_data(class_attributes.find(kind, name))]
+    texts = {name: f".__dict__[{name!r}]" if name in hidden else f".{name}" for name in names}
+    held = {name: Lazy(value.source + text, vars(value.example)[name]) for name, text in texts.items()} | value.written
     return kind, {name: v for name, v in held.items() if v is not objects.UNASSIGNED}
 
 

@@ -38,8 +38,8 @@ def require_effects(capture: Capture, owner: Any) -> None:
     capture.require_distinct(owner)
 
 
-def set_attribute(capture: Capture, owner: Opaque, name: str, value: Any) -> None:
-    """`owner.name = value` where nothing but that happens."""
+def set_attribute(capture: Capture, owner: Opaque, name: str, value: Any, is_hidden: bool = False) -> None:
+    """`owner.name = value` where nothing but that happens. `is_hidden`: by a descriptor of the class, which is not asked."""
     require_effects(capture, owner)
     target = (id(owner), name)
     earlier = next((e for e in reversed(capture.effects) if e.target == target), None)
@@ -50,6 +50,8 @@ def set_attribute(capture: Capture, owner: Opaque, name: str, value: Any) -> Non
         is_plain = setter is object.__setattr__  # else the class's own has been run already
         put = capture.name_constant(object.__setattr__)
         text = f"{{0}}.{name} = {{1}}" if is_plain else f"{put}({{0}}, {name!r}, {{1}})"
+        if is_hidden:
+            text = f"{{0}}.__dict__[{name!r}] = {{1}}"
         capture.effects.append(Effect(text, [owner, value], target))
     owner.written[name] = value
 

@@ -50,7 +50,10 @@ def call_isinstance(frame: Frame, positional: Arguments, keywords: Keywords) -> 
     require_plain_check(kinds, "__instancecheck__")
     if isinstance(value, Constant) and not isinstance(value.value, ShimObject):
         return evaluate(lambda: isinstance(value.value, kinds))
-    return evaluate(lambda: issubclass(type_of(value), kinds))
+    kind = type_of(value)
+    if class_attributes.find(kind, "__class__") is not class_attributes.find(object, "__class__"):
+        raise Decline(f"{kind.__qualname__} says which class its objects are of")
+    return evaluate(lambda: issubclass(kind, kinds))
 
 
 @captures(issubclass)
@@ -131,7 +134,8 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
             return Constant(hasattr(type_of(owner), name))
         case Opaque() | Record() if objects.class_of(owner) is not None:
             is_there = found_on(frame, owner, name) is not class_attributes.MISSING
-            if isinstance(owner, Opaque) and name not in owner.written:
+            is_guarded = class_attributes.may_be_computed(objects.class_of(owner), name)  # where it was looked for
+            if isinstance(owner, Opaque) and name not in owner.written and not is_guarded:
                 frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
             return Constant(is_there)
         case Constant() | Sequence() | Dim() | Number() | Mapping():
@@ -143,15 +147,7 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
 
 def found_on(frame: Frame, owner: Any, name: str) -> Any:
     """An attribute of an object, MISSING if asking for it raises AttributeError."""
-    frame.catches = True
-    try:
-        return attributes.load(frame, owner, name)
-    except Raises as error:
-        if not issubclass(error.value.kind, AttributeError):
-            raise
-        return class_attributes.MISSING
-    finally:
-        frame.catches, frame.capture.frame = False, frame
+    return objects.unless_missing(frame, lambda: attributes.load(frame, owner, name))
 
 
 def has_attribute(frame: Frame, owner: Any, holder: Any, name: str) -> bool:

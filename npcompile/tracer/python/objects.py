@@ -18,9 +18,21 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
-from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, find, guard_own, is_asked_for, is_of_python, on_class
+from npcompile.tracer.python.class_attributes import (
+    IS_OF_PYTHON,
+    MISSING,
+    acts_as,
+    find,
+    guard_own,
+    is_asked_for,
+    is_data,
+    is_hidden,
+    is_of_python,
+    on_class,
+    sets,
+)
 from npcompile.tracer.python.operators import HOOKS, lift
-from npcompile.tracer.raising import raises
+from npcompile.tracer.raising import Raises, raises
 from npcompile.tracer.values import (
     UNASSIGNED,
     Closure,
@@ -75,15 +87,29 @@ def function_on_class(capture: Capture, value: Any, name: str) -> Any:
 
 def load(frame: Frame, owner: Instance, name: str) -> Any:
     """`owner.name`, as object.__getattribute__ and then __getattr__ find it."""
-    found = lookup(frame, owner, name)
-    if found is not MISSING:
-        return found
     kind = class_of(owner)
     assert kind is not None
+    is_asked = find(kind, "__getattr__") is not MISSING
+    found = unless_missing(frame, lambda: lookup(frame, owner, name)) if is_asked else lookup(frame, owner, name)
+    if found is not MISSING:
+        return found
     fallback = on_class(frame.capture, kind, "__getattr__")
     if isinstance(fallback, types.FunctionType):
         return calls.call(frame, Constant(fallback), [owner, Constant(name)], {})
     raise raises(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
+
+
+def unless_missing(frame: Frame, look: Callable[[], Any]) -> Any:
+    """What is found; MISSING if code of the user's that looks for it raises AttributeError."""
+    before, frame.catches = frame.catches, True
+    try:
+        return look()
+    except Raises as error:
+        if not issubclass(error.value.kind, AttributeError):
+            raise
+        return MISSING
+    finally:
+        frame.catches, frame.capture.frame = before, frame
 
 
 def lookup(frame: Frame, owner: Instance, name: str) -> Any:
@@ -91,28 +117,25 @@ def lookup(frame: Frame, owner: Instance, name: str) -> Any:
     capture = frame.capture
     kind = class_of(owner)
     assert kind is not None
-    if name in ("__class__", "__dict__"):
-        if name == "__class__":
-            return Constant(kind)
-        raise Decline(f"attribute {name!r} of an object")
     on_class(capture, kind, "__getattribute__")
     found = find(kind, name)
+    if name == "__class__" and found is find(object, name):
+        return Constant(kind)
+    if name == "__dict__":
+        raise Decline(f"attribute {name!r} of an object")
     is_slot = isinstance(found, types.MemberDescriptorType)
-    is_data = found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
-    if is_slot or not is_data:
+    if is_slot or not is_data(found):
         own = own_attribute(capture, owner, name)
         if is_slot or own is not MISSING:
             return own
     found = on_class(capture, kind, name)
     if found is MISSING:
         return MISSING
-    if isinstance(found, property):
-        if found.fget is None:
-            raise Decline(f"property {name!r} cannot be read")
-        return calls.call(frame, Constant(found.fget), [owner], {})
-    if isinstance(found, functools.cached_property):
-        value = calls.call(frame, Constant(found.func), [owner], {})
-        store_own(frame, owner, name, value)
+    if acts_as(capture, found, functools.cached_property) and found.attrname == name:
+        value = own_attribute(capture, owner, name)
+        if value is MISSING:
+            value = calls.call(frame, Constant(found.func), [owner], {})
+            store_own(frame, owner, name, value)
         return value
     return bound(frame, found, owner, kind, name)
 
@@ -127,10 +150,10 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
     held = getattr(owner.example, "__dict__", {})
     if not effects.is_name(name):
         raise Decline(f"an attribute that is called {name!r}")
-    if name in held:
+    slot = find(type(owner.example), name)
+    if name in held and not isinstance(slot, types.MemberDescriptorType):
         guard_own(capture, type(owner.example), owner.source, name)
         return Lazy(f"{owner.source}.{name}", held[name])
-    slot = next((vars(c)[name] for c in type(owner.example).__mro__ if name in vars(c)), None)
     if isinstance(slot, types.MemberDescriptorType):
         if is_asked_for(type(owner.example), slot):
             raise Decline(f"attribute {name!r}, a slot for which __getattr__ may be asked")
@@ -143,27 +166,44 @@ def own_attribute(capture: Capture, owner: Instance, name: str) -> Any:
     return MISSING
 
 
-def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str) -> Any:
-    """What a class holds under `name`, as an attribute of its object `owner`."""
+def bound(frame: Frame, found: Any, owner: Any, kind: type, name: str, after: type | None = None) -> Any:
+    """What a class holds under `name`, as an attribute of its object `owner`, or of the class where that is None.
+
+    `after`: super() found it behind this class.
+    """
+    capture = frame.capture
     if isinstance(found, types.FunctionType):
-        return Method(owner, Constant(found), name)
-    if isinstance(found, staticmethod):
+        return Constant(found) if owner is None else Method(owner, Constant(found), name)
+    if acts_as(capture, found, staticmethod):
         return lift(found.__func__)
-    if isinstance(found, classmethod):
+    if acts_as(capture, found, classmethod):
         return Method(Constant(kind), lift(found.__func__), name)
-    if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+    if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)) and owner is not None:
         return Method(owner, Constant(found), name)
-    if isinstance(found, (types.BuiltinFunctionType, types.BuiltinMethodType, type)):
+    getter = find(type(found), "__get__")
+    if getter is MISSING and isinstance(found, (types.BuiltinFunctionType, types.BuiltinMethodType, type)):
         return Constant(found)
-    getter = on_class(frame.capture, type(found), "__get__") if hasattr(type(found), "__get__") else MISSING
     if getter is MISSING:
-        return Lazy(f"{frame.capture.name_constant(kind)}.{name}", found)
-    if isinstance(found, types.DynamicClassAttribute) and found.fget is not None:
+        return Lazy(held_text(capture, kind, name, after), found)
+    if owner is not None and acts_as(capture, found, property):
+        if found.fget is None:
+            raise Decline(f"property {name!r} cannot be read")
+        return calls.call(frame, Constant(found.fget), [owner], {})
+    if owner is not None and isinstance(found, types.DynamicClassAttribute) and found.fget is not None:
         return calls.call(frame, Constant(found.fget), [owner], {})
     if not isinstance(getter, types.FunctionType):
         raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
-    descriptor = frame.capture.read(frame.capture.name_constant(found), found)
-    return calls.call(frame, Constant(getter), [descriptor, owner, Constant(kind)], {})
+    on_class(capture, type(found), "__get__")
+    descriptor = capture.read(capture.name_constant(found), found)
+    return calls.call(frame, Constant(getter), [descriptor, owner or Constant(None), Constant(kind)], {})
+
+
+def held_text(capture: Capture, kind: type, name: str, after: type | None) -> str:
+    """An expression for what a class, or one of its bases, holds: what it gives when asked, but for metaclasses and super()."""
+    if after is None and find(type(kind), name) is MISSING:
+        return f"{capture.name_constant(kind)}.{name}"
+    order = kind.__mro__[0 if after is None else kind.__mro__.index(after) + 1 :]
+    return f"{capture.name_constant(next(each for each in order if name in vars(each)))}.__dict__[{name!r}]"
 
 
 def store(frame: Frame, owner: Instance, name: str, value: Any) -> None:
@@ -184,12 +224,12 @@ def store_plainly(frame: Frame, owner: Instance, name: str, value: Any) -> None:
     kind = class_of(owner)
     assert kind is not None
     found = on_class(frame.capture, kind, name)
-    if isinstance(found, property):
+    if acts_as(frame.capture, found, property, "__set__"):
         if found.fset is None:
             raise Decline(f"property {name!r} cannot be set")
         calls.call(frame, Constant(found.fset), [owner, value], {})
         return
-    if found is not MISSING and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
+    if sets(found) and not isinstance(found, types.MemberDescriptorType):
         setter = on_class(frame.capture, type(found), "__set__")
         if not isinstance(setter, types.FunctionType):
             raise Decline(f"attribute {name!r} is a {type(found).__qualname__}")
@@ -210,7 +250,7 @@ def store_own(frame: Frame, owner: Instance, name: str, value: Any) -> None:
         frame.capture.require_no_body("an attribute is set")
         owner.items[name] = value
     elif not is_same_value(frame.capture, own_attribute(frame.capture, owner, name), value):
-        effects.set_attribute(frame.capture, owner, name, value)
+        effects.set_attribute(frame.capture, owner, name, value, is_hidden=is_hidden(kind, name))
 
 
 def is_same_value(capture: Capture, old: Any, new: Any) -> bool:
@@ -229,11 +269,8 @@ def delete(frame: Frame, owner: Instance, name: str) -> None:
     """`del owner.name`"""
     kind = class_of(owner)
     assert kind is not None
-    found = on_class(frame.capture, kind, name)
-    is_special = found is not MISSING and any(hasattr(type(found), n) for n in ("__set__", "__delete__"))
-    if on_class(frame.capture, kind, "__delattr__") is not object.__delattr__ or (
-        is_special and not isinstance(found, types.MemberDescriptorType)
-    ):
+    on_class(frame.capture, kind, name)
+    if on_class(frame.capture, kind, "__delattr__") is not object.__delattr__ or is_hidden(kind, name):
         raise Decline(f"attribute {name!r} of an object of type {kind.__qualname__} is deleted")
     if own_attribute(frame.capture, owner, name) is MISSING:
         raise Decline(f"an object of type {kind.__qualname__} has no attribute {name!r}")
@@ -251,19 +288,9 @@ def load_from_super(frame: Frame, owner: Super, name: str) -> Any:
     if kind is None or owner.after not in kind.__mro__:
         raise Decline("super() of an object that is not known")
     found = on_class(frame.capture, kind, name, owner.after)
-    if found is MISSING:
+    if found is MISSING or name == "__class__":
         raise Decline(f"super() has no attribute {name!r}")
-    if isinstance(found, property) and found.fget is not None and not is_class:
-        return calls.call(frame, Constant(found.fget), [owner.owner], {})
-    if is_class:
-        if isinstance(found, classmethod):
-            return Method(owner.owner, lift(found.__func__), name)
-        if isinstance(found, staticmethod):
-            return lift(found.__func__)
-        if isinstance(found, (types.FunctionType, types.BuiltinFunctionType, types.BuiltinMethodType)):
-            return Constant(found)
-        raise Decline(f"super().{name} of a class")
-    return bound(frame, found, owner.owner, kind, name)
+    return bound(frame, found, None if is_class else owner.owner, kind, name, owner.after)
 
 
 def super_of(frame: Frame, positional: Arguments) -> Super:
