@@ -1,7 +1,8 @@
 """What the guards of a warm call cost, over the compiled graph called directly: `python -m benchmarks.guards`.
 
 The rows are functions of five arguments of mixed kinds; the arrays have ten elements. "bare" calls the graph with what it
-takes of them: it reads no attribute or item, checks nothing, and makes no views. Seconds are those of the thread.
+takes of them: it reads no attribute or item, checks nothing, and makes no views. One row is called with arrays of other kinds
+before: these calls may not make it slower. Seconds are those of the thread.
 """
 
 from __future__ import annotations
@@ -52,6 +53,17 @@ class Row:
     title: str
     function: Callable[..., Any]
     arguments: Callable[[int], tuple[Any, ...]]  # for a number of elements
+    before: Callable[[int], list[tuple[Any, ...]]] = lambda n: []  # those of earlier calls
+
+
+class Marked(np.ndarray):
+    """A subclass that changes nothing."""
+
+
+def of_other_kinds(n: int) -> list[tuple[Any, ...]]:
+    """Arguments of `five_arrays` of which the first is not a plain array of numbers."""
+    a, *others = arrays(5, n)
+    return [(odd, *others) for odd in (a.view(Marked), np.ma.array(a), a.astype(object))]
 
 
 def arrays(count: int, n: int) -> list[np.ndarray]:
@@ -64,6 +76,7 @@ ROWS = (
     Row("two arrays, float, int, dict", with_a_dict, lambda n: (*arrays(2, n), 0.5, 3, {"weights": np.ones(n), "rate": 0.1})),
     Row("two arrays, float, int, object with a method", with_a_method, lambda n: (*arrays(2, n), 0.5, 3, Layer(np.ones(n)))),
     Row("five arrays", five_arrays, lambda n: tuple(arrays(5, n))),
+    Row("five arrays, after arrays of other kinds", five_arrays, lambda n: tuple(arrays(5, n)), of_other_kinds),
 )
 
 
@@ -87,6 +100,8 @@ def bare_call(compiled: Callable[..., Any], arguments: tuple[Any, ...]) -> Calla
 
 def timings(row: Row, repetitions: int = 21) -> dict[str, Timing]:
     compiled = npc.compile(row.function, dynamic=True if "variable" in row.title else None)
+    for earlier in row.before(10):
+        compiled(*earlier)
     arguments = row.arguments(10)
     np.testing.assert_allclose(compiled(*arguments), row.function(*arguments))
     graph = bare_call(compiled, arguments)

@@ -325,6 +325,8 @@ def integer_range(builder: Builder, start: Any, stop: Any, step: Any, dtype: np.
     """start + step * i, whose length is an exact integer."""
     strong = [v.dtype for v in (start, stop, step) if isinstance(v, np.integer)]
     start, stop, step = (v if isinstance(v, Dim) else int(v) for v in (start, stop, step))
+    if not all(isinstance(v, Dim) or -(2**63) <= v < 2**63 for v in (start, stop, step)):
+        raise Decline("a range of integers beyond int64")
     dtype = dtype or np.result_type(INT64, *strong)
     if dtype.kind == "f" and strong:
         raise Decline("arange of floats from integers")

@@ -50,8 +50,10 @@ from npcompile.tracer.values import (
     is_named_tuple,
 )
 
-WRITEABLE, WARNS_OF_WRITES = 0x400, 0x80000000  # of ndarray.flags.num; arrays of np.broadcast_arrays have the second
-ARRAY_FLAGS = 0x1 | 0x100 | WRITEABLE | WARNS_OF_WRITES  # C_CONTIGUOUS and ALIGNED besides
+# Of ndarray.flags.num; arrays of np.broadcast_arrays have the last.
+ALIGNED, WRITEABLE, WARNS_OF_WRITES = 0x100, 0x400, 0x80000000
+USABLE = ALIGNED | WARNS_OF_WRITES
+ARRAY_FLAGS = 0x1 | USABLE | WRITEABLE  # C_CONTIGUOUS besides
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
 SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
 
@@ -92,6 +94,16 @@ class MixedDevices(RuntimeError):
     """Arrays of two devices meet in one program."""
 
 
+def kinds_of(value: Any, guards: list[str]) -> list[str]:
+    """Of the guards of a value from outside those that say of which kind it is, not how large."""
+    if isinstance(value, (Constant, Opaque)):
+        return guards
+    found = [text for text in guards if text.startswith("type(")]
+    if isinstance(value, Array) and value.meta.boxed:
+        found.append(f"{value.storage.source}.ndim == {value.ndim}")
+    return found
+
+
 @dataclass(slots=True, eq=False)
 class Capture(Assumptions):
     """The values of one attempt: what came from outside, what the program has changed."""
@@ -115,6 +127,7 @@ class Capture(Assumptions):
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
+    met: list[str] = field(default_factory=list)  # guards that say of which kinds values from outside are
     undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
     draws: Draws = field(default_factory=Draws)  # random numbers
     grads: dict[str, Any] = field(default_factory=dict)  # source of a Tensor -> its new `.grad`
@@ -193,7 +206,9 @@ class Capture(Assumptions):
         while isinstance(value, Lazy):
             found = self.realized.get(value.source)
             if found is None:
+                known = len(self.builder.env.guards)
                 found = self.realized[value.source] = self.wrap(value.source, value.example)
+                self.met += kinds_of(found, [*self.builder.env.guards][known:])
             value = found
         return self.ask(value) if isinstance(value, Comparison) else value
 
@@ -346,8 +361,12 @@ class Capture(Assumptions):
         """`owner` is the source of the Tensor that holds the array, if one does."""
         device = array_kind(type(x))
         kind = self.name_constant(type(x))
-        if not is_number(x.dtype) or (device is None and (not x.flags.aligned or x.flags.num & WARNS_OF_WRITES)):
-            self.guard(f"type({source}) is {kind}")
+        if not is_number(x.dtype):
+            dtype = f"({source}.dtype.char, {source}.dtype.isnative)"
+            self.guard(f"type({source}) is {kind} and {dtype} == {(x.dtype.char, x.dtype.isnative)}")
+            return Opaque(source, x)
+        if device is None and (usable := x.flags.num & USABLE) != ALIGNED:
+            self.guard(f"type({source}) is {kind} and {source}.flags.num & {USABLE} == {usable}")
             return Opaque(source, x)
         known = self.by_identity.get(id(x))
         if known is not None:

@@ -30,6 +30,7 @@ class Decisions:
     short_loops: set[int] = field(default_factory=set)  # those of few enough iterations for one graph
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
+    declined: dict[str, None] = field(default_factory=dict)  # guards: of which kinds was what is not captured
     halt: tuple[int, Break] | None = None  # after how many instructions the graph ends: the next one declined
 
 

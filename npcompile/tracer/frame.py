@@ -20,6 +20,7 @@ UNROLL_LIMIT = 16  # iterations of one loop captured in one graph; longer loops 
 ELEMENTWISE_LIMIT = 64  # the same of loops of a few elementwise operations, which become one kernel
 INLINE_DEPTH = 24
 USER_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)  # of the user's operands: Python raises its own
+MOST_DECLINED = 16  # guards of what an instruction was given that is not captured
 INSTRUCTION_LIMIT = 20_000  # of one capture; beyond it the program is cut where it stands
 
 
@@ -118,6 +119,7 @@ class Frame:
     unwound_at: int = 0  # of the outermost frame: where the latest exception that was caught was raised
     is_by_size: bool = False  # has a size that is not known decided a branch: for this call, by a guard?
     size_guards: list[str] = field(default_factory=list)  # what such branches assumed
+    met: int = 0  # how much the capture had met before the current instruction
     calls_python: bool = True  # is what the instruction calls the user's Python, with nothing of a built-in around it?
 
     # --- the stack
@@ -189,6 +191,7 @@ class Frame:
             if self.loop_header is not None and index == self.program.after_loop(self.loop_header):
                 raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
             saved = self.stack.copy()
+            self.met = len(capture.met)
             began = capture.instructions
             capture.instructions += 1
             try:
@@ -282,6 +285,7 @@ class Frame:
         """End the graph before the instruction. What it did before it declined is undone by capturing again."""
         if self.is_in_body:
             raise BodyDeclined(decline)
+        self.capture.decisions.declined |= dict.fromkeys(self.capture.met[self.root.met :][:MOST_DECLINED])
         known = self.capture.decisions.native_calls.get(index) if self.parent is None else None
         reason = known or self.why(index, decline)
         if self.parent is not None:

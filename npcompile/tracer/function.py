@@ -27,6 +27,7 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer import instructions, loops
+from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
@@ -35,7 +36,7 @@ from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, warn_once
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import conditions
+from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
@@ -391,7 +392,8 @@ class CompiledFunction:
         except NotNative as refused:
             why = str(refused)
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
-            self.refusals[index] = self.refusals.get(index, 0) + (not isinstance(refused, TooLarge))
+            is_of_loop = not isinstance(refused, TooLarge) and are_usual(state)
+            self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
             return None
         if made.why_serial:
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: on one thread: {'; '.join(made.why_serial)}")
@@ -510,7 +512,7 @@ class CompiledFunction:
             point.asks_levels = True
             for source in capture.examples:  # what it calls itself with is smaller: the first such size is one for itself
                 point.seen.pop(source, None)
-        guards = tuple(capture.builder.env.guards)
+        guards = (*(known := capture.builder.env.guards), *declined(capture.decisions.declined, known))
         log("guards", lambda: "\n".join(guards))
         asked = tuple(conditions(guards, capture.array_guards, self.name_constant, self.namespace))
         if repeating is not None:
@@ -565,6 +567,15 @@ class CompiledFunction:
 def compiled_graph(made: Any) -> CompiledGraph:
     """What a backend made, which may be just a callable."""
     return made if isinstance(made, CompiledGraph) else CompiledGraph(made)
+
+
+def declined(met: Iterable[str], guards: Iterable[str]) -> list[str]:
+    """The guards of what instructions met that were not captured, where these say all that they need."""
+    bound = {name for text in guards for name in SET.findall(text)}
+    return [text for text in met if text not in guards and bound.issuperset(SET_BY_GUARDS.findall(text))]
+
+
+SET_BY_GUARDS = re.compile(r"\b(?:[cns]\d+|known_\d+)\b")  # names that guards give to what they look at
 
 
 def drop_sources(filenames: list[str]) -> None:

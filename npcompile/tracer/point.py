@@ -53,6 +53,11 @@ class Variant:
     reason: Break | None  # why the graph ended, None when the function returned
     seconds: dict[str, float]
 
+    @property
+    def computes(self) -> bool:
+        """Does it run what was compiled, a graph or a loop?"""
+        return self.compiled is not None
+
 
 @dataclass(slots=True, eq=False)
 class Point:
@@ -153,10 +158,11 @@ class Point:
     def compile_for(self, state: tuple[Any, ...]) -> None:
         try:
             made = self.function.capture(self, state)
-            # What breaks at once for one call asks nothing: it may not hide what is compiled for others. Native programs ask
-            # themselves. That globals are there is no question that tells programs apart.
-            asks = not all(map(IS_THERE.fullmatch, made.conditions)) or (made.graph is None and made.compiled is not None)
-            self.variants.insert(0 if asks else len(self.variants), made)
+            # What computes nothing, as for an argument of another kind, hides nothing that was compiled, and what asks nothing
+            # hides nothing at all. That globals are there is no question that tells programs apart.
+            asks = made.computes or not all(map(IS_THERE.fullmatch, made.conditions))
+            first = 0 if made.computes else sum(v.computes for v in self.variants)
+            self.variants.insert(first if asks else len(self.variants), made)
         except (GraphBreakError, MixedDevices, MemoryError):
             raise
         except Exception as error:
