@@ -12,7 +12,7 @@ from npcompile.numpy_shim.registry import as_array, evaluated_once, is_traced, r
 from npcompile.tensor_core.array import Array, AxisSlice, BasicIndex, basic_index, cast, expand, fresh
 from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.known import fixed_contents, known_contents
+from npcompile.tensor_core.known import fixed_contents, known_contents, known_values
 from npcompile.tensor_core.meta import (
     Decline,
     Shape,
@@ -40,16 +40,14 @@ def integer(value: Any) -> Size:
 
 def known_integer(x: Array) -> Size:
     """The integer that a 0-D array or scalar is known to hold."""
-    contents = known(x)
-    contents = fixed(x) if contents is None else contents
-    if contents is None or x.ndim or x.dtype.kind not in "iu":
+    value = None if x.ndim or x.dtype.kind not in "iu" else values_of(x)
+    if value is None:
         raise Decline("a size or position is array data", "compute it with Python integers")
-    value = contents[()]
-    return value if isinstance(value, Dim) else int(value)
+    return value
 
 
 def known(x: Array) -> np.ndarray | None:
-    """The contents of an array of constants and sizes (then of dtype object), else None."""
+    """The contents of an array of constants, else None."""
     return known_contents(x.node)
 
 
@@ -58,13 +56,18 @@ def fixed(x: Array) -> np.ndarray | None:
     return fixed_contents(x.node)
 
 
+def values_of(x: Array) -> Any:
+    """The elements of an array of constants and sizes as `tolist` gives them, with Dims for sizes that change; else None."""
+    values = known_values(x.node)
+    if values is None and (contents := fixed(x)) is not None:
+        values = contents.tolist()
+    return values
+
+
 def known_sequence(x: Array) -> tuple[Size, ...] | None:
     """The integers that a 1-D array is known to hold, or None."""
-    if x.ndim != 1 or x.dtype.kind not in "iu":
-        return None
-    contents = known(x)
-    contents = fixed(x) if contents is None else contents
-    return None if contents is None else tuple(v if isinstance(v, Dim) else int(v) for v in contents)
+    values = values_of(x) if x.ndim == 1 and x.dtype.kind in "iu" else None
+    return None if values is None else tuple(values)
 
 
 def shape_of(value: Any) -> Shape:
@@ -128,8 +131,8 @@ def dtype_of(value: Any, *, takes_classes: bool = True) -> np.dtype:
 
 def flag(value: Any) -> bool:
     """A bool argument."""
-    if isinstance(value, Array) and value.ndim == 0 and (contents := known(value)) is not None:
-        return bool(contents)
+    if isinstance(value, Array) and value.ndim == 0 and (found := known_values(value.node)) is not None:
+        return bool(found)
     if not isinstance(value, (bool, int, Dim, np.bool_)):  # of others NumPy's functions take some, and not all the same
         raise Decline(f"a {type(value).__name__} as a flag")
     return bool(value)

@@ -315,7 +315,7 @@ def fixed(value: Any) -> Any:
     """A constant; traced Python numbers are fixed by a guard."""
     if isinstance(value, Array):
         contents = known(value)
-        if contents is None or contents.ndim or contents.dtype == object:
+        if contents is None or contents.ndim:
             raise Decline("a range with an end that is array data")
         return contents[()]
     return value.fix() if isinstance(value, Number) else int(value) if isinstance(value, Dim) else value

@@ -28,7 +28,7 @@ from npcompile.tensor_core.array import (
 )
 from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.known import fixed_contents
+from npcompile.tensor_core.known import fixed_contents, known_values
 from npcompile.tensor_core.meta import (
     Decline,
     Shape,
@@ -221,11 +221,9 @@ def select(builder: Builder, x: Array, key: Any, *, for_write: bool = False, kee
 
 def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> Any:
     """One item of a key: None, Ellipsis, slice, integer, Positions or Mask."""
-    if isinstance(item, Array) and (contents := known(item)) is not None:
-        if not item.meta.boxed:
-            item = contents[()]
-        elif contents.dtype != object:
-            item = contents
+    if isinstance(item, Array):
+        found = known(item) if item.meta.boxed else known_values(item.node)
+        item = item if found is None else found
     if is_basic(item):
         return item
     if isinstance(item, (bool, np.bool)):
@@ -241,7 +239,7 @@ def item_of(builder: Builder, item: Any, for_write: bool, keep_masks: bool) -> A
         raise Decline(f"arrays of dtype {array.dtype} and {array.ndim} dimensions as index")
     if isinstance(array, Array) and (not for_write or is_small(array.shape)):
         contents = fixed_contents(array.node)
-        array = array if contents is None or contents.dtype == object else contents
+        array = array if contents is None else contents
     if isinstance(array, Array):
         return Mask(array) if for_write else Positions(data_sizes.places(builder, array), array.shape)
     return Mask(literal(builder, array)) if keep_masks else Positions(np.nonzero(array), array.shape)

@@ -17,7 +17,6 @@ from npcompile.numpy_shim.arguments import (
     axis_of,
     boxed,
     copy_of,
-    fixed,
     flag,
     integer,
     is_sequence,
@@ -26,6 +25,7 @@ from npcompile.numpy_shim.arguments import (
     shape_of,
     sizes_of,
     unbox,
+    values_of,
 )
 from npcompile.numpy_shim.creation import converted
 from npcompile.numpy_shim.indexing import getitem
@@ -376,7 +376,7 @@ def part(builder: Builder, node: Any, axis: int, start: Size, length: Size, step
 def repeat(builder: Builder, a: Array, repeats: Any, axis: Any = None) -> Array:
     """Each element `repeats` times; a different number for each where `repeats` is a constant sequence."""
     a, axis = along(builder, a, axis)
-    if isinstance(repeats, Array) and repeats.ndim == 1 and repeats.dtype.kind in "biu" and fixed(repeats) is None:
+    if isinstance(repeats, Array) and repeats.ndim == 1 and repeats.dtype.kind in "biu" and values_of(repeats) is None:
         result = (*a.shape[:axis], None, *a.shape[axis + 1 :]), a.dtype
         if axis:  # the size that data decides is that of the first axis
             raise Decline("repeats that are array data, along another axis than the first")

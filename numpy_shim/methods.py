@@ -27,6 +27,7 @@ from npcompile.numpy_shim.arguments import (
     require_element,
     same_shape,
     unbox,
+    values_of,
     write_out,
 )
 from npcompile.numpy_shim.item_sizes import view_items
@@ -37,6 +38,7 @@ from npcompile.tensor_core.array import Array, cast, expand, fresh, full, reshap
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
+from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, TensorMeta, contiguous_strides, is_contiguous, product
 
 DTYPE_CLASS = type(np.dtypes.Float64DType)
@@ -137,21 +139,23 @@ def view(builder: Builder, x: Array, dtype: Any = np._NoValue, type: Any = None)
 @method("item")
 def item(builder: Builder, x: Array, *args: Any) -> Any:
     """A Python number, where it is known."""
-    contents = fixed(x)
-    if contents is None or args:
+    values = None if args else values_of(x)
+    if values is None:
         raise Decline("a Python number made of array data", "a NumPy scalar stays in the graph")
-    if contents.size != 1:
-        raise Decline("can only convert an array of size 1 to a Python scalar")
-    return contents.item()
+    while isinstance(values, list):
+        if len(values) != 1:
+            raise Decline("can only convert an array of size 1 to a Python scalar")
+        (values,) = values
+    return values
 
 
 @method("tolist")
 def tolist(builder: Builder, x: Array) -> Any:
     """Python numbers, where they are known."""
-    contents = known(x)
-    if contents is None:
+    values = known_values(x.node)
+    if values is None:
         raise Decline("Python numbers made of array data", "arrays stay in the graph")
-    return contents.tolist()
+    return values
 
 
 @method("to_device")
@@ -318,7 +322,7 @@ def place_one(builder: Builder, arr: Any, mask: Any, vals: Any) -> None:
 def nonzero(builder: Builder, a: Array) -> tuple[Array, ...]:
     """The places of elements that are not 0."""
     contents = fixed(a)
-    if contents is None or not a.ndim or contents.dtype == object:
+    if contents is None or not a.ndim:
         return data_sizes.places(builder, a)
     places = literal(builder, np.argwhere(contents))
     return tuple(indexing.getitem(builder, places, (slice(None), axis)) for axis in range(a.ndim))
@@ -331,7 +335,7 @@ def compress(builder: Builder, a: Array, condition: Any, axis: Any = None, out: 
     mask = known(condition)
     if condition.ndim != 1 or out is not None:
         raise Decline("compress by a condition that is no vector, or into an array")
-    if mask is None or mask.dtype == object:
+    if mask is None:
         (positions,) = data_sizes.places(builder, condition)
         return take(builder, a, positions, axis)
     return take(builder, a, np.flatnonzero(mask), axis)

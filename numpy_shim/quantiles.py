@@ -66,7 +66,7 @@ def quantile(
 ) -> Array:
     """Quantiles that are known: NumPy computes which elements to take and how to weigh them, for this size."""
     wanted = known(array_of(builder, quantiles))
-    if wanted is None or wanted.dtype == object or changes(arr, axis):
+    if wanted is None or changes(arr, axis):
         if weights is None and out is None and method == "linear" and isinstance(arr, Array):
             return linear_quantile(builder, arr, array_of(builder, quantiles), axis_of(axis, arr.ndim), weak_q)
         raise Decline("quantiles that are array data", "give them as Python numbers")

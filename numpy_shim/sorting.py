@@ -198,7 +198,7 @@ def unique(builder: Builder, ar: Any, *args: Any, **keywords: Any) -> Any:
     contents = fixed(x)
     if any(map(is_traced, (*args, *keywords.values()))):
         raise Decline("flags of np.unique that are data")
-    if contents is None or contents.dtype == object:
+    if contents is None:
         return different(builder, x, *args, **keywords)
     try:
         result = np.unique(contents, *args, **keywords)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from npcompile.tensor_core.dim import Dim, Size, evaluate
+from npcompile.tensor_core.dim import Call, Dim, Size, evaluate
 from npcompile.tensor_core.graph import Node
 
 Interval = tuple[int, int]  # least and greatest
 SAME_ELEMENTS = ("broadcast_to", "reshape", "permute", "slice", "gather")  # all are some of the first input's
 LIMITS = (-(2**63), 2**64 - 1)
+LARGEST_SYMBOL = 2**31  # a Python integer that is a symbol is guarded to be smaller than this, in absolute value
+
+
+def magnitude(size: Any) -> int:
+    """The largest absolute value while every symbol is below LARGEST_SYMBOL."""
+    if isinstance(size, Dim):
+        return sum(abs(c) * math.prod(map(magnitude, atoms)) for atoms, c in size.terms)
+    if isinstance(size, str):
+        return LARGEST_SYMBOL
+    return max(map(magnitude, size.args)) if isinstance(size, Call) else abs(size)
+
+
+def fits_int64(size: Size) -> bool:
+    """Does the integer stay in int64? Asks where it may leave it."""
+    return magnitude(size) < 2**63 or bool(size >= -(2**63) and size < 2**63)
 
 
 def interval_of_size(size: Size) -> Interval:

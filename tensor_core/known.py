@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Node, bind, topological
+from npcompile.tensor_core.intervals import fits_int64, magnitude
 from npcompile.tensor_core.meta import Decline, is_static
 from npcompile.tensor_core.op import OPS
 
 LARGEST = 1024  # elements: sizes, axes and index lists are small
+MOST_QUESTIONS = 16  # of elements that may be beyond int64
 
 # Integer arithmetic that means the same on Dims as on int64, given values of the size of array sizes.
 ON_SIZES = {
@@ -24,10 +27,25 @@ COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_e
 
 
 def known_contents(node: Node) -> np.ndarray | None:
-    """The elements of a small array that depends on constants and sizes alone, else None.
+    """The elements of a small array that depends on constants alone, else None: an array that any NumPy function may read."""
+    return numbers_of(_known(node))
 
-    Where a size is symbolic the result has dtype object and holds Dims.
+
+def known_values(node: Node) -> Any:
+    """Its elements as Python numbers, nested as `tolist` nests them, with a Dim where a size is symbolic; else None.
+
+    NumPy must not read Dims: an array of objects gives it their addresses. So they leave this file in lists alone.
     """
+    found = _known(node)
+    return None if found is None else found.tolist()
+
+
+def numbers_of(found: np.ndarray | None) -> np.ndarray | None:
+    return None if found is None or found.dtype == object else found
+
+
+def _known(node: Node) -> np.ndarray | None:
+    """The elements that constants and sizes decide: an array of dtype object, with Dims, where a size is symbolic."""
     if (contents := getattr(node, "known", None)) is not None:  # evaluated already
         return contents
     if depends_on_data(node):
@@ -41,7 +59,7 @@ def known_contents(node: Node) -> np.ndarray | None:
 def fixed_contents(node: Node) -> np.ndarray | None:
     """The same with numbers for sizes: comparisons of sizes are answered, else sizes fixed, by guards, where that may be."""
     contents = known_contents(node)
-    if contents is not None and contents.dtype != object or depends_on_data(node):
+    if contents is not None or depends_on_data(node):
         return contents
     answered: dict[Node, np.ndarray | None] = {}
     for each in topological([node]):
@@ -54,8 +72,8 @@ def fixed_contents(node: Node) -> np.ndarray | None:
         try:
             done[each] = np.asarray(int(each.params["value"])) if each.op == "size" else _evaluate(each, done)
         except Decline:  # it changes from call to call
-            return contents
-    return done[node]
+            return None
+    return numbers_of(done[node])
 
 
 def depends_on_data(node: Node) -> bool:
@@ -87,7 +105,17 @@ def _evaluate(node: Node, done: dict[Node, np.ndarray | None], on_sizes: set[str
     if symbolic and node.op == "gather" and any(i.dtype == object for i in inputs[1:]):  # positions that sizes decide
         return None
     are_sizes = [symbolic and (k == 0 or node.op != "gather") for k in range(len(inputs))]
-    return _run(node, [_as_objects(i) if is_size else i for i, is_size in zip(inputs, are_sizes)])
+    found = _run(node, [_as_objects(i) if is_size else i for i, is_size in zip(inputs, are_sizes)])
+    return None if symbolic and found is not None and _may_wrap(found) else found
+
+
+def _may_wrap(found: np.ndarray) -> bool:
+    """Do NumPy's integers, other than the sum or product of symbols, wrap around at some element? Guarded where they do not."""
+    large = {v: None for v in found.flat if isinstance(v, (int, Dim)) and magnitude(v) >= 2**63}
+    try:
+        return len(large) > MOST_QUESTIONS or not all(map(fits_int64, large))
+    except Decline:  # sizes that data decides
+        return True
 
 
 def _run(node: Node, inputs: list[Any]) -> np.ndarray | None:

@@ -19,6 +19,7 @@ from npcompile.backends.overlap import OVERLAP
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder, Node, topological
+from npcompile.tensor_core.intervals import LARGEST_SYMBOL
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta
 from npcompile.tensor_core.number import Number
@@ -55,7 +56,7 @@ ALIGNED, WRITEABLE, WARNS_OF_WRITES = 0x100, 0x400, 0x80000000
 USABLE = ALIGNED | WARNS_OF_WRITES
 ARRAY_FLAGS = 0x1 | USABLE | WRITEABLE  # C_CONTIGUOUS besides
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
-SYMBOLIC_INTEGERS = range(-(2**31) + 1, 2**31)  # larger ones are constants: products of small ones fit in int64
+SYMBOLIC_INTEGERS = range(-LARGEST_SYMBOL + 1, LARGEST_SYMBOL)  # larger ones are constants: products of small ones fit in int64
 
 
 NUMBER_TYPES = (int, float, complex)
@@ -498,8 +499,7 @@ class Capture(Assumptions):
 
     def known_contents(self, array: Array) -> np.ndarray | None:
         """The contents of a small array that depends on constants alone, else None."""
-        contents = known_contents(array.node)
-        return None if contents is None or contents.dtype == object else contents
+        return known_contents(array.node)
 
     # --- writes to outside arrays
 

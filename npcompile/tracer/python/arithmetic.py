@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, ask, maximum, minimum
+from npcompile.tensor_core.intervals import magnitude
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
@@ -120,15 +121,6 @@ def is_written_beyond_int64(capture: Capture, size: Any) -> bool:
                 return True
             capture.guard(f"{-(2**63)} <= {argument} < {2**63}")
     return False
-
-
-def magnitude(size: Any) -> int:
-    """The largest absolute value while every symbol is one of SYMBOLIC_INTEGERS."""
-    if isinstance(size, Dim):
-        return sum(abs(c) * math.prod(map(magnitude, atoms)) for atoms, c in size.terms)
-    if isinstance(size, str):
-        return SYMBOLIC_INTEGERS.stop
-    return max(map(magnitude, size.args)) if isinstance(size, Call) else abs(size)
 
 
 def integer_power(base: Any, exponent: Any) -> Any:

@@ -348,7 +348,7 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return value
         case Array():
             contents = fixed_contents(value.node)
-            if contents is not None and contents.size == 1 and contents.dtype != object:
+            if contents is not None and contents.size == 1:
                 return Constant(bool(contents))
             if any(not isinstance(n, int) or n != 1 for n in value.shape):
                 raise Decline("the truth of an array with more than one element")

@@ -14,6 +14,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
+from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import SYMBOLIC_INTEGERS
@@ -322,6 +323,8 @@ def call_bool(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     match positional:
         case [Dim() as n]:
+            return n
+        case [Array(ndim=0) as x] if x.dtype.kind in "iu" and isinstance(n := known_values(x.node), Dim):
             return n
         case [Number(text=text, hint=float() as value) as x] if x.type is float:
             if not -SYMBOLIC_INTEGERS.stop < value < SYMBOLIC_INTEGERS.stop:
