@@ -141,6 +141,7 @@ struct npc_runtime {
   void (*unwritten)(void);
   /* Can one of these arrays and numbers be infinite, or something that was computed since `watch`? */
   int (*may_be_infinite)(PyObject* const* args, int64_t n);
+  int (*overlaps_itself)(const npc_array* array); /* do, or may, elements of it share memory? */
 
   int (*index_error)(int64_t index, int axis, int64_t size); /* sets NumPy's IndexError; always -1 */
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */

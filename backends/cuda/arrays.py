@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.overlap import overlaps_itself
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
@@ -66,6 +68,8 @@ def is_repeated(x: Any) -> bool:
 def are_disjoint(written: int, *arrays: Any) -> bool:
     """As backends.overlap.are_disjoint, of arrays on devices, each of which has addresses of its own."""
     spans = []
+    if any(map(overlaps_itself, arrays[:written])):
+        return False
     for x in arrays:
         kind = array_kind(type(x))
         assert kind is not None, x

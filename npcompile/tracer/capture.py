@@ -15,7 +15,7 @@ import numpy as np
 
 from npcompile.backends.cuda.arrays import ArrayKind, are_disjoint, array_kind, is_repeated
 from npcompile.backends.likeness import Facts
-from npcompile.backends.overlap import OVERLAP
+from npcompile.backends.overlap import OVERLAP, overlaps_itself
 from npcompile.tensor_core.array import Array, Step, Storage, Variable
 from npcompile.tensor_core.dtypes import is_number
 from npcompile.tensor_core.graph import Builder, Node, topological
@@ -512,6 +512,8 @@ class Capture(Assumptions):
         if not written or (len(written), sources) == self.disjoint[1]:
             return
         for k, source in enumerate(written):
+            if overlaps_itself(self.examples[source]):
+                raise Decline(f"{source} is written, and elements of it share memory", "Write to a copy.")
             for other in sources[k + 1 :]:
                 if (source in self.on_device) is (other in self.on_device) and not self.are_apart(source, other):
                     raise Decline(f"{source} is written and may share memory with {other}")

@@ -234,7 +234,8 @@ def inputs(code: ScalarLoops) -> list[str]:
         for axis in range(a.ndim):
             lines.append(f"const int64_t {a.name}_n{axis} = {a.name}_array->dimensions[{axis}];")
             lines.append(f"const int64_t {a.name}_s{axis} = {a.name}_array->strides[{axis}];")
-        lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted};")
+        alone = f" && !rt->overlaps_itself({a.name}_array)" if a.is_written and not a.is_contiguous else ""
+        lines.append(f"const int {a.name}_fits = ({a.name}_array->flags & {wanted}) == {wanted}{alone};")
     lines += [f"if ({size} > {most}) {others}" for size, most in code.bounds.items()]
     n = len(code.given_arrays)
     far = code.statements.far_texts() if code.statements is not None else []

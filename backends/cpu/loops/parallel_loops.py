@@ -202,23 +202,6 @@ ONCE int64_t npc_spread(npc_body body, struct npc_spread* s, int again, int64_t 
   rt->release(s->kept);
   return is_interrupted ? -1 : done;
 }
-/* Do no two indices mean the same memory? Axes from the smallest stride on, each beyond the extent of those before. */
-ONCE int npc_is_plain(const npc_array* a) {
-  int64_t extent = 0;
-  int order[64];
-  for (int k = 0; k < a->nd; k++) {
-    int j = k;
-    for (; j && __builtin_llabs(a->strides[order[j - 1]]) > __builtin_llabs(a->strides[k]); j--) order[j] = order[j - 1];
-    order[j] = k;
-  }
-  for (int k = 0; k < a->nd; k++) {
-    const int64_t n = a->dimensions[order[k]], stride = __builtin_llabs(a->strides[order[k]]);
-    if (!n) return 1;
-    if (n > 1 && stride <= extent) return 0;
-    extent += (n - 1) * stride;
-  }
-  return 1;
-}
 """
 
 

@@ -87,7 +87,7 @@ typedef struct {
   } allocator;
 } numpy_mem_handler;
 
-enum { OWNDATA = 0x4, FORCECAST = 0x10, ALIGNED = 0x100, WRITEABLE = 0x400 };
+enum { C_CONTIGUOUS = 0x1, F_CONTIGUOUS = 0x2, OWNDATA = 0x4, FORCECAST = 0x10, ALIGNED = 0x100, WRITEABLE = 0x400 };
 enum { TRACEMALLOC_DOMAIN = 389047 }; /* NumPy's own */
 
 enum { FIRST_OF_OTHER_KINDS = 17 }; /* NPY_OBJECT: the types before it are numbers */

@@ -304,6 +304,25 @@ static struct extent extent_of(const npc_array* array) {
   return e;
 }
 
+/* overlaps_itself(array) of backends/overlap.py. */
+static int overlaps_itself(const npc_array* a) {
+  if (a->flags & (C_CONTIGUOUS | F_CONTIGUOUS)) return 0;
+  int64_t extent = ((npc_descr*)a->descr)->elsize;
+  int order[64], does = 0;
+  for (int k = 0; k < a->nd; k++) {
+    int j = k;
+    for (; j && __builtin_llabs(a->strides[order[j - 1]]) > __builtin_llabs(a->strides[k]); j--) order[j] = order[j - 1];
+    order[j] = k;
+    if (!a->dimensions[k]) return 0;
+  }
+  for (int k = 0; k < a->nd; k++) {
+    const int64_t n = a->dimensions[order[k]], stride = __builtin_llabs(a->strides[order[k]]);
+    does |= n > 1 && stride < extent;
+    extent += (n - 1) * stride;
+  }
+  return does;
+}
+
 /* are_disjoint(written, *arrays) of backends/overlap.py. The arrays are ndarrays: guards have looked. */
 PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs) {
   int64_t written;
@@ -312,6 +331,7 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
   if (!extents) return PyErr_NoMemory();
   int is_disjoint = 1;
   for (int64_t i = 1; i < nargs; i++) extents[i] = extent_of((npc_array*)args[i]);
+  for (int64_t i = 1; i <= written && is_disjoint; i++) is_disjoint = !overlaps_itself((npc_array*)args[i]);
   for (int64_t i = 1; i <= written && is_disjoint; i++)
     for (int64_t j = i + 1; j < nargs; j++)
       if (extents[i].low < extents[j].high && extents[j].low < extents[i].high) {

@@ -48,6 +48,7 @@ static struct npc_runtime runtime = {
     .unwritten = unwritten,
     .note_invalid = note_invalid,
     .may_be_infinite = may_be_infinite,
+    .overlaps_itself = overlaps_itself,
     .index_error = index_error,
     .value_error = value_error,
     .square_by_pow = first_square_by_pow,
