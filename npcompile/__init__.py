@@ -15,6 +15,7 @@ from npcompile.devices import device
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
 from npcompile.settings import config
+from npcompile.switch import disabled
 from npcompile.tensors import (
     Tensor,
     arange,
@@ -67,6 +68,7 @@ __all__ = [
     "custom_gradient",
     "device",
     "disable",
+    "disabled",
     "disallow_in_graph",
     "empty",
     "empty_like",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, overload
@@ -15,7 +14,7 @@ from npcompile.devices import before_first_use, placed
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.ending import is_user_function
-from npcompile.tracer.function import CompiledFunction
+from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.point import Options
 from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
@@ -39,9 +38,6 @@ _INSPECTS_ITSELF = (
     "set_trace",
 )
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x200  # generator, coroutine, async generator
-
-# Everything compiled and still in use: an entry holds its CompiledFunction.
-_alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
 @overload
@@ -157,7 +153,7 @@ def compile(
     )
 
 
-def make_entry(function: types.FunctionType, options: Options) -> types.FunctionType:
+def make_entry(function: types.FunctionType, options: Options, is_switched: bool = True) -> types.FunctionType:
     disabled = getattr(function, "__npcompile_disabled__", None)
     if disabled == "all":
         return function
@@ -166,13 +162,12 @@ def make_entry(function: types.FunctionType, options: Options) -> types.Function
         if entry is not function:
             entry.__npcompile_original__ = function  # type: ignore[attr-defined]
         return entry
-    compiled = CompiledFunction(function, options, compile_callee=make_entry)
-    entry = compiled.entry
-    functools.update_wrapper(entry, function)
-    entry.__npcompile_original__ = function  # type: ignore[attr-defined]
-    entry.__npcompile__ = compiled  # type: ignore[attr-defined]
-    _alive.add(compiled)
-    return entry
+    return CompiledFunction(function, options, make_entry, is_switched).entry
+
+
+def captured(function: types.FunctionType) -> types.FunctionType:
+    """A function compiled as one graph, whose plain form does something else: it is compiled always."""
+    return make_entry(function, Options(placed(find_backend("cpu")), fullgraph=True), is_switched=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +176,9 @@ class Callees:
 
     options: Options
     made: dict[tuple[Any, ...], types.FunctionType] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Callees, (self.options,)  # a constant of code, which cloudpickle pickles
 
     def __call__(self, function: Any) -> Any:
         """`function`, or what is compiled of it if it is one of the user's."""
@@ -226,7 +224,7 @@ def original(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def all_compiled() -> list[CompiledFunction]:
     """What is compiled for every function of this process."""
-    return list(_alive)
+    return list(ALIVE)
 
 
 def reset() -> None:

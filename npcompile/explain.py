@@ -8,6 +8,7 @@ from typing import Any
 
 from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
+from npcompile.switch import compiling
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.decisions import Break
@@ -73,7 +74,7 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     fresh = compile(function if known is None else known.user, **options)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        with recorded() as transfers:
+        with recorded() as transfers, compiling():
             result = fresh(*args, **kwargs)
         compiled = compiled_function(fresh)
         if compiled is None:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from npcompile import trees
-from npcompile.backends.registry import FloatingPointSignal, find_backend
-from npcompile.compiler import caller, compiled_function, make_entry, original
-from npcompile.devices import placed
+from npcompile.backends.registry import FloatingPointSignal
+from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
 from npcompile.tracer.arrays.transformed import transforms
-from npcompile.tracer.point import GraphBreakError, Options
+from npcompile.tracer.entry import as_found
+from npcompile.tracer.point import GraphBreakError
 from npcompile.tracer.values import Transform
 
 
@@ -37,6 +37,13 @@ class TransformedFunction(Transform):
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function, updated=())
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.kind, as_found(self.function), self.options
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        kind, function, options = state
+        self.__init__(kind, original(function), options)  # type: ignore[misc]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
@@ -53,7 +60,7 @@ class TransformedFunction(Transform):
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options, self), self.function, updated=())
-        return make_entry(caller(within), Options(placed(find_backend("cpu")), fullgraph=True))
+        return captured(caller(within))
 
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result on eager Tensors; else what the function raises by itself, or why it was not captured."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from npcompile.compiler import caller, compile, original
+from npcompile.compiler import caller, captured, compile, original
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.tensor_core.tensors.dispatch import SURFACE
 from npcompile.tracer.arrays import rehosted  # noqa: F401  (functions of the namespace in captured programs)
@@ -18,7 +18,7 @@ def call_on_tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """A NumPy function that is written in Python, called with Tensors: captured like a user's function."""
     entry = _on_tensors.get(function)
     if entry is None:
-        entry = _on_tensors[function] = compile(caller(function), fullgraph=True)
+        entry = _on_tensors[function] = captured(caller(function))
     running = _RUNNING.get()
     if function in running:  # the compiled function has run NumPy's: for a warning, or where data decides otherwise
         return function._implementation(*args, **kwargs)

@@ -34,12 +34,13 @@ from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames, warn_once
+from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, warn_once
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
+from npcompile.tracer.entry import as_found, make_entry
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
@@ -64,7 +65,7 @@ ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
 OURS = re.compile(
     r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
-    r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|point_start)$"
+    r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep)$"
 )
 
 # They register what is captured, and how.
@@ -79,13 +80,20 @@ def simplified(graph: Graph) -> Graph:
     return simpler if before == after else graph
 
 
+# Everything compiled and still in use: an entry holds its CompiledFunction.
+ALIVE: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CompiledFunction:
     """Everything compiled for one Python function."""
 
     user: types.FunctionType
     options: Options
+    compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
+    is_switched: bool = True  # does it run as it is where npcompile.switch says so?
     entry: Any = None
+    enter: Callable[..., Any] = field(init=False)  # what the entry calls: the dispatch of the Point at the start
     code: types.CodeType = field(init=False)
     parameters: Parameters = field(init=False)
     program: Program = field(init=False)
@@ -104,10 +112,9 @@ class CompiledFunction:
     hops: int = 0  # from Point to Point, up to those after which loops are looked at
     calls: int = 0  # that went from Point to Point to their end
     filenames: list[str] = field(default_factory=list)  # of the generated programs, as linecache knows them
-    is_forwarded: bool = False
+    has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
-    compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
 
     def __post_init__(self) -> None:
         self.code = self.user.__code__
@@ -116,6 +123,23 @@ class CompiledFunction:
         self.program = decode(self.code)
         self.facts = analyse(self.code)
         self.prepare()
+        if self.entry is None:
+            self.entry = make_entry(self.user, self.parameters, self, self.is_switched)
+        ALIVE.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The function and how to compile it. As state: what the function calls may lead back here."""
+        found = as_found(self.user)
+        user = self.user if found is self.entry else found
+        return (
+            CompiledFunction.__new__,
+            (CompiledFunction,),
+            (user, self.options, self.compile_callee, self.is_switched, self.entry),
+        )
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        user, *rest = state
+        self.__init__(getattr(user, "__npcompile_original__", user), *rest)  # type: ignore[misc]
 
     def prepare(self) -> None:
         """Everything as before the first call."""
@@ -130,8 +154,6 @@ class CompiledFunction:
         self.namespace["np"] = __import__("numpy")
         self.start()
 
-    # --- the entry, with the user's signature
-
     @property
     def has_cells(self) -> bool:
         return bool(self.code.co_cellvars or self.code.co_freevars)
@@ -141,21 +163,11 @@ class CompiledFunction:
         return f"{self.name_constant(self.user)}({self.parameters.handed_on(values)})"
 
     def start(self) -> None:
-        """Make the entry: the user's signature, and nothing compiled yet."""
+        """Nothing is compiled yet."""
         layout = Layout(self.facts.start, 0, (), self.parameters.names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
-        self.is_forwarded = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
-        body = self.hiding_frames([f"    return point_start({', '.join(self.parameters.names)})"])
-        forwarder = self.execute("\n".join([f"def entry({self.parameters.signature}):", *body, ""]), "entry")
-        if self.entry is None:
-            self.entry = types.FunctionType(forwarder.__code__, self.namespace, self.user.__name__, self.user.__defaults__)
-            self.entry.__kwdefaults__ = self.user.__kwdefaults__
-        self.set_entry(forwarder)
+        self.has_our_names = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         point.render()
-
-    def set_entry(self, made: types.FunctionType) -> None:
-        """Give the entry, whose identity the user holds, new code."""
-        self.entry.__code__ = made.__code__.replace(co_name=self.code.co_name, co_qualname=self.code.co_qualname)
 
     def forget(self) -> None:
         """Drop everything compiled; the entry stays the same function."""
@@ -208,11 +220,6 @@ class CompiledFunction:
             known = self.names[id(value)] = f"{prefix}{label}_{len(self.names)}"
             self.namespace[known] = value
         return known
-
-    def hiding_frames(self, body: list[str]) -> list[str]:
-        """The body of an entry, out of which exceptions come as they do out of the user's function."""
-        hide = self.name_constant(hide_frames)
-        return ["    try:", *(f"    {line}" for line in body), "    except BaseException:", f"        {hide}()", "        raise"]
 
     def execute(self, source: str, name: str) -> types.FunctionType:
         """Compile generated text; tracebacks and debuggers show its lines."""

@@ -99,7 +99,7 @@ class Point:
     @property
     def local_parameters(self) -> list[str]:
         """Names of the generated program for the locals that may be read; at the start they are what the user calls them."""
-        if self.is_start and not self.function.is_forwarded:
+        if self.is_start and not self.function.has_our_names:
             return list(self.layout.local_names)
         slots = {name: k for k, name in enumerate(self.function.code.co_varnames)}
         return [parameter_name(n, slots.get(n, 0)) for n in self.layout.local_names]
@@ -111,8 +111,7 @@ class Point:
         """Generate the dispatch between the variants, and make it what callers enter."""
         function = self.function
         name = f"point_{self.number}"
-        has_signature = self.is_start and not function.is_forwarded
-        lines = [f"def {name}({function.parameters.signature if has_signature else ', '.join(self.parameters)}):"]
+        lines = [f"def {name}({', '.join(self.parameters)}):"]
         uncompiled = ("if is_deep():", f"    return {function.call_of_user(self.parameters)}") if self.is_start else ()
         for k, variant in enumerate(self.variants):
             lines.append(f"    # variant {k}")
@@ -126,18 +125,10 @@ class Point:
         generation = "" if self.is_native else f"{self.generation}, "
         lines += [f"    {line}" for line in uncompiled]
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
-        if self.is_start:
-            lines[1:] = function.hiding_frames(lines[1:])
         self.source = "\n".join(lines) + "\n"
-        made = function.execute(self.source, name)
-        self.enter = made
-        if has_signature:
-            function.set_entry(made)
-            entry = function.name_constant(function.entry)
-            call = f"{entry}({function.parameters.handed_on(self.parameters)})"
-            self.enter = function.execute(f"def enter({', '.join(self.parameters)}):\n    return {call}\n", "enter")
-        elif self.is_start:
-            function.namespace["point_start"] = made
+        self.enter = function.execute(self.source, name)
+        if self.is_start:
+            function.enter = self.enter
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:

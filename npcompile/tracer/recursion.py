@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from npcompile.backends.cuda.arrays import array_types
 
-# Between two frames of the user's there are up to four of ours, and some of them take C's stack, of which there is no end
-# to be seen. Divide and conquer does not come to this depth. From there on one frame is left, the entry's, of generated
+# Between two frames of the user's there are up to five of ours, and some of them take C's stack, of which there is no end
+# to be seen. Divide and conquer does not come to this depth. From there on two frames are left, of generated
 # Python that calls Python, which takes no C stack.
 COMPILED_DEPTH = 32
 
@@ -31,10 +31,10 @@ def is_deep() -> bool:
 
 @contextlib.contextmanager
 def room_for_entries() -> Iterator[None]:
-    """Let the user's functions be about as deep as without entries, which Python's limit counts too: one for each call."""
+    """Let the user's functions be about as deep as without entries, which Python's limit counts too: two for each call."""
     with _lock:
         before = sys.getrecursionlimit()
-        _limits.append(_limits[0] if _limits else (before, 2 * before + 8 * COMPILED_DEPTH))
+        _limits.append(_limits[0] if _limits else (before, 3 * before + 8 * COMPILED_DEPTH))
         sys.setrecursionlimit(max(before, _limits[0][1]))
     try:
         yield

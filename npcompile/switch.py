@@ -1,0 +1,88 @@
+"""When compiled functions run as they are: while they are switched off, or while a debugger, coverage or line profiler traces."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from npcompile.settings import after_change, config
+
+# Tools of sys.monitoring by number, up to Python 3.11 none: debuggers, coverage, profilers.
+TOOLS = (0, 1, 2) if hasattr(sys, "monitoring") else ()
+COUNTS_CALLS = ("cProfile",)  # tools that ask nothing of lines: functions stay compiled while they run
+
+_is_disabled: ContextVar[bool | None] = ContextVar("_is_disabled", default=None)  # None: as config.enabled says
+_lock = threading.Lock()
+
+
+class Switch:
+    """What every call of a compiled function looks at."""
+
+    __slots__ = ("blocks", "get_tool", "is_asked")
+
+    def __init__(self) -> None:
+        self.blocks = 0  # `with disabled()` blocks that some thread or task is in
+        self.is_asked = False  # must calls ask `runs_plain`?
+        self.get_tool: Callable[[int], Any] | None = sys.monitoring.get_tool if TOOLS else None  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> str:
+        return "SWITCH"  # one for the process: compiled functions that are pickled hold it
+
+    def set(self) -> None:
+        self.is_asked = self.blocks > 0 or not config.enabled
+
+
+SWITCH = Switch()
+SWITCH.set()
+after_change.append(SWITCH.set)
+
+
+def runs_plain() -> bool:
+    """Does a compiled function that is called here run as it is?"""
+    here = _is_disabled.get()
+    if here is not None:
+        return here
+    return not config.enabled or not config.compile_while_traced and is_traced()
+
+
+def is_traced() -> bool:
+    """Does a debugger, coverage or a line profiler trace this thread?"""
+    if sys.gettrace() is not None:
+        return True
+    return any((name := SWITCH.get_tool(k)) is not None and name not in COUNTS_CALLS for k in TOOLS)  # type: ignore[misc]
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """Run compiled functions as they are inside of a `with` block, in this thread or task. What is compiled stays.
+
+    Transforms (`grad`, `vmap` and the others) are no functions of the user's: they work as before.
+
+    >>> with disabled():
+    ...     pass
+    """
+    token = _is_disabled.set(True)
+    with _lock:
+        SWITCH.blocks += 1
+        SWITCH.set()
+    try:
+        yield
+    finally:
+        _is_disabled.reset(token)
+        with _lock:
+            SWITCH.blocks -= 1
+            SWITCH.set()
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Run compiled functions compiled, whatever is said elsewhere: to explain what is compiled."""
+    token = _is_disabled.set(False)
+    try:
+        yield
+    finally:
+        _is_disabled.reset(token)

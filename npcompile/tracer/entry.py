@@ -1,0 +1,93 @@
+"""The entry: the function that `compile` returns. Its code hands the arguments on to what is compiled, or to the plain function."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from npcompile.switch import SWITCH, TOOLS, runs_plain
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames
+
+
+class Handle(weakref.ref):  # type: ignore[type-arg]
+    """What the code of an entry holds of its CompiledFunction, which the function's `__dict__` keeps.
+
+    A constant of the code, so that code put into another function, as IPython's autoreload does, brings with it what is
+    compiled. Weak, as the garbage collector does not look into code.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Handle, (self(),)
+
+
+def make_entry(user: types.FunctionType, parameters: Parameters, compiled: Any, is_switched: bool) -> types.FunctionType:
+    """A function of the user's signature, names and globals."""
+    code = entry_code(user.__code__, parameters, Handle(compiled), is_switched)
+    entry = types.FunctionType(code, user.__globals__, user.__name__, user.__defaults__)
+    entry.__kwdefaults__ = user.__kwdefaults__
+    functools.update_wrapper(entry, user)
+    entry.__npcompile_original__ = user  # type: ignore[attr-defined]
+    entry.__npcompile__ = compiled  # type: ignore[attr-defined]
+    return entry
+
+
+def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
+    """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
+    source = entry_source(parameters, is_switched)
+    filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    held: dict[Any, Callable[..., Any] | Any] = {
+        "handle": handle,
+        "switch": SWITCH,
+        "gettrace": sys.gettrace,
+        "runs_plain": runs_plain,
+        "hide_frames": hide_frames,
+    }
+    (made,) = (c for c in compile(source, filename, "exec").co_consts if isinstance(c, types.CodeType))
+    constants = tuple(held.get(c, c) for c in made.co_consts)
+    return made.replace(co_consts=constants, co_name=code.co_name, co_qualname=code.co_qualname)
+
+
+@functools.cache
+def entry_source(parameters: Parameters, is_switched: bool) -> str:
+    """Text in which strings stand for the objects."""
+    call, ask, found = (f"_{name}{'_' * max(map(len, ('', *parameters.names)))}" for name in ("call", "ask", "found"))
+    traced = [f"{call}() is not None", *(f"{ask}({k}) is not None" for k in TOOLS)]
+    switched = [
+        f"        {call} = 'gettrace'",
+        *([f"        {ask} = 'switch'.get_tool"] if TOOLS else []),
+        f"        if 'switch'.is_asked or {' or '.join(traced)}:",
+        f"            {call} = 'runs_plain'",
+        f"            if {call}():",
+        f"                {found} = 'handle'",
+        f"                return {found}().user({parameters.handed_on(parameters.names)})",
+    ]
+    lines = [
+        f"def entry({parameters.signature}):",
+        "    try:",
+        *(switched if is_switched else []),
+        f"        {found} = 'handle'",
+        f"        {call} = {found}().enter",
+        f"        return {call}({', '.join(parameters.names)})",
+        "    except:",
+        f"        {call} = 'hide_frames'",
+        f"        {call}()",
+        "        raise",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def as_found(function: Any) -> Any:
+    """What pickle finds under a function's name, if that was made of the function: the compiled one of a decorated function."""
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    for name in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found if getattr(found, "__npcompile_original__", None) is function else function
