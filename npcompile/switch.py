@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from sys import gettrace
 from typing import Any
 
 from npcompile.settings import after_change, config
@@ -49,9 +50,14 @@ def runs_plain() -> bool:
     return not config.enabled or not config.compile_while_traced and is_traced()
 
 
+def is_plain_now() -> bool:
+    """`runs_plain`, of which the quick questions are asked first, as entries ask them."""
+    return (SWITCH.is_asked or gettrace() is not None or bool(TOOLS) and is_traced()) and runs_plain()
+
+
 def is_traced() -> bool:
     """Does a debugger, coverage or a line profiler trace this thread?"""
-    if sys.gettrace() is not None:
+    if gettrace() is not None:
         return True
     return any((name := SWITCH.get_tool(k)) is not None and name not in COUNTS_CALLS for k in TOOLS)  # type: ignore[misc]
 
@@ -60,7 +66,7 @@ def is_traced() -> bool:
 def disabled() -> Iterator[None]:
     """Run compiled functions as they are inside of a `with` block, in this thread or task. What is compiled stays.
 
-    Transforms (`grad`, `vmap` and the others) are no functions of the user's: they work as before.
+    Transforms (`grad`, `vmap` and the others) work as before.
 
     >>> with disabled():
     ...     pass

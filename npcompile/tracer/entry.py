@@ -1,4 +1,4 @@
-"""The entry: the function that `compile` returns. Its code hands the arguments on to what is compiled, or to the plain function."""
+"""The entry: the function that `compile` returns. Its code hands the arguments on to what is compiled, or to the user's."""
 
 from __future__ import annotations
 

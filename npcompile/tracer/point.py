@@ -10,6 +10,7 @@ from typing import Any
 from npcompile.backends.registry import Backend, CompiledGraph
 from npcompile.logs import log
 from npcompile.settings import config
+from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted, warn_user
@@ -244,6 +245,9 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
     try:
         while point is not None:
             hops += 1
+            if is_plain_now():  # since the call: what ran uncompiled may have started a debugger or profiler
+                point, state = point.native(*state)
+                continue
             plain = rest_of_loop(point, state) if hops > point.patience else None
             point, state = point.enter(*state) if plain is None else plain(*state)
         if function is not None:
