@@ -9,6 +9,7 @@
 from npcompile.backends import cpu, eager  # noqa: F401  (registers the backends)
 from npcompile.backends.cpu.threads import OWN_SETTING, read_setting
 from npcompile.backends.registry import list_backends, register_backend
+from npcompile.checking import CheckFailed
 from npcompile.compiler import allow_in_graph, compile, disable, disallow_in_graph, graph_break, reset, run_only
 from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.devices import device
@@ -54,6 +55,7 @@ from npcompile.wrapped import wrap_numpy
 __version__ = "0.1.0"
 
 __all__ = [
+    "CheckFailed",
     "Explanation",
     "GraphBreakError",
     "Tensor",

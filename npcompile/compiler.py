@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from npcompile.backends import cpu
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
+from npcompile.settings import after_change
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.ending import is_user_function
@@ -239,6 +240,15 @@ def reset() -> None:
 
 
 before_first_use.append(reset)
+
+
+def set_checks() -> None:
+    """`config.check` holds for functions that are compiled already."""
+    for compiled in all_compiled():
+        compiled.set_enter()
+
+
+after_change["check"] = [set_checks]
 
 
 @overload

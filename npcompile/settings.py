@@ -12,6 +12,18 @@ INTERNAL_ERRORS = ("warn", "raise")
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
+def check_in_environment() -> float:
+    """What NPCOMPILE_CHECK says. ValueError for another value than numbers from 0 to 1."""
+    text = os.environ.get("NPCOMPILE_CHECK", "") or "0"
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"NPCOMPILE_CHECK is {text!r}: set it to the share of calls to check, from 0 to 1 (all of them)")
+    return share
+
+
 def enabled_in_environment() -> bool:
     """What NPCOMPILE_DISABLE says. ValueError for another value than 0 and 1."""
     value = os.environ.get("NPCOMPILE_DISABLE", "")
@@ -56,6 +68,13 @@ class Config:
     """Do functions stay compiled while a debugger, coverage or a line profiler traces? False: they run as they are then, so that
     breakpoints stop and lines are counted. True is for test suites that measure coverage and are to test what is compiled."""
 
+    check: float = field(default_factory=check_in_environment)
+    """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK
+    sets it from outside. A copy of the process (os.fork) calls the plain function with the same arguments: the call raises
+    `npcompile.CheckFailed` where results, exceptions or changed arguments differ by more than rounding. Not compared are
+    functions with a graph break, as Python code between graphs may write files, those on a device, and results that cannot be
+    pickled."""
+
     def __setattr__(self, name: str, value: Any) -> None:
         names = [f.name for f in fields(self)]
         if name not in names:
@@ -66,8 +85,12 @@ class Config:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
         if name in BOOLEANS and not isinstance(value, bool):
             raise ValueError(f"{name} is True or False, not {value!r}")
+        if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+            raise ValueError(f"check is a share of the calls, from 0 to 1, not {value!r}")
+        if name == "check" and value and not hasattr(os, "fork"):
+            raise ValueError("check needs os.fork, which this system does not have")
         object.__setattr__(self, name, value)
-        for call in after_change:
+        for call in after_change.get(name, ()):
             call()
 
     @contextmanager
@@ -83,5 +106,5 @@ class Config:
                 setattr(self, name, value)
 
 
-after_change: list[Callable[[], None]] = []  # to be called when a setting was set
+after_change: dict[str, list[Callable[[], None]]] = {}  # setting -> what is to be called when it was set
 config = Config()

@@ -39,7 +39,7 @@ class Switch:
 
 SWITCH = Switch()
 SWITCH.set()
-after_change.append(SWITCH.set)
+after_change["enabled"] = [SWITCH.set]
 
 
 def runs_plain() -> bool:

@@ -36,8 +36,7 @@ TYPE_TEXT = """
 typedef struct { float re, im; } npc_c8;
 typedef struct { double re, im; } npc_c16;
 """ + "".join(
-    f"typedef {MEMORY_TYPES.get(name, c)} npc_{name}_in_memory __attribute__((aligned(1)));\n"
-    for name, c in C_TYPES.items()
+    f"typedef {MEMORY_TYPES.get(name, c)} npc_{name}_in_memory __attribute__((aligned(1)));\n" for name, c in C_TYPES.items()
 )
 
 # --- libm. In what is listed as VECTORISED libmvec has vector forms that keep NumPy's accuracy and special values.

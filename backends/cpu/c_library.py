@@ -59,7 +59,7 @@ int feraiseexcept(int);
 #endif
 """
 # Another name of a function: compilers do not know what it does under that one, nor that it has vector forms.
-PLAIN = "sin cos exp expm1 log log1p pow powf".split()
+PLAIN = ["sin", "cos", "exp", "expm1", "log", "log1p", "pow", "powf"]
 SINGLE = [f"{f}f" for f in f"{UNARY} {BINARY}".split()]
 NAMED = """
 #define NPC_TEXT_OF(x) #x

@@ -19,6 +19,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
+from npcompile.checking import checked
 from npcompile.devices import compile_here, compile_there, runs_on_cpu
 from npcompile.logs import log
 from npcompile.settings import config
@@ -168,6 +169,11 @@ class CompiledFunction:
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
         self.has_our_names = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         point.render()
+
+    def set_enter(self) -> None:
+        """Callers enter the dispatch of the Point at the start, whose calls may be checked."""
+        start = next(iter(self.points.values()))
+        self.enter = checked(self, start.enter, getattr(self, "enter", None))
 
     def forget(self) -> None:
         """Drop everything compiled; the entry stays the same function."""

@@ -129,7 +129,7 @@ class Point:
         self.source = "\n".join(lines) + "\n"
         self.enter = function.execute(self.source, name)
         if self.is_start:
-            function.enter = self.enter
+            function.set_enter()
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Self
+from typing import Any, Self
 
 HAS_REST, HAS_KEYWORDS = 0x04, 0x08  # flags of code with `*args` and with `**kwargs`
 
@@ -42,6 +42,17 @@ class Parameters:
         parts = [*self.positional_only, *(["/"] if self.positional_only else []), *self.positional]
         parts += [f"*{name}" for name in self.rest] or (["*"] if self.keyword_only else [])
         return ", ".join([*parts, *self.keyword_only, *(f"**{name}" for name in self.keywords)])
+
+    def call(self, function: Callable[..., Any], *values: Any) -> Any:
+        """Call `function` with a value for each of `names`."""
+        given = dict(zip(self.names, values, strict=True))
+        positional = [given[name] for name in (*self.positional_only, *self.positional)]
+        named = {name: given[name] for name in self.keyword_only}
+        for name in self.rest:
+            positional += given[name]
+        for name in self.keywords:
+            named |= given[name]
+        return function(*positional, **named)
 
     def handed_on(self, values: Sequence[str]) -> str:
         """What stands between the parentheses of a call that hands on `values`, one expression for each of `names`."""
