@@ -10,10 +10,11 @@ import stat
 import struct
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from npcompile.tensor_core.user_warnings import warn_user
 
 try:
     import fcntl
@@ -259,7 +260,7 @@ def open_cache() -> Cache:
     except OSError:
         return Cache(None)
     if fault:
-        warnings.warn(f"npcompile does not use the cache directory {folder}: {fault}", RuntimeWarning, stacklevel=2)
+        warn_user(f"npcompile does not use the cache directory {folder}: {fault}")
         return Cache(None)
     return Cache(folder)
 

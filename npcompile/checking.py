@@ -102,7 +102,7 @@ class Beside:
                     silence()
                     with disabled(), warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        text = packed(answer_of(partial(function.parameters.call, function.user), state))
+                        text = packed(answer_of(partial(function.parameters.call, function.python), state))
                     with open(writes_answer, "wb") as pipe:
                         pipe.write(text)
             finally:
@@ -221,5 +221,5 @@ def checked(function: Any, enter: Callable[..., Any], before: Any) -> Callable[.
         return enter
     if not isinstance(before, Checked):
         return Checked(function, enter)
-    before.enter = enter
+    before.function, before.enter = function, enter
     return before

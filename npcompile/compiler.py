@@ -11,10 +11,14 @@ from typing import Any, ParamSpec, TypeVar, overload
 from npcompile.backends import cpu
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
-from npcompile.settings import after_change
+from npcompile.settings import after_change, config
+from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.ending import is_user_function
+from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.faults import warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.point import Options
 from npcompile.tracer.python import allowed
@@ -81,6 +85,7 @@ def compile(
 ) -> Any:
     """A function that does what `function` does, with its NumPy work captured, fused and run in parallel.
 
+    On versions of Python whose bytecode is unknown, and on free-threaded builds, it is `function` itself, with one warning.
     The result has the same signature, and gives NumPy's answer: type, dtype, shape, memory order, views, mutated
     arguments and exceptions. Nothing is compiled before the first call; then once for each combination of types,
     dtypes and numbers of dimensions (a second size of an array makes that size variable).
@@ -155,6 +160,19 @@ def compile(
 
 
 def make_entry(function: types.FunctionType, options: Options, is_switched: bool = True) -> types.FunctionType:
+    if WHY_UNKNOWN:
+        warn_once(WHY_UNKNOWN)
+        return function
+    try:
+        return new_entry(function, options, is_switched)
+    except Exception as error:
+        if config.internal_errors == "raise" or options.fullgraph:
+            raise
+        warn_of_fault(error, f"read the code of {function.__qualname__}, which runs natively")
+        return function
+
+
+def new_entry(function: types.FunctionType, options: Options, is_switched: bool = True) -> types.FunctionType:
     disabled = getattr(function, "__npcompile_disabled__", None)
     if disabled == "all":
         return function
@@ -197,11 +215,6 @@ def is_capturable(code: types.CodeType) -> bool:
     return not code.co_flags & _GENERATOR_FLAGS and not any(name in code.co_names for name in _INSPECTS_ITSELF)
 
 
-def compiled_function(function: Callable[..., Any]) -> CompiledFunction | None:
-    """What is compiled for a function that `compile` returned."""
-    return getattr(function, "__npcompile__", None)
-
-
 def caller(function: Callable[..., Any]) -> types.FunctionType:
     """A Python function that calls `function`, which may be any object that the tracer knows how to call."""
 
@@ -225,16 +238,17 @@ def original(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def all_compiled() -> list[CompiledFunction]:
     """What is compiled for every function of this process."""
-    return list(ALIVE)
+    return [compiled for known in ALIVE.valuerefs() if (compiled := known()) is not None and compiled.is_current]
 
 
 def reset() -> None:
     """Forget everything compiled in this process, and return the memory of freed arrays to the system.
 
-    The disk cache stays. Functions compile again when called.
+    The disk cache stays. Functions compile again when called. May be called at any time, by handlers of signals and other threads
+    too: a call of a compiled function that is under way goes on with the programs that it has.
     """
     for compiled in all_compiled():
-        compiled.forget()
+        compiled.renew()
     forget_decoded()
     cpu.release_memory()
 
@@ -245,7 +259,7 @@ before_first_use.append(reset)
 def set_checks() -> None:
     """`config.check` holds for functions that are compiled already."""
     for compiled in all_compiled():
-        compiled.set_enter()
+        compiled.current.be(compiled)
 
 
 after_change["check"] = [set_checks]
@@ -324,6 +338,8 @@ graph_break.__npcompile_break__ = ("npcompile.graph_break()", "")  # type: ignor
 def run_only(function: Callable[P, R]) -> Callable[P, R]:
     """Use what is compiled already and compile nothing new: other arguments run natively. `reset` ends that."""
     compiled = compiled_function(function)
+    if compiled is None and WHY_UNKNOWN:
+        return function
     if compiled is None:
         raise TypeError(f"npcompile.run_only takes a function returned by npcompile.compile, not {function!r}")
     compiled.freeze()

@@ -9,8 +9,9 @@ from typing import Any
 from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.switch import compiling
-from npcompile.tensor_core.graph import Graph
+from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.function import CompiledFunction
 
@@ -78,7 +79,9 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
             result = fresh(*args, **kwargs)
         compiled = compiled_function(fresh)
         if compiled is None:
-            return Explanation(fresh.__qualname__, (), (), (), (), (), (), (), {}, result)
+            location = Location(fresh.__code__.co_filename, fresh.__code__.co_firstlineno, fresh.__qualname__)
+            breaks = (Break(WHY_UNKNOWN, "", location),) if WHY_UNKNOWN else ()
+            return Explanation(fresh.__qualname__, (), (), breaks, (), (), (), (), {}, result)
         return account(compiled, result, transfers)
 
     return run

@@ -21,7 +21,9 @@ from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
+from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.arrays.transformed import transforms
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.entry import as_found
 from npcompile.tracer.point import GraphBreakError
 from npcompile.tracer.values import Transform
@@ -48,6 +50,9 @@ class TransformedFunction(Transform):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
             return EAGER[self.kind](self.function, self.options, args, kwargs)
+        if WHY_UNKNOWN:
+            warn_once(WHY_UNKNOWN)
+            return self._without_capture(GraphBreakError(WHY_UNKNOWN), args, kwargs)
         entry = self._entry
         if entry is None:
             entry = self._entry = self._compile()
@@ -104,6 +109,7 @@ OWN_DERIVATIVES = ("plain", "checkpoint", "custom_gradient")
 DATA_DECIDES = (
     *("branch on array data", "loop over outside data", "a while_loop has no second derivative"),
     *("numpy.random.", "a random number decides", "print is not captured", "data decides"),
+    *([WHY_UNKNOWN] if WHY_UNKNOWN else []),
 )
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.

@@ -29,7 +29,7 @@ def every_call() -> Iterator[None]:
 def checks(function: Callable[..., Any]) -> int:
     made = compiled_function(function)
     assert made is not None
-    return made.enter.checks if isinstance(made.enter, Checked) else 0
+    return made.current.enter.checks if isinstance(made.current.enter, Checked) else 0
 
 
 # --- what is right passes, and is compared

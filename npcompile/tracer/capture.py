@@ -182,6 +182,8 @@ class Capture(Assumptions):
 
     def forget(self) -> None:
         """Let go of the arguments of this call: the capture's parts refer to each other."""
+        if self.frame is None:  # it has failed before its first instruction
+            return
         frame = self.frame.root
         for held in (frame.stack, frame.locals, frame.cells, self.realized, self.by_identity, self.examples, self.cells,
                      self.tensors, self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed):  # fmt: skip

@@ -188,10 +188,10 @@ class Emitter:
         arrays = (array for _, array in self.capture.by_identity.values())
         return [a.storage for a in arrays if a.storage.is_written]
 
-    def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str) -> None:
+    def call_graph(self, graph: Graph, compiled: CompiledGraph, function: str, native: str, point: str) -> None:
         """Call `compiled.quickest`, by the name `function`.
 
-        `native` runs the same part of the program with NumPy: for errors, which it reports.
+        `native` runs the same part of the program with NumPy: for errors, which it reports. `point` is where the program begins.
         """
         builder = self.capture.builder
         arguments = [*builder.arguments, *graph.symbols]
@@ -213,8 +213,11 @@ class Emitter:
         if errors:
             # It is as if nothing had happened yet: NumPy runs the same part, and reports at the user's line. Not as part of
             # the handler: what is raised then has no context of ours.
-            tried = [f"    {line}" for line in call]
-            self.lines += ["try:", *tried, f"except ({', '.join(errors)},):", *drawn_again, "    holds = False"]
+            tried, known = [f"    {line}" for line in call], f"({', '.join(errors)},)"
+            handler = [f"except {known}:"]
+            if self.capture.place is None:
+                handler = ["except Exception:", f"    if not {point}.may_run_again({known}):", "        raise"]
+            self.lines += ["try:", *tried, *handler, *drawn_again, "    holds = False"]
         else:
             self.lines += call
         if errors or least:

@@ -18,6 +18,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
+from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
@@ -329,7 +330,7 @@ class Ending:
         if key not in function.callees:
             assert function.compile_callee is not None
             compiled = function.callees[key] = function.compile_callee(user, function.options)
-            made = getattr(compiled, "__npcompile__", None)
+            made = compiled_function(compiled)
             if made is not None:  # a function that calls itself, or its caller, is compiled once
                 made.callees = function.callees
         return function.callees[key]

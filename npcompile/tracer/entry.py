@@ -10,13 +10,37 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, runs_plain
+from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.parameters import Parameters
-from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, hide_frames
+from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
+
+
+class Current:
+    """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
+
+    __slots__ = ("__weakref__", "compiled", "enter", "user")
+
+    def __init__(self) -> None:
+        self.compiled: Any = None  # the CompiledFunction
+        self.enter: Callable[..., Any]  # its dispatch, whose calls may be checked
+        self.user: types.FunctionType  # what runs where nothing compiled may; profilers of lines give it other code
+
+    def be(self, compiled: Any) -> None:
+        """Enter `compiled` from now on, by its latest dispatch."""
+        self.enter = checked(compiled, compiled.dispatch, getattr(self, "enter", None))
+        self.compiled, self.user = compiled, compiled.user
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Current, (), self.compiled  # as state: it leads back here
+
+    def __setstate__(self, compiled: Any) -> None:
+        self.be(compiled)
 
 
 class Handle(weakref.ref):  # type: ignore[type-arg]
-    """What the code of an entry holds of its CompiledFunction, which the function's `__dict__` keeps.
+    """What the code of an entry holds of what it enters, a Current.
 
     A constant of the code, so that code put into another function, as IPython's autoreload does, brings with it what is
     compiled. Weak, as the garbage collector does not look into code.
@@ -28,15 +52,21 @@ class Handle(weakref.ref):  # type: ignore[type-arg]
         return Handle, (self(),)
 
 
-def make_entry(user: types.FunctionType, parameters: Parameters, compiled: Any, is_switched: bool) -> types.FunctionType:
+def make_entry(user: types.FunctionType, parameters: Parameters, current: Current, is_switched: bool) -> types.FunctionType:
     """A function of the user's signature, names and globals."""
-    code = entry_code(user.__code__, parameters, Handle(compiled), is_switched)
+    code = entry_code(user.__code__, parameters, Handle(current), is_switched)
     entry = types.FunctionType(code, user.__globals__, user.__name__, user.__defaults__)
     entry.__kwdefaults__ = user.__kwdefaults__
     functools.update_wrapper(entry, user)
     entry.__npcompile_original__ = user  # type: ignore[attr-defined]
-    entry.__npcompile__ = compiled  # type: ignore[attr-defined]
+    entry.__npcompile__ = current  # type: ignore[attr-defined]
     return entry
+
+
+def compiled_function(function: Any) -> Any:
+    """What is compiled for a function that `compile` returned: a CompiledFunction. None for others."""
+    current = getattr(function, "__npcompile__", None)
+    return None if current is None else current.compiled
 
 
 def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import linecache
 import re
 import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,6 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.checking import checked
 from npcompile.devices import compile_here, compile_there, runs_on_cpu
 from npcompile.logs import log
 from npcompile.settings import config
@@ -27,6 +27,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tensor_core.user_warnings import GENERATED, warn_once
 from npcompile.tracer import instructions, loops
 from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
@@ -35,13 +36,13 @@ from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.bytecode.tracebacks import GENERATED, UNCOUNTED, warn_once
+from npcompile.tracer.bytecode.tracebacks import UNCOUNTED
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, repeated, why_split
-from npcompile.tracer.entry import as_found, make_entry
+from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
@@ -81,20 +82,22 @@ def simplified(graph: Graph) -> Graph:
     return simpler if before == after else graph
 
 
-# Everything compiled and still in use: an entry holds its CompiledFunction.
-ALIVE: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+# Everything compiled and still in use, by identity: entries hold it. Other threads may add to it at any time.
+ALIVE: weakref.WeakValueDictionary[int, CompiledFunction] = weakref.WeakValueDictionary()
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CompiledFunction:
-    """Everything compiled for one Python function."""
+    """Everything compiled for one Python function, until `renewed` makes another: what runs then goes on with this one."""
 
     user: types.FunctionType
     options: Options
     compile_callee: Callable[[types.FunctionType, Options], types.FunctionType] | None = None
     is_switched: bool = True  # does it run as it is where npcompile.switch says so?
     entry: Any = None
-    enter: Callable[..., Any] = field(init=False)  # what the entry calls: the dispatch of the Point at the start
+    current: Current = field(default_factory=Current)  # what the entry, and every function that was given its code, enters
+    python: Any = None  # a copy of `user` as it was: what runs uncompiled
+    numbers: Iterator[int] = field(default_factory=itertools.count)  # at the ends of names
     code: types.CodeType = field(init=False)
     parameters: Parameters = field(init=False)
     program: Program = field(init=False)
@@ -118,15 +121,19 @@ class CompiledFunction:
     is_frozen: bool = False  # nothing new is compiled
 
     def __post_init__(self) -> None:
-        self.code = self.user.__code__
+        if self.python is None:
+            self.python = copied(self.user)
+        self.code = self.python.__code__
         self.parameters = Parameters.of(self.code)
         weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
         self.facts = analyse(self.code)
-        self.prepare()
+        self.start()
+        if self.current.compiled is None:
+            self.current.be(self)
         if self.entry is None:
-            self.entry = make_entry(self.user, self.parameters, self, self.is_switched)
-        ALIVE.add(self)
+            self.entry = make_entry(self.user, self.parameters, self.current, self.is_switched)
+        ALIVE[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The function and how to compile it. As state: what the function calls may lead back here."""
@@ -135,25 +142,12 @@ class CompiledFunction:
         return (
             CompiledFunction.__new__,
             (CompiledFunction,),
-            (user, self.options, self.compile_callee, self.is_switched, self.entry),
+            (user, self.options, self.compile_callee, self.is_switched, self.entry, self.current),
         )
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         user, *rest = state
         self.__init__(getattr(user, "__npcompile_original__", user), *rest)  # type: ignore[misc]
-
-    def prepare(self) -> None:
-        """Everything as before the first call."""
-        self.namespace.update(
-            G=self.user.__globals__,
-            UNBOUND=UNBOUND,
-            drive=drive,
-            is_deep=is_deep,
-            FloatingPointSignal=FloatingPointSignal,
-            __builtins__=__builtins__,
-        )
-        self.namespace["np"] = __import__("numpy")
-        self.start()
 
     @property
     def has_cells(self) -> bool:
@@ -161,38 +155,41 @@ class CompiledFunction:
 
     def call_of_user(self, values: Sequence[str]) -> str:
         """A call of the user's function with expressions for its parameters."""
-        return f"{self.name_constant(self.user)}({self.parameters.handed_on(values)})"
+        return f"{self.name_constant(self.python)}({self.parameters.handed_on(values)})"
 
     def start(self) -> None:
         """Nothing is compiled yet."""
+        self.namespace.update(
+            G=self.python.__globals__,
+            UNBOUND=UNBOUND,
+            drive=drive,
+            is_deep=is_deep,
+            FloatingPointSignal=FloatingPointSignal,
+            __builtins__=__builtins__,
+        )
+        self.namespace["np"] = __import__("numpy")
         layout = Layout(self.facts.start, 0, (), self.parameters.names)
         point = self.points[layout.index, (), None] = Point(self, 0, layout)
         self.has_our_names = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         point.render()
 
-    def set_enter(self) -> None:
-        """Callers enter the dispatch of the Point at the start, whose calls may be checked."""
-        start = next(iter(self.points.values()))
-        self.enter = checked(self, start.enter, getattr(self, "enter", None))
+    @property
+    def dispatch(self) -> Callable[..., Any]:
+        """What callers enter: the dispatch of the Point at the start."""
+        return next(iter(self.points.values())).enter
 
-    def forget(self) -> None:
-        """Drop everything compiled; the entry stays the same function."""
-        with self.lock:
-            for made in (
-                self.points,
-                self.namespace,
-                self.names,
-                self.breaks,
-                self.graphs,
-                self.splits,
-                self.callees,
-                self.stand_ins,
-                self.refusals,
-            ):
-                made.clear()
-            drop_sources(self.filenames)
-            self.is_frozen = False
-            self.prepare()
+    @property
+    def is_current(self) -> bool:
+        """Does the entry enter this one? Not once it is renewed."""
+        return self.current.compiled is self
+
+    def renew(self) -> None:
+        """Let the entry enter another CompiledFunction, with nothing compiled. What runs keeps what it has."""
+        fresh = CompiledFunction(
+            self.user, self.options, self.compile_callee, self.is_switched, self.entry, self.current, self.python
+        )
+        if self.is_current:  # else another thread, or a handler of signals, has just done it
+            self.current.be(fresh)
 
     def freeze(self) -> None:
         """Compile nothing new from now on, of callees neither."""
@@ -201,8 +198,7 @@ class CompiledFunction:
                 return
             self.is_frozen = True
             for callee in self.callees.values():
-                known = getattr(callee, "__npcompile__", None)
-                if known is not None:
+                if (known := compiled_function(callee)) is not None:
                     known.freeze()
             for point in self.points.values():
                 point.is_native = True
@@ -223,7 +219,7 @@ class CompiledFunction:
         known = self.names.get(id(value))
         if known is None:
             label = re.sub(r"\W", "_", getattr(value, "__name__", type(value).__name__))
-            known = self.names[id(value)] = f"{prefix}{label}_{len(self.names)}"
+            known = self.names[id(value)] = f"{prefix}{label}_{next(self.numbers)}"
             self.namespace[known] = value
         return known
 
@@ -245,9 +241,10 @@ class CompiledFunction:
             depth = self.facts.depth[index]
             assert depth is not None
             layout = Layout(index, depth, null_slots, *self.facts.locals_at(index))
-            point = self.points[index, null_slots, place] = Point(self, len(self.points), layout, place)
+            point = Point(self, len(self.points), layout, place)
             point.is_native = self.is_frozen
             point.render()
+            point = self.points.setdefault((index, null_slots, place), point)
         return point
 
     def is_point(self, index: int, nulls: tuple[tuple[int, ...] | None, ...]) -> bool:
@@ -301,7 +298,7 @@ class CompiledFunction:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
         may_be_on_device = is_on_device or place is not None
         exits, run = self.exits_from(layout.index, layout.null_slots, place, may_be_on_device, at_loops, inside)
-        made = make_segment(self.user, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
+        made = make_segment(self.python, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
         touched = None if throws else Touched.by(self.program, self.facts, run, layout)
         return natively(made, touched, place, self.program.location(layout.index))
 
@@ -363,7 +360,7 @@ class CompiledFunction:
             return False
         from npcompile.tracer.native.candidates import is_over_elements  # here: functions without loops need nothing of it
 
-        return is_over_elements(self.program, self.facts, index, variables, self.user.__globals__)
+        return is_over_elements(self.program, self.facts, index, variables, self.python.__globals__)
 
     @property
     def comprehends(self) -> bool:
@@ -416,7 +413,7 @@ class CompiledFunction:
 
     def frame_at(self, capture: Capture, point: Point, state: tuple[Any, ...]) -> Frame:
         layout, code = point.layout, self.code
-        frame = Frame(capture, self.program, self.user.__globals__, "G", {}, index=layout.index, start=layout.index)
+        frame = Frame(capture, self.program, self.python.__globals__, "G", {}, index=layout.index, start=layout.index)
         values = dict(zip(point.parameters, state))
         if not point.is_start:
             frame.stack = [
@@ -442,7 +439,7 @@ class CompiledFunction:
         """The cells that exist when the Point is entered: the variables they are for -> where they are, and themselves."""
         code = self.code
         if point.is_start:
-            user, names, cells = f"{self.name_constant(self.user)}.__closure__", code.co_freevars, self.user.__closure__ or ()
+            user, names, cells = f"{self.name_constant(self.python)}.__closure__", code.co_freevars, self.python.__closure__ or ()
         else:
             user, names, cells = "cells", (*code.co_cellvars, *code.co_freevars), values.get("cells", ())
         return {n: (f"{user}[{k}]", cell) for k, (n, cell) in enumerate(zip(names, cells))}
@@ -459,7 +456,7 @@ class CompiledFunction:
         graph = emitter.graph_of(live, f"{label}_{len(self.graphs)}")
         compiled, timings = None, {"capture": seconds}
         self.is_random |= bool(capture.draws.lines)
-        native = f"native_{point.number}({', '.join(point.parameters)})"
+        native = f"{point.native_name}({', '.join(point.parameters)})"
         if apart := capture.error_states - self.stops.keys() if not self.options.fullgraph else ():
             native = f"{self.name_constant(point, 'point_')}.signalled({', '.join([str(sorted(apart)), *point.parameters])})"
         if point.is_start and not isinstance(outcome, Return) and self.is_recorded(capture, why_split(outcome, self.program)):
@@ -488,7 +485,8 @@ class CompiledFunction:
             if graph.measured and needed is not None:
                 graph = without_compaction(graph, needed)
             compiled = self.compile_graph(graph, timings, capture.place, needed)
-            emitter.call_graph(graph, compiled, self.name_constant(compiled.quickest, "graph_"), native)
+            called = self.name_constant(compiled.quickest, "graph_")
+            emitter.call_graph(graph, compiled, called, native, self.name_constant(point, "point_"))
             emitter.lines += following
         if graph is not None and compiled is not None and self.is_plain(point, capture, outcome, graph, compiled):
             emitter.lines = [f"return {self.call_of_user(point.parameters)}"]
@@ -589,6 +587,16 @@ def declined(met: Iterable[str], guards: Iterable[str]) -> list[str]:
 
 
 SET_BY_GUARDS = re.compile(r"\b(?:[cns]\d+|known_\d+)\b")  # names that guards give to what they look at
+
+
+def copied(function: types.FunctionType) -> types.FunctionType:
+    """Another function of the same parts, which stay when the first is given others."""
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    return made
 
 
 def drop_sources(filenames: list[str]) -> None:

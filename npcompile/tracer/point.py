@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,14 +13,16 @@ from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Graph, Location
+from npcompile.tensor_core.user_warnings import warn_user, warnings_held
 from npcompile.tracer.bytecode.segment import Layout
-from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted, warn_user
+from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import MixedDevices
 from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
+from npcompile.tracer.faults import is_fault, warn_of_fault
 from npcompile.tracer.on_host import Place
-from npcompile.tracer.plain_loops import PATIENCE, PlainLoop, rest_of_loop
+from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.recompiles import why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
@@ -83,6 +86,12 @@ class Point:
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     source: str = ""
+    native_name: str = field(init=False)  # of the methods, in generated programs
+    miss_name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        number = next(self.function.numbers)
+        self.native_name, self.miss_name = f"native_{number}", f"miss_{number}"
 
     @property
     def is_start(self) -> bool:
@@ -121,52 +130,85 @@ class Point:
             lines += [f"    except {CANNOT_HOLD}:  # an attribute or item is gone, a number is out of range"]
             lines += ["        holds = False", "    if holds:"]
             lines += [f"        {line}" for line in (*(uncompiled if variant.reason else ()), *variant.body)]
-        function.namespace |= {f"native_{self.number}": self.native, f"miss_{self.number}": self.miss}
-        miss = f"{'native' if self.is_native else 'miss'}_{self.number}"
+        function.namespace |= {self.native_name: self.native, self.miss_name: self.miss}
+        miss = self.native_name if self.is_native else self.miss_name
         generation = "" if self.is_native else f"{self.generation}, "
         lines += [f"    {line}" for line in uncompiled]
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
         self.source = "\n".join(lines) + "\n"
         self.enter = function.execute(self.source, name)
-        if self.is_start:
-            function.set_enter()
+        if self.is_start and function.is_current:
+            function.current.be(function)
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:
         """No variant fits: compile one, or another thread just has."""
         function = self.function
-        with function.lock:
+        if self.is_start and not function.is_current:  # renewed since the call
+            return function.current.enter(*state)
+        with warnings_held(), function.lock:
             if self.generation == generation:
-                if len(self.variants) >= config.recompile_limit:
-                    self.is_native = True
-                    self.warn_of_limit(state)
-                else:
-                    self.log_recompile(state)
-                    self.compile_for(state)
-                self.generation += 1
-                self.render()
+                self.add_variant(state)
         return self.enter(*state)
 
-    def compile_for(self, state: tuple[Any, ...]) -> None:
+    def add_variant(self, state: tuple[Any, ...]) -> None:
+        before = [*self.variants]
         try:
-            made = self.function.capture(self, state)
-            # What computes nothing, as for an argument of another kind, hides nothing that was compiled, and what asks nothing
-            # hides nothing at all. That globals are there is no question that tells programs apart.
-            asks = made.computes or not all(map(IS_THERE.fullmatch, made.conditions))
-            first = 0 if made.computes else sum(v.computes for v in self.variants)
-            self.variants.insert(first if asks else len(self.variants), made)
+            if len(self.variants) >= config.recompile_limit:
+                self.is_native = True
+                self.warn_of_limit(state)
+            else:
+                self.log_recompile(state)
+                self.compile_for(state)
+            self.generation += 1
+            self.render()
         except (GraphBreakError, MixedDevices, MemoryError):
             raise
         except Exception as error:
-            options = self.function.options
-            if config.internal_errors == "raise" or options.fullgraph or options.has_own_backend:
+            if not self.hides_faults:
                 raise
-            self.is_native = True
-            warn_user(
-                f"npcompile made a mistake when it captured {self.function.code.co_qualname} at {self.location}, which runs "
-                f"natively from now on there: {type(error).__name__}: {error}. Please report it; "
-                'npcompile.config.internal_errors = "raise" shows where it comes from.'
-            )
+            self.give_up(error, before)
+
+    def compile_for(self, state: tuple[Any, ...]) -> None:
+        made = self.function.capture(self, state)
+        # What computes nothing, as for an argument of another kind, hides nothing that was compiled, and what asks nothing
+        # hides nothing at all. That globals are there is no question that tells programs apart.
+        asks = made.computes or not all(map(IS_THERE.fullmatch, made.conditions))
+        first = 0 if made.computes else sum(v.computes for v in self.variants)
+        self.variants.insert(first if asks else len(self.variants), made)
+
+    # --- faults of ours
+
+    @property
+    def hides_faults(self) -> bool:
+        """Does the user's own code run where this package has made a mistake?"""
+        options = self.function.options
+        return not (config.internal_errors == "raise" or options.fullgraph or options.has_own_backend)
+
+    def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
+        """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
+        self.is_native, self.variants = True, variants
+        self.generation += 1
+        try:
+            self.render()
+        except Exception:  # noqa: BLE001  (it may be what has failed)
+            self.enter = self.native
+        name = self.function.code.co_qualname
+        warn_of_fault(error, f"{what} {name} at {self.location}, which runs natively from now on there")
+
+    def may_run_again(self, expected: tuple[type[Exception], ...]) -> bool:
+        """Does the user's own code run after the exception that a program has raised, which has changed nothing yet?
+
+        So it does where that is expected. A mistake of ours takes the variants with it.
+        """
+        error = sys.exception()
+        if isinstance(error, expected):
+            return True
+        if not isinstance(error, Exception) or not self.hides_faults or not is_fault(error):
+            return False
+        with warnings_held(), self.function.lock:
+            self.give_up(error, [], "ran")
+        return True
 
     @property
     def location(self) -> Location:
@@ -219,6 +261,17 @@ class Point:
                 self.render()
         return self.native(*state)
 
+    def rest_of_loop(self, state: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What runs the loop around it, from here to its end, where that is better left to Python."""
+        try:
+            return rest_of_loop(self, state)
+        except Exception as error:
+            if not self.hides_faults or not is_fault(error):
+                raise
+            self.patience = NEVER
+            warn_of_fault(error, f"looked at the loop at {self.location}, which stays compiled")
+            return None
+
     @property
     def is_protected(self) -> bool:
         """Is there a handler of the user's for what is raised here?"""
@@ -248,7 +301,7 @@ def drive(hop: tuple[Point | None, Any]) -> Any:
             if is_plain_now():  # since the call: what ran uncompiled may have started a debugger or profiler
                 point, state = point.native(*state)
                 continue
-            plain = rest_of_loop(point, state) if hops > point.patience else None
+            plain = point.rest_of_loop(state) if hops > point.patience else None
             point, state = point.enter(*state) if plain is None else plain(*state)
         if function is not None:
             function.hops = min(hops, PATIENCE)

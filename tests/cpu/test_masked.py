@@ -9,6 +9,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends import measured
+from npcompile.compiler import compiled_function
 from npcompile.settings import config
 
 
@@ -249,5 +250,7 @@ def test_nothing_is_collected(function) -> None:
     x[:2] = 0
     with np.errstate(all="raise"):
         compiled(x, y)
-    assert compiled.__npcompile__.graphs and not compiled.__npcompile__.breaks
-    assert not any(n.op in ("gather", "scatter", "argwhere") for graph, _ in compiled.__npcompile__.graphs for n in graph.nodes)
+    assert compiled_function(compiled).graphs and not compiled_function(compiled).breaks
+    assert not any(
+        n.op in ("gather", "scatter", "argwhere") for graph, _ in compiled_function(compiled).graphs for n in graph.nodes
+    )

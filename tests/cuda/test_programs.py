@@ -144,7 +144,7 @@ def test_a_kernel_that_triton_refuses(device: InterpretedDevice, monkeypatch: py
     compiled = npc.compile(lambda x: np.multiply(x, 2, out=x))
     data = X.copy()
     with npc.device("cuda"):
-        with pytest.warns(UserWarning, match="runs with NumPy: Triton refused"):
+        with pytest.warns(RuntimeWarning, match="runs with NumPy: Triton refused"):
             compiled(data)
         compiled(data)
     np.testing.assert_array_equal(data, X * 4)

@@ -15,6 +15,7 @@ from benchmarks.programs.images import convolution, convolution_by_elements
 from benchmarks.programs.simulation import energy
 from benchmarks.programs.solvers import triangular_solve
 from benchmarks.programs.sparse import rows_product
+from npcompile.compiler import compiled_function
 from tests.native_loops.agreement import check, cloned, ends_when_interrupted, outcome
 from tests.native_loops.array_statements import draw_program
 from tests.native_loops.test_native_loops import agrees, native_loops
@@ -620,10 +621,10 @@ def test_several_statements_about_large_arrays_are_left_to_graphs():
         return total
 
     compiled = agrees(steps, np.linspace(0.5, 1, 30), 20)
-    graphs = len(compiled.__npcompile__.graphs)
+    graphs = len(compiled_function(compiled).graphs)
     for size in (5000, 40):
         x = np.linspace(0.5, 1, size)
         np.testing.assert_allclose(compiled(x, 20), steps(x, 20), rtol=1e-15)
-    assert native_loops(compiled) == 1 and len(compiled.__npcompile__.graphs) > graphs
+    assert native_loops(compiled) == 1 and len(compiled_function(compiled).graphs) > graphs
     agrees(step, np.linspace(0.5, 1, 5000), 20)
     agrees(columns, np.arange(5000.0), 20)

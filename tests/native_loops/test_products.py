@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 from tests.native_loops.test_array_statements import nearly
 from tests.native_loops.test_native_loops import native_loops
 
@@ -51,7 +52,7 @@ def test_large_vectors_are_left_to_graphs():
         A, v = rng.random((4, n)), rng.random(n)
         np.testing.assert_allclose(compiled(A, v, 20), steps(A, v, 20), rtol=1e-12)
         assert native_loops(compiled) == programs
-        assert bool(compiled.__npcompile__.graphs) == (n == 5000 or n == 2000)
+        assert bool(compiled_function(compiled).graphs) == (n == 5000 or n == 2000)
 
 
 def test_matrices_that_are_multiplied_twice_may_stay_in_a_cache():
@@ -59,7 +60,7 @@ def test_matrices_that_are_multiplied_twice_may_stay_in_a_cache():
     for m, n in ((100, 60), (90, 50), (300, 250)):
         arguments = rng.random((m, n)) / m, rng.random(m), rng.random(n), 20
         np.testing.assert_allclose(compiled(*arguments), descend(*arguments), rtol=1e-11)
-        assert native_loops(compiled) == 1 and bool(compiled.__npcompile__.graphs) == (m == 300)
+        assert native_loops(compiled) == 1 and bool(compiled_function(compiled).graphs) == (m == 300)
 
 
 @pytest.mark.parametrize("program", (descend, relaxed))
@@ -68,7 +69,7 @@ def test_large_matrices_that_are_read_more_than_once_are_left_to_graphs(program)
     arguments = (X, rng.random(300), rng.random(20), 20) if program is descend else (X, rng.random(70), 20)
     compiled = npc.compile(program)
     np.testing.assert_allclose(compiled(*arguments), program(*arguments), rtol=1e-12)
-    assert compiled.__npcompile__.graphs and not native_loops(compiled)
+    assert compiled_function(compiled).graphs and not native_loops(compiled)
 
 
 def moved(x: np.ndarray, by: int, order: str = "C") -> np.ndarray:

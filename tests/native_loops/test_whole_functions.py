@@ -284,7 +284,7 @@ def test_statements_behind_loops_without_a_native_form():
         return np.unique(x) * total, total
 
     compiled = agrees(f, X)
-    assert programs(compiled) == {0: 1} and compiled.__npcompile__.graphs
+    assert programs(compiled) == {0: 1} and compiled_function(compiled).graphs
 
 
 def test_statements_before_loops_without_a_native_form():
@@ -416,7 +416,7 @@ def test_statements_about_large_arrays_outside_of_loops_are_left_to_graphs():
     for size in (5000, 60, 6000):
         x = rng.standard_normal(size)
         assert same(compiled(x), f(x))
-    assert programs(compiled)[0] == 1 and len(programs(compiled)) == 2 and compiled.__npcompile__.graphs
+    assert programs(compiled)[0] == 1 and len(programs(compiled)) == 2 and compiled_function(compiled).graphs
 
 
 def test_attributes_of_libraries_are_one_native_question(monkeypatch):

@@ -118,7 +118,7 @@ def test_tuples_of_globals_are_inputs_once_they_change():
     for k in range(6):
         namespace["FACTORS"] = (0.5 + k, 2.0)
         np.testing.assert_array_equal(compiled(np.ones(3)), np.full(3, 2.5 + k))
-    assert len(compiled.__npcompile__.graphs) == 2
+    assert len(compiled_function(compiled).graphs) == 2
 
 
 def test_closure_changed_after_capture():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.compiler import compiled_function
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +141,7 @@ def test_one_entry_for_many_iterations() -> None:
     compiled = npc.compile(whole)
     x = np.arange(40.0)
     compiled(x, 100)
-    (point,) = [p for p in compiled.__npcompile__.points.values() if any(v.graph is not None for v in p.variants)]
+    (point,) = [p for p in compiled_function(compiled).points.values() if any(v.graph is not None for v in p.variants)]
     entered, enter = [], point.enter
     point.enter = lambda *state: (entered.append(len(state)), enter(*state))[1]
     np.testing.assert_allclose(compiled(x, 100), whole(x, 100), rtol=1e-13)

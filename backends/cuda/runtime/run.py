@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +24,7 @@ from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.schedule import Buffer, dense_strides
 from npcompile.tensor_core.graph import Graph, Node, bind
 from npcompile.tensor_core.meta import product
+from npcompile.tensor_core.user_warnings import warn_user
 
 WIDE = 2**31 - 2**16  # elements: offsets of more do not fit 32 bits, a tile beyond the end included
 
@@ -147,9 +147,9 @@ class Kernels:
                     prepared = self.prepare(frozenset(strided), frozenset(scalars))
                     recipe = recipe_for(prepared, device, addresses, sizes, self.is_tuned and not strided & written)
         except CompileFailed as error:
-            warnings.warn(f"a part of this program runs with NumPy: Triton refused a kernel. {error}", stacklevel=2)
             self.by_numpy = numpy_runner(graph)
             self.recipes.clear()
+            warn_user(f"a part of this program runs with NumPy: Triton refused a kernel. {error}")
             return self.by_numpy(device, inputs, symbols)
         if len(self.recipes) >= MOST_RECIPES:
             self.recipes.clear()

@@ -12,6 +12,8 @@ from types import CodeType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
+
 Positions = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -125,15 +127,14 @@ def null_slots_of(state: State | None) -> tuple[int, ...] | None:
     return tuple(slot for slot in range(state.depth) if state.null >> slot & 1)
 
 
-# --- What differs between versions of CPython, asked of the interpreter that runs.
+# --- What differs between versions of CPython, asked of the interpreter that runs. Unknown ones may lack what is asked for.
 
 # Up to 3.12 a call finds [NULL, callable, arguments], from 3.13 on [callable, NULL, arguments].
-NULL_AFTER_CALLABLE: Final = [i.opname for i in dis.get_instructions(compile("f()", "", "eval"))].index("PUSH_NULL") > [
-    i.opname for i in dis.get_instructions(compile("f()", "", "eval"))
-].index("LOAD_NAME")
+_A_CALL: Final = " ".join(i.opname for i in dis.get_instructions(compile("f()", "", "eval")))
+NULL_AFTER_CALLABLE: Final = _A_CALL.find("PUSH_NULL") > _A_CALL.find("LOAD_NAME")
 
 # Instructions that an exhausted FOR_ITER jumps over at its target: none in 3.11, END_FOR in 3.12, END_FOR and POP_TOP in 3.13.
-EXHAUSTED_SKIPS: Final = 3 + dis.stack_effect(dis.opmap["END_FOR"]) if "END_FOR" in dis.opmap else 0
+EXHAUSTED_SKIPS: Final = 3 + dis.stack_effect(dis.opmap["END_FOR"]) if "END_FOR" in dis.opmap and not WHY_UNKNOWN else 0
 
 NO_FALL_THROUGH: Final = frozenset(
     ["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"]
@@ -226,7 +227,7 @@ def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]
 
 def cache_entries(name: str) -> int:
     """How many CACHE words follow an instruction: a list by opcode up to 3.12, then a table by name."""
-    table: Any = vars(opcode_tables)["_inline_cache_entries"]
+    table: Any = vars(opcode_tables).get("_inline_cache_entries", {})
     return table.get(name, 0) if isinstance(table, dict) else table[dis.opmap[name]]
 
 

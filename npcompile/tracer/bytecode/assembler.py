@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from npcompile.tracer.bytecode.analysis import Handler, Positions, cache_entries
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 
 # --- Opcodes
 
 
 def first_of(*names: str) -> int:
-    """The opcode that this version of CPython has of several that do the same."""
-    return next(dis.opmap[name] for name in names if name in dis.opmap)
+    """The opcode that this version of CPython has of several that do the same. -1 where it is unknown and has none of them."""
+    found = [dis.opmap[name] for name in names if name in dis.opmap]
+    assert found or WHY_UNKNOWN, names
+    return found[0] if found else -1
 
 
 LOAD_FAST, STORE_FAST, DELETE_FAST, LOAD_CONST = map(first_of, ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_CONST"))

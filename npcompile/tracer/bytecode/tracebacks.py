@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import linecache
 import sys
-import warnings
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, TypeVar
 
-OURS: Final = f"{Path(__file__).parents[1]}/"
-GENERATED: Final = "<npcompile "  # begins the file names of generated programs
+from npcompile.tensor_core.user_warnings import is_ours
 
 # `warnings` and `logging` do not count frames of files that have both words in their names: importlib is what they mean.
 # So warnings.warn(..., stacklevel=2) in a compiled function names the line that calls it.
@@ -31,31 +29,6 @@ def uncounted(function: F) -> F:
 def renamed(code: CodeType, filename: str) -> CodeType:
     constants = (renamed(c, filename) if isinstance(c, CodeType) else c for c in code.co_consts)
     return code.replace(co_filename=filename, co_consts=tuple(constants))
-
-
-def is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith((GENERATED, OURS))
-
-
-def warn_user(message: str) -> None:
-    """A RuntimeWarning at the line of the user's that led here."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and is_ours(frame.f_code):
-        frame = frame.f_back
-    space = frame.f_globals
-    registry = space.setdefault("__warningregistry__", {})
-    place = frame.f_code.co_filename, frame.f_lineno, space.get("__name__")
-    warnings.warn_explicit(message, RuntimeWarning, *place, registry)
-
-
-_warned: set[str] = set()
-
-
-def warn_once(message: str) -> None:
-    """The same, of a message that was not given before."""
-    if message not in _warned:
-        _warned.add(message)
-        warn_user(message)
 
 
 def hide_frames() -> None:

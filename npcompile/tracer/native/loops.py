@@ -21,7 +21,7 @@ from npcompile.backends.likeness import LIKENESS, as_array
 from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _present_state, may_not_return
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder
-from npcompile.tracer.bytecode.tracebacks import warn_once
+from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Decisions
@@ -119,7 +119,7 @@ class NativeLoop:
         self.blocks = Blocks(
             self.function.program,
             self.function.facts,
-            self.function.user.__globals__,
+            self.function.python.__globals__,
             layout.index,
             self.guard,
             self.function.name_constant,
@@ -137,7 +137,7 @@ class NativeLoop:
     def at(cls, function: Any, point: Any, state: tuple[Any, ...]) -> NativeLoop:
         """Of a CompiledFunction at a Point."""
         capture = Capture(Builder(), Decisions(), {}, {}, function.options.dynamic, function.name_constant)
-        frame = Frame(capture, function.program, function.user.__globals__, "G", {}, index=point.layout.index)
+        frame = Frame(capture, function.program, function.python.__globals__, "G", {}, index=point.layout.index)
         function.place_cells(capture, frame, point, dict(zip(point.parameters, state)))
         return cls(Ending(function, point, capture, frame, Emitter(capture, function.name_constant)), state)
 
@@ -354,7 +354,7 @@ class NativeLoop:
         except (NoForm, NoCompiler) as reason:
             raise NotNative(str(reason)) from None
         name = self.function.name_constant
-        native = f"native_{self.point.number}({', '.join(self.point.parameters)})"
+        native = f"{self.point.native_name}({', '.join(self.point.parameters)})"
         arguments = [*blocks.arrays, *blocks.inputs, *blocks.objects]
         made = blocks.code.statements
         # Underflow is the one error that the program does not notice.

@@ -1,0 +1,45 @@
+"""Mistakes of this package: how they are told from exceptions of the user's, and what the user reads of them."""
+
+from __future__ import annotations
+
+import signal
+import types
+
+from npcompile.tensor_core.user_warnings import warn_user
+
+MODULES = ("builtins", "ctypes", "npcompile", "numpy")  # of the classes of exceptions that our mistakes are
+
+
+def is_fault(error: BaseException) -> bool:
+    """Is it a mistake of ours that came out of a compiled program, and not what a handler of signals raised while it ran?
+
+    A lack of memory is none, and an exception of another library's class is what another thread may have raised here.
+    """
+    is_of_ours = type(error).__module__.partition(".")[0] in MODULES
+    return is_of_ours and isinstance(error, Exception) and not isinstance(error, MemoryError) and not is_of_handler(error)
+
+
+def is_of_handler(error: BaseException) -> bool:
+    """Was it raised inside a handler of signals?"""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = [code for handler in handlers if callable(handler) for code in codes_of(handler)]
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def codes_of(handler: object) -> list[types.CodeType]:
+    """The code of a function, a method, or an object that can be called."""
+    found = [getattr(handler, "__func__", handler), vars(type(handler)).get("__call__")]
+    return [code for function in found if (code := getattr(function, "__code__", None)) is not None]
+
+
+def warn_of_fault(error: Exception, what: str) -> None:
+    """`what`: what was under way, where, and what becomes of it."""
+    warn_user(
+        f"npcompile made a mistake when it {what}: {type(error).__name__}: {error}. Please report it; "
+        'npcompile.config.internal_errors = "raise" shows where it comes from.'
+    )
