@@ -116,7 +116,8 @@ def comment(text: str) -> str:
 
 def literal_text(buffer: Buffer) -> str:
     data = ", ".join(map(str, buffer.data)) or "0"
-    array = f"static const unsigned char {buffer.name}_data[] __attribute__((aligned(64))) = {{{data}}};"
+    # Not constant, as far as the compiler knows: else it would know the elements (unfolded.py).
+    array = f'__attribute__((visibility("hidden"), aligned(64))) unsigned char {buffer.name}_data[] = {{{data}}};'
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 

@@ -36,7 +36,7 @@ from npcompile.backends.cpu.reducers import (
     notes_nan,
     tree_text,
 )
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -81,6 +81,13 @@ class Printer(RunningResults):
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
+    sizes: dict[str, Size] = field(default_factory=dict)  # of the axes
+
+    def __post_init__(self) -> None:
+        self.sizes.update(self.kernel.axes)
+        for s in walk(self.kernel.body):
+            self.sizes |= {s.axis: s.size} if isinstance(s, (Loop, Columns)) else {}
+            self.sizes |= dict(s.loops) if isinstance(s, Columns) else {}
 
     def statements(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -98,14 +105,16 @@ class Printer(RunningResults):
             case Let(target, op, args, _):
                 names = [a.name for a in args]
                 if (hidden := self.known.hidden(s)) is not None:
-                    names[hidden] = hidden_text(names[hidden], c_type(args[hidden].dtype))
+                    names[hidden] = self.known.opaque(args[hidden], names[hidden])
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
                     text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
+                self.known.is_at(s, self.sizes)
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
+                self.known.reads(target, (buffer, str(offset), mask))
                 read = loaded_text(self.memory(buffer, offset, target.dtype, "const "), target.dtype)
                 if place := self.replaced.get(target.name):
                     read = f"*(const npc_{short(target.dtype)}_in_memory*)({place})"
@@ -121,6 +130,7 @@ class Printer(RunningResults):
                 for text in check_lines(s, is_noting=self.is_noting):
                     self.line(text)
             case Accumulate():
+                self.known.accumulates(s)
                 self.accumulate(s)
             case Product():
                 self.product(s)
@@ -316,7 +326,7 @@ class Printer(RunningResults):
         self.statements(s.body)
         for a in s.accumulators:
             self.combine_lanes(a)
-            self.line(f"{a.result.name} = {self.result_text(a, s.count)};")
+            self.line(f"{a.result.name} = {self.known.total(a, self.result_text(a, s.count))};")
             self.note_doubt(a)
         self.close()
         self.accumulate_nowhere()
@@ -437,7 +447,7 @@ class Printer(RunningResults):
                 total = rounded_text(f"({total})", a.result.dtype)
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
                 total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
-            self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {total};")
+            self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {self.known.total(a, total)};")
             self.note_doubt(a)
         self.statements(s.finish)
 

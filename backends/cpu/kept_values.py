@@ -208,7 +208,7 @@ def samples(dtype: np.dtype, seed: int) -> np.ndarray:
         near = rng.integers(max(ends.min, -9), 10, SAMPLES)
         return np.where(rng.random(SAMPLES) < 0.7, near, rng.integers(ends.min, ends.max, SAMPLES, dtype=dtype)).astype(dtype)
     with np.errstate(all="ignore"):
-        parts = rng.choice(NUMBERS, (2, SAMPLES))
+        parts = np.where(rng.random((2, SAMPLES)) < 0.7, rng.choice(NUMBERS, (2, SAMPLES)), rng.normal(0, 3, (2, SAMPLES)))
         return (parts[0] + 1j * parts[1] if dtype.kind == "c" else parts[0]).astype(dtype)
 
 
@@ -239,13 +239,13 @@ def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: s
         return x
     use = f"(({' | '.join(bits)}) & ((uint64_t){pointer} & 1))"
     if c_type in PARTS:
-        return f"({{ const {c_type} npc_z = {x}; ({c_type}){{{kept_part('npc_z.re', PARTS[c_type], use)}, npc_z.im}}; }})"
+        return f"({{ const {c_type} npc_z = {x}; ({c_type}){{{changed_part('npc_z.re', PARTS[c_type], use)}, npc_z.im}}; }})"
     if c_type in INTEGERS:
         return f"({c_type})({x} ^ ({c_type}){use})"
-    return kept_part(x, c_type, use) if c_type in BITS else x
+    return changed_part(x, c_type, use) if c_type in BITS else x
 
 
-def kept_part(x: str, c_type: str, use: str) -> str:
+def changed_part(x: str, c_type: str, use: str) -> str:
     return f"({{ union {{ {c_type} x; {BITS[c_type]} n; }} npc_a = {{{x}}}; npc_a.n ^= {use}; npc_a.x; }})"
 
 

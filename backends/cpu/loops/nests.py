@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
 from npcompile.backends.cpu.kept_values import kept_text, not_needed
 from npcompile.backends.cpu.primitives import c_type, primitive_text
-from npcompile.backends.cpu.unfolded import KnownNumbers, hidden_text
+from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.kernel import Let, Value
 
 INTEGER = re.compile(r"U?INT64_C\((-?\d+)\)")
@@ -109,7 +109,7 @@ class Nest:
                 params = (("dtype", dtype),) if op == "cast" else ()
                 let = Let(Value(name, dtype), op, tuple(Value(v, a.dtype) for v, a in zip(values, args)), params)
                 if (hidden := self.known.hidden(let)) is not None:
-                    values[hidden] = hidden_text(values[hidden], c_type(args[hidden].dtype))
+                    values[hidden] = self.known.opaque(let.args[hidden], values[hidden], self.function.take("rt", "char*"))
                 text = primitive_text(op, values, [a.dtype for a in args], dtype)
                 if kept := self.known.kept(let):
                     others = [(arm.name, c_type(arm.dtype)) for arm in kept]
@@ -121,11 +121,13 @@ class Nest:
 
     def named(self, text: str, tree: Tree) -> str:
         """Primitives may name an operand more than once."""
-        if isinstance(tree, Number) or text.isidentifier():
-            return text
-        self.made += 1
-        self.body.append(f"const {c_type(tree.dtype)} v{self.made} = {text};")
-        return f"v{self.made}"
+        if not isinstance(tree, Number) and not text.isidentifier():
+            self.made += 1
+            self.body.append(f"const {c_type(tree.dtype)} v{self.made} = {text};")
+            text = f"v{self.made}"
+        if isinstance(tree, Read):
+            self.known.reads(Value(text, tree.dtype), (tree.part.data, tree.part.sizes, tree.part.strides))
+        return text
 
     def gathered(self, part: Part, places: Tree) -> str:
         f, c = self.function, c_type(part.dtype)

@@ -88,6 +88,11 @@ def settled(code: ScalarLoops, value: Any, fail: Fail) -> Any:
     return statements(code).make(value.tree, value.sizes, fail)
 
 
+def reported(code: ScalarLoops, value: Any, fail: Fail) -> Any:
+    """The value, of which no element is asked for: computed all the same, as NumPy does, for the errors that it may report."""
+    return value if isinstance(value, ReadOnly) else settled(code, value, fail)
+
+
 def require_order(tree: Tree, rank: int) -> None:
     """NoForm where NumPy's result may be in another order than C's: in that of what it is computed of."""
     if rank > 1 and not all(p.is_ordered for p in parts_of(tree)):

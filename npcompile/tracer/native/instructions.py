@@ -67,7 +67,7 @@ def nothing(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("POP_TOP")
 def pop_top(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.state.stack.pop()
+    arrays.reported(b.code, b.state.stack.pop(), fail)
 
 
 @means("COPY")
@@ -174,7 +174,7 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     elif isinstance(owner, Outside):
         value = attributes.load(b, owner, str(i.argval), i.index + 1)
     elif arrays.is_array(owner) and i.argval == "dtype":
-        value = views.dtype_of(owner, b.guard, b.name_constant)
+        value = views.dtype_of(arrays.reported(b.code, owner, fail), b.guard, b.name_constant)
     else:
         value = meanings.attribute(b.code, owner, str(i.argval), fail)
     null = [Null()] if is_called else []

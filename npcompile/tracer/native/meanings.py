@@ -173,6 +173,8 @@ def attribute(code: ScalarLoops, owner: Any, name: str, fail: Fail) -> Any:
         raise NoForm(f"attribute {name!r} of {type(owner).__name__}")
     if arrays.is_complex_array(owner) and name in ("real", "imag"):
         return arrays.part_of_complex(code, owner, name, fail)
+    if name in ("shape", "size", "ndim"):
+        owner = arrays.reported(code, owner, fail)
     if name == "shape":
         return shape(owner)
     if name == "size":
@@ -398,7 +400,7 @@ def length(code: ScalarLoops, arguments: Sequence[Any], fail: Fail) -> Scalar:
     (x,) = arguments
     if not arrays.is_array(x) or not shape(x).items:
         raise NoForm("len() of something else")
-    found: Scalar = shape(x).items[0]
+    found: Scalar = shape(arrays.reported(code, x, fail)).items[0]
     return found
 
 

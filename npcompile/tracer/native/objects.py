@@ -9,7 +9,7 @@ from typing import Any
 
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, is_integer
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.native import number_lists
+from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import Items, Known, NumberList, Outside, Scalar
 from npcompile.tracer.native.meanings import compare
@@ -70,7 +70,7 @@ def jump_if(b: Blocks, i: Instruction, is_taken: bool) -> None:
 @means("IS_OP")
 def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     right, left = b.pop(), b.pop()
-    are_none = [is_none(b, x) for x in (left, right)]
+    are_none = [is_none(b, arrays.reported(b.code, x, fail)) for x in (left, right)]
     if not any(are_none):
         raise NoForm("`is` of other objects than None")
     b.push(boolean(all(are_none) != bool(i.arg)))
@@ -78,12 +78,12 @@ def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
 
 @means("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def jump_if_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, is_none(b, b.pop()))
+    jump_if(b, i, is_none(b, arrays.reported(b.code, b.pop(), fail)))
 
 
 @means("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def jump_if_not_none(b: Blocks, i: Instruction, fail: Fail) -> None:
-    jump_if(b, i, not is_none(b, b.pop()))
+    jump_if(b, i, not is_none(b, arrays.reported(b.code, b.pop(), fail)))
 
 
 @means("CONTAINS_OP")
