@@ -150,12 +150,9 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         body += make_output(b.number, graph.metas[b.number], failing)
     calls = [print_call(run, graph.symbols) for run in runs]
     held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
-    writing = next((k for k, run in enumerate(runs) if writes_to(run, {f"x{k}" for k, _ in graph.writes})), len(runs))
-    begins = {
-        piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) "
-        + (failing if held.get(piece, (0, 0))[0] <= writing else "goto failed;")
-        for piece, size in scratch.items()
-    }
+    written = {f"x{k}" for k, _ in graph.writes}
+    writing = [k for k, run in enumerate(runs) if writes_to(run, written)] or [len(runs)]
+    begins = {piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) {failing}" for piece, size in scratch.items()}
     body += [begin for piece, begin in begins.items() if piece not in held]
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
@@ -165,7 +162,12 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     if has_doubts:
         body.append("int in_doubt = 0;")
     for k, call in enumerate(calls):
-        call[:0] = [begins[piece] for piece, (first, _) in held.items() if first == k]
+        if k == writing[0]:  # in between arguments are neither as they were nor as they will be
+            call[:0] = ["rt->hold(1);"]
+        if k == writing[-1]:
+            call.append("rt->hold(0);")
+        # Where memory is lacking nothing may have been written.
+        call[:0] = [begins[piece] for piece, (first, _) in held.items() if min(first, writing[0]) == k]
         call += [f"rt->release({piece}); {piece} = NULL;" for piece, (_, last) in held.items() if last == k]
     copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
     for call in calls[:copies]:
@@ -193,6 +195,7 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
     lines += [f"  {line}" for line in body]
     lines.append("failed:;")
+    lines += ["  rt->hold(0);"] * bool(graph.writes)
     lines += [f"  rt->release({piece});" for piece in scratch]
     lines += [f"  rt->decref(object{b.number});" for b in outputs]
     lines += ["  return result;", "}"]

@@ -147,6 +147,8 @@ struct npc_runtime {
   int (*value_error)(const char* text);                      /* sets ValueError; always -1 */
   int (*poll)(void); /* lets other threads of Python run; -1 when the user interrupts */
   int (*interrupted)(void); /* the same, and no other thread runs */
+  /* While held, loops and `poll` do not look for signals: what is being written is written as a whole. */
+  void (*hold)(int is_held);
   int (*is_due)(int64_t* due); /* has it been a while since the first time that `due`, 0 then, was asked about? */
   double (*square_by_pow)(double x); /* libm's pow(x, 2), to the bit, where that is between 2^-32 and 2^32 */
 

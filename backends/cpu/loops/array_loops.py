@@ -269,7 +269,10 @@ class Store:
             f"const int64_t each = npc_max(1, {known_product(sizes[1:])}), grain = npc_max(1, {grain} / each);",
             f"const int64_t share = {share_text(self.tree, f'{sizes[0]} * each', sizes[0])};",
             f"const int64_t piece = npc_max({grain // pieces} / each, share);",
-            f"if (rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, npc_max(grain, share), piece)) {{ {release}return -1; }}",
+            "rt->hold(1);",  # a statement is done as a whole; signals are looked for between statements
+            f"const int failed = rt->parallel_in_pieces({task}_run, &c, {sizes[0]}, npc_max(grain, share), piece);",
+            "rt->hold(0);",
+            f"if (failed) {{ {release}return -1; }}",
             "bad |= c.bad;",
             f"}} else {all_items}",
         ]

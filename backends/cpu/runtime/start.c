@@ -8,6 +8,7 @@ static struct npc_runtime runtime = {
     .poll = poll,
     .interrupted = PyErr_CheckSignals,
     .is_due = is_due,
+    .hold = hold,
     .threads = count_threads,
     .empty = empty,
     .view = view,

@@ -42,6 +42,7 @@ static int thread_limit = 1;         /* what a program asked for since then */
 static int is_child;                 /* forked from a process that had workers: stays on one thread */
 static __thread int body_thread;     /* 1 + the thread number while in a body without the GIL, else 0 */
 static __thread struct loop* body_loop;
+static __thread int is_held;         /* does a handler of signals have to wait? It would see what is written by half */
 
 enum { NO_OFFER, OFFERED, TAKEN, DONE };
 
@@ -84,6 +85,7 @@ static int count_threads(void) {
 
 /* See whether the user interrupts; by the calling thread, which may take the GIL. */
 static int look_for_signals(struct loop* loop) {
+  if (is_held) return 0;
   PyEval_RestoreThread(loop->state);
   if (PyErr_CheckSignals()) __atomic_store_n(&loop->is_interrupted, 1, __ATOMIC_RELAXED);
   loop->state = PyEval_SaveThread();
@@ -321,9 +323,12 @@ static int parallel(npc_body body, void* context, int64_t n, int64_t grain) {
 static int poll(void) {
   if (body_thread > 1) return __atomic_load_n(&body_loop->is_interrupted, __ATOMIC_RELAXED);
   if (body_thread) return look_for_signals(body_loop);
+  if (is_held) return 0;
   PyEval_RestoreThread(PyEval_SaveThread());
   return PyErr_CheckSignals();
 }
+
+static void hold(int yes) { is_held = yes; }
 
 static int is_due(int64_t* due) {
   const int64_t time = now();
