@@ -44,6 +44,7 @@ from npcompile.tracer.values import (
     Opaque,
     OutsideMapping,
     OutsideSequence,
+    RangeValue,
     SetValue,
     SliceValue,
     TensorValue,
@@ -55,6 +56,8 @@ from npcompile.tracer.values import (
 ALIGNED, WRITEABLE, WARNS_OF_WRITES = 0x100, 0x400, 0x80000000
 USABLE = ALIGNED | WARNS_OF_WRITES
 ARRAY_FLAGS = 0x1 | USABLE | WRITEABLE  # C_CONTIGUOUS besides
+LONGEST = 10_000  # items that are taken at once, or looked at
+LONGEST_TEXT = 2**20  # characters of a string, or bytes, that is a constant
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
 SYMBOLIC_INTEGERS = range(-LARGEST_SYMBOL + 1, LARGEST_SYMBOL)  # larger ones are constants: products of small ones fit in int64
 
@@ -251,11 +254,14 @@ class Capture(Assumptions):
         if isinstance(x, (*ATOMIC_TYPES, Transform)):
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
-        if kind in (str, bytes, range):
-            if self.is_new("values of", source, x):
-                raise Decline(f"a {kind.__name__} that changes from call to call is needed as a constant")
+        if kind in (str, bytes):
+            if len(x) > LONGEST_TEXT or self.is_new("values of", source, x):
+                what = "long, or changes from call to call," if len(x) <= LONGEST_TEXT else "long"
+                raise Decline(f"a {kind.__name__} that is {what} is needed as a constant")
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
+        if kind is range:
+            return self._owner(source, x, self._wrap_range)
         if kind is tuple and source.startswith("G[") and all(type(v) in NUMBER_TYPES for v in x) and self.is_first(source, x):
             self.guard(f"{source} is {self.name_constant(x)}")
             return OutsideSequence(kind, source, lambda: [*map(Constant, x)])
@@ -263,7 +269,8 @@ class Capture(Assumptions):
             return self._owner(source, x, self._wrap_sequence)
         if kind is dict and all(type(k) in KEY_TYPES for k in x):
             return self._owner(source, x, self._wrap_dict)
-        if kind in (set, frozenset) and all(type(k) in KEY_TYPES for k in x) and not self._changes(source, x):
+        is_set = kind in (set, frozenset) and len(x) <= LONGEST
+        if is_set and all(type(k) in KEY_TYPES for k in x) and not self._changes(source, x):
             return self._owner(source, x, self._wrap_set)
         if kind is slice:
             self.guard(f"type({source}) is slice")
@@ -299,21 +306,28 @@ class Capture(Assumptions):
         self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
         return OutsideSequence(kind, source, lambda: self._items(source, x), x)
 
-    def _wrap_dict(self, source: str, x: Any) -> Mapping:
-        keys = [*x]
+    def _wrap_range(self, source: str, x: Any) -> RangeValue:
+        """Its ends are integers as others from outside; a start at 0 and the step are fixed."""
+        self.guard(f"type({source}) is range and {source}.step == {x.step} and ({source}.start == 0) is {x.start == 0}")
+        start = self.read(f"{source}.start", x.start) if x.start else Constant(0)
+        return RangeValue(start, self.read(f"{source}.stop", x.stop), x.step, source)
 
+    def _wrap_dict(self, source: str, x: Any) -> Mapping:
         def guard_keys() -> None:
+            if len(x) > LONGEST:
+                raise Decline("the keys of a long dict")
+            keys = [*x]
             self.guard(f"[*{source}] == {keys!r}")
             self.guard_key_types(source, keys)
 
         self.guard(f"type({source}) is dict")
-        return OutsideMapping(source, {k: Lazy(f"{source}[{k!r}]", v) for k, v in x.items()}, guard_keys, x)
+        return OutsideMapping(source, guard_keys, x)
 
     def has_key(self, value: Mapping, key: Any) -> bool:
         """Is there an item? Of a dict from outside that alone is guarded."""
         if not isinstance(value, OutsideMapping) or value.is_loaded or type(key) not in KEY_TYPES:
             return key in value.items
-        is_there = key in value.known
+        is_there = key in value.example
         self.guard(f"{key!r} {'in' if is_there else 'not in'} {value.source}")
         return is_there
 
@@ -321,7 +335,7 @@ class Capture(Assumptions):
         """The item under the key, if there is one."""
         if not self.has_key(value, key):
             return default
-        return value.known[key] if isinstance(value, OutsideMapping) else value.items[key]
+        return value.known(key) if isinstance(value, OutsideMapping) and not value.is_loaded else value.items[key]
 
     def _wrap_set(self, source: str, x: Any) -> SetValue:
         known = x.copy()
@@ -338,6 +352,8 @@ class Capture(Assumptions):
         return Opaque(source, x)
 
     def _items(self, source: str, x: list[Any] | tuple[Any, ...]) -> list[Any]:
+        if len(x) > LONGEST:
+            raise Decline(f"the items of a long {type(x).__name__}")
         if self.is_new("length of", source, len(x)):
             raise Decline(f"the items of a {type(x).__name__} whose length changes from call to call")
         self.guard(f"len({source}) == {len(x)}")

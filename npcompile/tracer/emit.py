@@ -326,7 +326,7 @@ class Emitter:
             case SliceValue():
                 return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
             case RangeValue():
-                return f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
+                return value.source or f"range({self.text(value.start)}, {self.text(value.stop)}, {value.step})"
             case Iterator():
                 return self.variable(value, self.iterator_text(value))
             case PythonNumber():

@@ -111,10 +111,14 @@ class Mapping:
 class OutsideMapping(Mapping):
     """A dict from outside. What keys it has, and in which order, is guarded when it is first looked at as a whole."""
 
-    __slots__ = ("_guard", "example", "known")
+    __slots__ = ("_guard", "example")
 
-    def __init__(self, source: str, known: dict[Any, Any], guard: Callable[[], None], example: dict[Any, Any]):
-        self.source, self.known, self._guard, self.example, self.resizes = source, known, guard, example, 0
+    def __init__(self, source: str, guard: Callable[[], None], example: dict[Any, Any]):
+        self.source, self._guard, self.example, self.resizes = source, guard, example, 0
+
+    def known(self, key: Any) -> Lazy:
+        """The item under a key that it has."""
+        return Lazy(f"{self.source}[{key!r}]", self.example[key])
 
     @property
     def is_loaded(self) -> bool:
@@ -129,7 +133,7 @@ class OutsideMapping(Mapping):
         if name != "items":
             raise AttributeError(name)
         self._guard()
-        self.items = self.known
+        self.items = {key: self.known(key) for key in self.example}
         return self.items
 
 
@@ -209,6 +213,7 @@ class RangeValue:
     start: Any
     stop: Any
     step: int
+    source: str | None = None  # of one from outside
 
 
 @dataclass(slots=True, eq=False)

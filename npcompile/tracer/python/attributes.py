@@ -185,7 +185,7 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
         return owner.items[fields.index(name)]
     if name in ("_fields", "__class__"):
         return operators.lift(fields) if name == "_fields" else Constant(owner.kind)
-    found = vars(owner.kind).get(name)
+    found: Any = vars(owner.kind).get(name)
     if isinstance(found, classmethod):
         frame.capture.guard_class(owner.kind, name)
         return Method(Constant(owner.kind), Constant(found.__func__), name)

@@ -134,7 +134,7 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
             return Constant(hasattr(type_of(owner), name))
         case Opaque() | Record() if objects.class_of(owner) is not None:
             is_there = found_on(frame, owner, name) is not class_attributes.MISSING
-            is_guarded = class_attributes.may_be_computed(objects.class_of(owner), name)  # where it was looked for
+            is_guarded = class_attributes.may_be_computed(type_of(owner), name)  # where it was looked for
             if isinstance(owner, Opaque) and name not in owner.written and not is_guarded:
                 frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
             return Constant(is_there)

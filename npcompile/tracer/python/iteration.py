@@ -12,8 +12,8 @@ from typing import Any
 from npcompile.tensor_core.array import Array, reshape
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline, is_contiguous, product
-from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import operators, subscripts
+from npcompile.tracer.capture import LONGEST, Capture
+from npcompile.tracer.python import operators, ranges, subscripts
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.raising import Raises
@@ -33,7 +33,6 @@ from npcompile.tracer.values import (
 )
 
 ITERATED_ROWS = 16  # of an array that a loop goes through in one graph
-LONGEST = 10_000  # items that are taken at once
 
 
 def iterator_of(capture: Capture, value: Any) -> Any:
@@ -53,7 +52,11 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case SetValue():
             members = Sequence(tuple, [lift(v) for v in ordered(capture, value)])
             return over_container(capture, "set", [value, members], value.resizes)
-        case Constant() if isinstance(value.value, (str, bytes, tuple, range, frozenset, types.MappingProxyType)):
+        case Constant(range() as span):
+            return Iterator("range", [lift(span)])
+        case Constant() if isinstance(value.value, (str, bytes, tuple, frozenset, types.MappingProxyType)):
+            if len(value.value) > LONGEST:
+                raise Decline("a long iteration")
             return Iterator("sequence", [Sequence(tuple, [lift(v) for v in value.value])])
         case Constant(enum.EnumMeta() as kind):
             return Iterator("sequence", [Sequence(tuple, [*map(Constant, kind)])])
@@ -271,7 +274,7 @@ def remaining(iterator: Any) -> int | None:
         case "reversed":
             return iterator.start + 1 - iterator.position
         case "range":
-            return len(operators.remaining_range(iterator.parts[0])) - iterator.position
+            return ranges.count_now(iterator.parts[0]) - iterator.position
         case "array":
             return rows_of(iterator.parts[0]) - iterator.position
         case "lazy":
@@ -314,8 +317,9 @@ def iterate(capture: Capture, value: Any, at_most: int | None = None) -> list[An
         raise Decline(f"iteration over {describe(value)}")
     if length_changes(iterator):
         raise Decline("as many items as an integer that changes from call to call")
-    items = list(itertools.islice(items_of(capture, iterator), LONGEST if at_most is None else at_most))
-    if len(items) == LONGEST:
+    is_long = at_most is None and (remaining(iterator) or 0) >= LONGEST
+    items = [] if is_long else list(itertools.islice(items_of(capture, iterator), LONGEST if at_most is None else at_most))
+    if is_long or len(items) == LONGEST:
         raise Decline("a long iteration")
     return items
 

@@ -22,8 +22,8 @@ from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import arithmetic
+from npcompile.tracer.capture import LONGEST, LONGEST_TEXT, Capture
+from npcompile.tracer.python import arithmetic, ranges
 from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.identity import is_known_same
 from npcompile.tracer.raising import Raises, raise_again, raises
@@ -99,6 +99,8 @@ def lift(result: Any) -> Any:
         return result
     if type(result) in (tuple, list) or is_named_tuple(type(result)):
         return Sequence(type(result), [lift(v) for v in result])
+    if isinstance(result, range):
+        return ranges.made_of(result.start, result.stop, result.step)
     if isinstance(result, slice):
         return SliceValue(*(lift(v) for v in (result.start, result.stop, result.step)))
     return Constant(result)
@@ -153,17 +155,21 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         return number_binary(capture, symbol, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol == "+" and left.plain_kind is right.plain_kind:
-        return Sequence(left.plain_kind, [*left.items, *right.items])
-    if symbol == "*" and isinstance(left, Sequence) and isinstance(right, (Constant, Dim)):
-        return Sequence(left.plain_kind, left.items * operator.index(plain_number(right)))
-    if symbol == "*" and isinstance(right, Sequence) and isinstance(left, (Constant, Dim)):
-        return Sequence(right.plain_kind, right.items * operator.index(plain_number(left)))
+        require_short(made := [*left.items, *right.items])
+        return Sequence(left.plain_kind, made)
+    for value, number in ((left, right), (right, left)):
+        if symbol == "*" and isinstance(value, Sequence) and isinstance(number, (Constant, Dim)):
+            count = operator.index(plain_number(number))
+            require_short_result("*", value.items, count)
+            return Sequence(value.plain_kind, value.items * count)
     if symbol == "+" and any(isinstance(v, Text) for v in (left, right)):
         return joined(capture, left, right)
     if symbol == "%" and isinstance(left, Constant) and type(left.value) is str:
         filled = ask_class("fill in", capture, left.value, right)
         if filled is not None:
             return filled
+    if all(isinstance(v, (Constant, Dim)) for v in (left, right)):
+        require_short_result(symbol, hint(plain_number(left)), hint(plain_number(right)))
     return evaluate_pure(capture, BINARY[symbol], left, right)
 
 
@@ -252,11 +258,35 @@ def evaluate(thunk: Callable[[], Any], ignored: Collection[str] = ()) -> Any:
     states = dict.fromkeys(FLOAT_ERRORS, "raise") | dict.fromkeys(FLOAT_ERRORS.intersection(ignored), "ignore")
     try:
         with np.errstate(**states):
-            return lift(thunk())
+            made = thunk()
     except FloatingPointError as error:
         raise Decline(str(error), "NumPy reports it at each call: write the result.") from None
     except Exception as error:  # noqa: BLE001  (a handler of the program gets it, or the native run raises it again)
         raise_again(error)
+    require_short(made)
+    return lift(made)
+
+
+def require_short(made: Any) -> None:
+    """What is computed while capturing is kept: nothing long is."""
+    is_long = isinstance(made, (str, bytes)) and len(made) > LONGEST_TEXT or type(made) in CONTAINERS and len(made) > LONGEST
+    if is_long or type(made) is int and made.bit_length() > LONGEST_TEXT:
+        raise Decline(f"a long {type(made).__name__} that is computed")
+
+
+CONTAINERS = (tuple, list, dict, set, frozenset)
+
+
+def require_short_result(symbol: str, left: Any, right: Any) -> None:
+    """Asked before it is computed, where it may be much longer than the operands."""
+    is_long = False
+    for value, number in ((left, right), (right, left)):
+        if symbol == "*" and isinstance(value, (str, bytes, tuple, list)) and isinstance(number, int):
+            is_long |= len(value) * number > (LONGEST_TEXT if isinstance(value, (str, bytes)) else LONGEST)
+    if symbol in ("**", "<<") and isinstance(left, int) and isinstance(right, int) and abs(left) > 1:
+        is_long = right * (left.bit_length() if symbol == "**" else 1) > LONGEST_TEXT
+    if is_long:
+        raise Decline(f"a long result of {symbol} that is computed")
 
 
 def plain(capture: Capture, value: Any) -> Any:
@@ -360,7 +390,7 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case Sequence() | Mapping() | Deque():
             return Constant(bool(value.items))
         case RangeValue():
-            return Constant(bool(remaining_range(value)))
+            return Constant(ranges.length(capture, value) != 0)
         case Constant() if isinstance(value.value, PURE_TYPES) or callable(value.value):
             return Constant(bool(value.value))
         case Closure() | Method() | ArrayMethod() | Iterator():
@@ -406,6 +436,8 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
             return False
         case Mapping():
             return capture.has_key(container, constant_key(capture, item))
+        case RangeValue() if isinstance(number := plain_number(capture.realize(item)), (int, Dim)):
+            return ranges.holds(capture, container, number)
         case RangeValue():
             return plain(capture, item) in plain(capture, container)
         case Constant(dict() as known):
@@ -452,9 +484,7 @@ def constant_key(capture: Capture, key: Any) -> Any:
 # --- ranges
 
 
-def remaining_range(span: RangeValue) -> range:
-    return range(hint(plain_number(span.start)), hint(plain_number(span.stop)), span.step)
-
-
 def range_items(span: RangeValue) -> range:
+    if ranges.count_now(span) > LONGEST:
+        raise Decline("the items of a long range")
     return range(operator.index(plain_number(span.start)), operator.index(plain_number(span.stop)), span.step)

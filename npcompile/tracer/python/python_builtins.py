@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator as AbstractIterator
 from typing import Any
@@ -17,7 +18,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Number
-from npcompile.tracer.capture import SYMBOLIC_INTEGERS
+from npcompile.tracer.capture import LONGEST, SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
     arithmetic,
@@ -28,6 +29,7 @@ from npcompile.tracer.python import (
     objects,
     operators,
     python_numbers,
+    ranges,
     texts,
 )
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_constant, captures, evaluate_call
@@ -72,9 +74,10 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return Constant(len(x.items))
         case [DictView() as x]:
             return Constant(len(x.owner.items))
-        case [RangeValue() as x] if x.step == 1:
-            start, stop = arithmetic.plain_number(x.start), arithmetic.plain_number(x.stop)
-            return lift(stop - start if stop > start else 0)
+        case [RangeValue() as x]:
+            if ranges.count_now(x) > sys.maxsize:
+                raise Decline("len() of a range that is too long")
+            return lift(ranges.length(frame.capture, x))
     if len(positional) == 1:
         found = operators.ask_class("len", frame.capture, positional[0])
         if found is not NotImplemented:
@@ -190,8 +193,7 @@ def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     match positional[0]:
         case RangeValue() as span:
-            backwards = plain(frame.capture, span)[::-1]
-            return Iterator("range", [RangeValue(Constant(backwards.start), Constant(backwards.stop), backwards.step)])
+            return Iterator("range", [ranges.backwards(frame.capture, span)])
         case Sequence() as owner:
             return iteration.over_container(frame.capture, "reversed", [owner], start=len(owner.items) - 1)
         case Array() | TensorValue() as x:
@@ -201,7 +203,7 @@ def call_reversed(frame: Frame, positional: Arguments, keywords: Keywords) -> An
             return iteration.over_view(frame.capture, DictView("keys", owner), backwards=True)
         case DictView() as view:
             return iteration.over_view(frame.capture, view, backwards=True)
-        case Constant(str() | bytes() as text):
+        case Constant(str() | bytes() as text) if len(text) <= LONGEST:
             return Iterator("reversed", [Sequence(tuple, [Constant(c) for c in text])], start=len(text) - 1)
     raise Decline(f"reversed() of {operators.describe(positional[0])}")
 
@@ -296,7 +298,7 @@ def ask_items(stops_at: bool, frame: Frame, positional: Arguments, keywords: Key
     iterator = iteration.iterator_of(frame.capture, frame.capture.realize(positional[0]))
     if not isinstance(iterator, Iterator):
         raise Decline("any() or all() of an outside iterator")
-    for item in itertools.islice(iteration.items_of(frame.capture, iterator), iteration.LONGEST):
+    for item in itertools.islice(iteration.items_of(frame.capture, iterator), LONGEST):
         answer = operators.truth(frame.capture, frame.capture.realize(item))
         if isinstance(answer, Truth):
             before = before or seen_by(frame)

@@ -11,12 +11,26 @@ import numpy as np
 from npcompile.numpy_shim import flat, grids, indexing
 from npcompile.numpy_shim.registry import ATTRIBUTES
 from npcompile.tensor_core.array import Array
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.python import ranges
+from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import ask_class, constant_key, evaluate, evaluate_pure, library_keys, lift, lower, plain
 from npcompile.tracer.raising import raises
 from npcompile.tracer.tensor_values import as_array, through_tensors
-from npcompile.tracer.values import ArrayFlags, ArrayFlat, Constant, Mapping, Opaque, RangeValue, Sequence, TensorValue, describe
+from npcompile.tracer.values import (
+    ArrayFlags,
+    ArrayFlat,
+    Constant,
+    Mapping,
+    Opaque,
+    RangeValue,
+    Sequence,
+    SliceValue,
+    TensorValue,
+    describe,
+)
 
 
 def getitem(capture: Capture, container: Any, key: Any) -> Any:
@@ -49,6 +63,10 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
             return evaluate(lambda: flags[plain(capture, key)])
         case ArrayFlat():
             return lift(flat.read(capture.builder, container.owner, lower(capture, key)))
+        case RangeValue() if isinstance(key, SliceValue):
+            return ranges.part(capture, container, key)
+        case RangeValue() if isinstance(number := plain_number(key), Dim) or type(number) is int:
+            return lift(ranges.item(capture, container, number))
         case RangeValue():
             return lift(evaluate(lambda: plain(capture, container)[plain(capture, key)]).value)
         case Constant(dict() as known):
