@@ -15,10 +15,10 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import name_of
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import LARGEST, Integer, Number
 
 NoValue = np._NoValue
-Weak = int | float | complex | Dim | Number
+Weak = int | float | complex | Dim | Number | Integer
 Dtypes = tuple[np.dtype, ...]
 PYTHON_TYPES = {"i": int, "f": float, "c": complex}  # of weak numbers, by the kind of their dtype
 
@@ -42,7 +42,7 @@ class Operand:
         match self.value:
             case Array():
                 return PYTHON_TYPES[self.value.dtype.kind] if self.value.meta.weak else self.value.dtype
-            case Dim():
+            case Dim() | Integer():
                 return int
             case Number():
                 return self.value.type
@@ -59,12 +59,18 @@ class Operand:
             case Array():
                 if self.value.meta.weak and self.value.dtype.kind == "i" and dtype.kind in "iu" and dtype != self.value.dtype:
                     raise Decline(f"a Python integer that may be out of bounds for {dtype}")
-                return cast_quietly(builder, self.value.node, dtype)
+                node = self.value.node
+                if self.value.meta.weak and node.dtype.kind == "i" and dtype.kind in "fc" and dtype.char not in "gG":
+                    node = cast(builder, node, np.dtype(float))  # which NumPy makes of a Python integer first
+                return cast_quietly(builder, node, dtype)
             case Dim():
                 require_range(self.value, dtype)
                 return cast(builder, size_node(builder, self.value), dtype)
             case Number():
                 return cast_quietly(builder, self.value.node(builder), dtype)
+            case Integer():
+                require_range(self.value, dtype)
+                return cast_quietly(builder, self.value.node(builder, dtype), dtype)
             case _:
                 require_range(self.value, dtype)
                 return weak_constant(builder, self.value, dtype)
@@ -72,7 +78,7 @@ class Operand:
 
 def operand(builder: Builder, value: Any) -> Operand:
     """Anything that a ufunc takes. Declines what has its own __array_ufunc__, objects, strings and dates."""
-    if isinstance(value, (Array, Dim, Number)) or type(value) in (int, float, complex):
+    if isinstance(value, (Array, Dim, Number, Integer)) or type(value) in (int, float, complex):
         return Operand(value)
     if type(value) in (bool, list, tuple, np.ndarray) or isinstance(value, np.generic):
         return Operand(as_array(builder, value))
@@ -99,12 +105,22 @@ def weak_constant(builder: Builder, value: float | complex, dtype: np.dtype) -> 
 
 def is_in_range(value: Any, dtype: np.dtype) -> bool:
     """Does the integer loop `dtype` hold this weak number? A question about a Dim is guarded."""
+    if isinstance(value, Integer):
+        return value.is_within(*limits_of(dtype))
     if dtype.kind not in "biu" or not isinstance(value, (int, Dim)):
         return True
     limits = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
     if isinstance(value, Dim) and limits.bits == 64:  # symbols are int64
         return limits.kind == "i" or bool(value >= 0)
     return bool(limits.min <= value) and bool(value <= limits.max)
+
+
+def limits_of(dtype: np.dtype) -> tuple[float, float]:
+    """Of integers that a loop of the dtype is given."""
+    if dtype.kind in "fc" and dtype.char not in "gG":
+        return -LARGEST, LARGEST
+    limits = np.iinfo(dtype if dtype.kind in "iu" else np.int64)
+    return int(limits.min), int(limits.max)
 
 
 def without_arrays(builder: Builder, o: Operand, count: int) -> Operand:

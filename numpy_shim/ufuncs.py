@@ -27,7 +27,7 @@ from npcompile.tensor_core.array import Array, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 
 
@@ -171,8 +171,10 @@ def compare_out_of_range(ufunc: np.ufunc, operands: Sequence[Operand], dtype: np
         return None
     if left.is_weak:
         return compare_out_of_range(MIRRORED.get(ufunc, ufunc), (right, left), dtype)
-    if is_in_range(right.value, dtype):
+    if dtype.kind not in "iu" or is_in_range(right.value, dtype):
         return None
+    if isinstance(right.value, Integer):
+        return OUT_OF_RANGE[ufunc][right.value.is_within(0)]
     return OUT_OF_RANGE[ufunc][bool(right.value > 0)]  # type: ignore[operator]
 
 

@@ -93,6 +93,10 @@ class Assumptions:
         earlier = self.seen.setdefault(f"object {source}", [(x,)])
         return earlier[0][0] is x
 
+    def is_first_function(self, source: str, x: Any) -> bool:
+        """The same of functions, which are not kept for that."""
+        return self.seen.setdefault(f"function {source}", [(id(x),)])[0] == (id(x),)
+
     def bind(self, source: str, value: int, values: int = 1) -> str:
         """A symbol whose value the generated program takes from `source` when it checks the guards.
 

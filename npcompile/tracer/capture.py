@@ -22,7 +22,7 @@ from npcompile.tensor_core.graph import Builder, Node, topological
 from npcompile.tensor_core.intervals import LARGEST_SYMBOL
 from npcompile.tensor_core.known import known_contents
 from npcompile.tensor_core.meta import Decline, TensorMeta
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
@@ -59,7 +59,7 @@ ARRAY_FLAGS = 0x1 | USABLE | WRITEABLE  # C_CONTIGUOUS besides
 LONGEST = 10_000  # items that are taken at once, or looked at
 LONGEST_TEXT = 2**20  # characters of a string, or bytes, that is a constant
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
-SYMBOLIC_INTEGERS = range(-LARGEST_SYMBOL + 1, LARGEST_SYMBOL)  # larger ones are constants: products of small ones fit in int64
+SYMBOLIC_INTEGERS = range(-LARGEST_SYMBOL + 1, LARGEST_SYMBOL)  # Dims: products of these fit in int64. Larger ones are Integers
 
 
 NUMBER_TYPES = (int, float, complex)
@@ -131,6 +131,7 @@ class Capture(Assumptions):
     grad_enabled_outside: bool = field(default_factory=is_grad_enabled)
     transforming: int = 0  # how many transforms the code here is inside of
     bodies: int = 0  # how many functions of loops and branches, which are read more than once: nothing else may change
+    varying: set[str] = field(default_factory=set)  # sources of functions that are not assumed to be the ones that they are
     met: list[str] = field(default_factory=list)  # guards that say of which kinds values from outside are
     undecided: list[Any] = field(default_factory=list)  # arrays whose memory data decides: see tracer.joining
     draws: Draws = field(default_factory=Draws)  # random numbers
@@ -212,11 +213,17 @@ class Capture(Assumptions):
         while isinstance(value, Lazy):
             found = self.realized.get(value.source)
             if found is None:
-                known = len(self.builder.env.guards)
-                found = self.realized[value.source] = self.wrap(value.source, value.example)
-                self.met += kinds_of(found, [*self.builder.env.guards][known:])
+                found = self.realized[value.source] = self._meet(value)
             value = found
         return self.ask(value) if isinstance(value, Comparison) else value
+
+    def _meet(self, value: Lazy) -> Any:
+        known, found = len(self.builder.env.guards), None
+        try:
+            found = self.wrap(value.source, value.example)
+        finally:
+            self.met += kinds_of(found, [*self.builder.env.guards][known:])
+        return found
 
     def read(self, source: str, example: Any) -> Any:
         return self.realize(Lazy(source, example))
@@ -236,9 +243,11 @@ class Capture(Assumptions):
             return Array(Storage(self.builder.root, self.builder.input(meta, source), meta, source), (), meta)
         if kind is int:
             self.guard(f"type({source}) is int")
-            if x not in SYMBOLIC_INTEGERS:
-                self.guard(f"{source} == {x if x.bit_length() < LONGEST_INTEGER else self.name_constant(x)}")
+            if x.bit_length() >= LONGEST_INTEGER:
+                self.guard(f"{source} == {self.name_constant(x)}")
                 return Constant(x, source)
+            if x not in SYMBOLIC_INTEGERS:
+                return Integer(self.builder.env, source, x)
             name = self.bind(source, x, FIXED_VALUES)
             self.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {name} <= {SYMBOLIC_INTEGERS[-1]}")
             return self.builder.env.symbol(name, x)
@@ -247,16 +256,15 @@ class Capture(Assumptions):
             return Number(self.builder.env, source, x)
         if kind is types.CellType:
             return self.cell(source, x)
-        if kind is types.FunctionType and not source.startswith("G["):
-            # A function made anew for each call is the same program, with cells and defaults of its own.
-            self.guard(f"type({source}) is {self.name_constant(kind)} and {source}.__code__ is {self.name_constant(x.__code__)}")
-            return Opaque(source, x)
+        if kind is types.FunctionType and not (source.startswith("G[") and self.is_first_function(source, x)):
+            return self._wrap_function(source, x)
         if isinstance(x, (*ATOMIC_TYPES, Transform)):
             self.guard(f"{source} is {self.name_constant(x)}")
             return Constant(x, source)
         if kind in (str, bytes):
             if len(x) > LONGEST_TEXT or self.is_new("values of", source, x):
                 what = "long, or changes from call to call," if len(x) <= LONGEST_TEXT else "long"
+                self.guard(f"type({source}) is {kind.__name__}")
                 raise Decline(f"a {kind.__name__} that is {what} is needed as a constant")
             self.guard(f"type({source}) is {kind.__name__} and {source} == {x!r}")
             return Constant(x, source)
@@ -301,6 +309,21 @@ class Capture(Assumptions):
             for other in self.owners.values():
                 self.guard_apart(owner, other)
 
+    def _wrap_function(self, source: str, x: types.FunctionType) -> Opaque:
+        """One made anew, in each call or by text that is run again, is the same program, with cells and defaults of its own."""
+        self.guard(f"type({source}) is {self.name_constant(type(x))}")
+        original = x.__dict__.get("__npcompile_original__")  # of a compiled one, whose own code changes
+        is_replaced = source.startswith("G[") and original is None  # by text that was edited: it does not come back
+        if not is_replaced and self.is_new("code of", source, x.__code__ if original is None else original):
+            self.varying.add(source)
+        elif original is not None:
+            self.guard(f"{source}.__npcompile_original__ is {self.name_constant(original)}")
+        else:
+            code = self.name_constant(x.__code__)
+            self.guard(f"{source}.__globals__ is {self.name_constant(x.__globals__)}")
+            self.guard(f"({source}.__code__ is {code} or {source}.__code__ == {code})")
+        return Opaque(source, x)
+
     def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:
         kind = type(x)
         self.guard(f"type({source}) is {kind.__name__ if kind in (tuple, list) else self.name_constant(kind)}")
@@ -317,6 +340,8 @@ class Capture(Assumptions):
             if len(x) > LONGEST:
                 raise Decline("the keys of a long dict")
             keys = [*x]
+            if self.is_new("keys of", source, tuple(keys)):
+                raise Decline("the keys of a dict that change from call to call")
             self.guard(f"[*{source}] == {keys!r}")
             self.guard_key_types(source, keys)
 

@@ -20,7 +20,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.float_errors import may_report
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.whole import LEAST
 from npcompile.tensor_core.tensor import Tensor, enable_grad, from_numpy, lost, no_grad
@@ -286,7 +286,7 @@ class Emitter:
                 return self.constant_text(value)
             case Dim():
                 return str(value)
-            case Number():
+            case Number() | Integer():
                 return value.text
             case Array():
                 return self.array_text(value)

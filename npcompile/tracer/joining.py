@@ -11,7 +11,7 @@ from npcompile.tensor_core.array import Array, Storage
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, TensorMeta
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Restart
 from npcompile.tracer.frame import Frame
@@ -295,7 +295,7 @@ def is_equal(a: Any, b: Any) -> bool:
             return x is y or (type(x) is type(y) and isinstance(x, (int, float, str, bytes)) and repr(x) == repr(y))
         case Dim(), Dim():
             return same(a, b)
-        case Number(), Number():
+        case (Number(), Number()) | (Integer(), Integer()):
             return a.text == b.text
         case Array(), Array():
             return a.storage is b.storage and a.steps == b.steps

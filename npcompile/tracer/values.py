@@ -16,7 +16,7 @@ from npcompile.tensor_core.array import Array, Variable
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 
 
 @dataclass(slots=True, eq=False)
@@ -470,7 +470,7 @@ def is_number(value: Any) -> bool:
     """A Python int or float, known or traced."""
     if isinstance(value, Constant):
         return type(value.value) in (int, float, bool, complex)
-    return isinstance(value, (Dim, Number))
+    return isinstance(value, (Dim, Number, Integer))
 
 
 def children(value: Any) -> AbstractIterator[Any]:

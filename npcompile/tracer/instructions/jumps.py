@@ -10,7 +10,7 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tracer import branches, loops, raising, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
@@ -200,7 +200,7 @@ def type_name(value: Any) -> str:
     match value:
         case Opaque():
             return f"an object of type {type(value.example).__qualname__}"
-        case Array() | Dim() | Number():
+        case Array() | Dim() | Number() | Integer():
             return type(value).__name__
         case _:
             return f"a {type(value).__name__}"

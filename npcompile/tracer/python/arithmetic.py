@@ -12,9 +12,9 @@ import numpy as np
 from npcompile.tensor_core.dim import LONGEST_EXPRESSION, Call, Dim, answer_known, ask, maximum, minimum
 from npcompile.tensor_core.intervals import magnitude
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import LARGEST, Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer.capture import SYMBOLIC_INTEGERS, Capture
+from npcompile.tracer.capture import LONGEST_INTEGER, SYMBOLIC_INTEGERS, Capture
 from npcompile.tracer.raising import raise_again
 from npcompile.tracer.values import Comparison, Constant, Text
 
@@ -25,6 +25,8 @@ def plain_number(value: Any) -> Any:
 
 def binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
     """Arithmetic on Python numbers of which some are traced: a longer expression, computed when called."""
+    if isinstance(a, Integer) or isinstance(b, Integer):
+        return integer_binary(capture, symbol, a, b)
     if not isinstance(a, (Number, float, complex)) and not isinstance(b, (Number, float, complex)) and symbol in INTEGER_SYMBOLS:
         try:
             return within_int64(capture, integer_power(a, b) if symbol == "**" else BINARY[symbol](a, b))
@@ -67,9 +69,53 @@ def traced_integer(capture: Capture, expression: str, hint: int, at_least: int |
     return env.symbol(name, hint, at_least)
 
 
+# --- integers of any size
+
+
+def integer(capture: Capture, expression: str, value: int) -> Any:
+    """The integer that an expression of large ones gives: a Dim where it is small, and guarded to be."""
+    if value in SYMBOLIC_INTEGERS:
+        made = traced_integer(capture, expression, value)
+        capture.guard(f"{-SYMBOLIC_INTEGERS[-1]} <= {made} <= {SYMBOLIC_INTEGERS[-1]}")
+        return made
+    if value.bit_length() >= LONGEST_INTEGER:
+        raise Decline("a Python integer of many digits")
+    return Integer(capture.builder.env, capture.builder.env.short(expression), value)
+
+
+def as_float(x: Integer) -> Number:
+    """float(x), where that raises nothing."""
+    if not x.is_within(-LARGEST, LARGEST):
+        raise Decline("int too large to convert to float")
+    return Number.computed(x.env, f"float({x.text})", float(x.hint))
+
+
+def integer_binary(capture: Capture, symbol: str, a: Any, b: Any) -> Any:
+    """Python's arithmetic on an integer of any size and another number."""
+    if any(isinstance(v, (Number, float, complex)) for v in (a, b)):
+        return binary(capture, symbol, *(as_float(v) if isinstance(v, Integer) else v for v in (a, b)))
+    text = f"({number_text(a)} {symbol} {number_text(b)})"
+    if symbol in ("/", "//", "%"):
+        require(capture, b, f"{number_text(b)} != 0", hint(b) != 0, "division by zero")
+    if symbol == "/":
+        for v in (a, b):
+            require(capture, v, f"{-LARGEST} <= {number_text(v)} <= {LARGEST}", abs(hint(v)) <= LARGEST, "a huge integer")
+        return Number.computed(capture.builder.env, text, hint(a) / hint(b))
+    if symbol == "**" and not (type(b) is int and 0 <= b <= MOST_FACTORS):
+        raise Decline("a power of integers that may be huge")
+    if symbol in ("<<", ">>"):
+        require(capture, b, f"0 <= {number_text(b)} <= {MOST_SHIFTED}", 0 <= hint(b) <= MOST_SHIFTED, "a shift by many bits")
+    return integer(capture, text, BINARY[symbol](hint(a), hint(b)))
+
+
+MOST_FACTORS = 8
+
+
 def extreme(capture: Capture, function: Any, items: list[Any]) -> Any | None:
     """min() or max() of numbers of one type of which some are traced, without asking which it is. None for others."""
     values = [plain_number(v) for v in items]
+    if any(isinstance(v, Integer) for v in values) and all(type(v) is int or isinstance(v, (Dim, Integer)) for v in values):
+        return integer(capture, f"{function.__name__}(({', '.join(map(number_text, values))},))", function(map(hint, values)))
     if all(type(v) is int or isinstance(v, Dim) for v in values) and any(isinstance(v, Dim) for v in values):
         found = within_int64(capture, functools.reduce(minimum if function is min else maximum, values))
         return found if isinstance(found, Dim) else Constant(found)
@@ -180,16 +226,16 @@ def ask_exponent(exponent: Dim, log: float) -> None:
 def require(capture: Capture, value: Any, condition: str, holds: bool, reason: str) -> None:
     if not holds:
         raise Decline(reason)
-    if isinstance(value, (Dim, Number)):
+    if isinstance(value, (Dim, Number, Integer)):
         capture.guard(condition)
 
 
 def hint(value: Any) -> Any:
-    return value.hint if isinstance(value, (Dim, Number, Text)) else value
+    return value.hint if isinstance(value, (Dim, Number, Integer, Text)) else value
 
 
 def number_text(value: Any) -> str:
-    if isinstance(value, Number):
+    if isinstance(value, (Number, Integer)):
         return value.text
     if isinstance(value, float) and not np.isfinite(value):
         return f"float({str(value)!r})"
@@ -198,7 +244,7 @@ def number_text(value: Any) -> str:
 
 def compare(symbol: str, a: Any, b: Any) -> Constant | Comparison:
     answer = bool(COMPARE[symbol](hint(a), hint(b)))
-    if not any(isinstance(v, (Dim, Number)) for v in (a, b)):
+    if not any(isinstance(v, (Dim, Number, Integer)) for v in (a, b)):
         return Constant(answer)
     if all(isinstance(v, (Dim, int)) for v in (a, b)):
         relation, left, right, is_opposite = {

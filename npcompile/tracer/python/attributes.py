@@ -14,7 +14,7 @@ from npcompile.numpy_shim.registry import ATTRIBUTES, METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, containers, generators, groups, objects, operators
@@ -107,7 +107,9 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
             return raising.load(owner, name) if found is None else found
         case Generator() if name in generators.METHODS:
             return Method(owner, None, name)
-        case Dim() | Number():
+        case Integer() if name not in ("real", "imag", "numerator", "denominator"):
+            return load_from_constant(frame, Constant(operators.fixed(frame.capture, owner)), name)
+        case Dim() | Number() | Integer():
             return load_from_number(owner, name)
         case Sequence() | Mapping() | PythonNumber() if not hasattr(owner.kind if not isinstance(owner, Mapping) else dict, name):
             raise missing(owner.kind if not isinstance(owner, Mapping) else dict, name)
@@ -199,12 +201,12 @@ def load_from_named_tuple(frame: Frame, owner: Sequence, name: str) -> Any:
 
 
 def load_from_number(owner: Any, name: str) -> Any:
-    if isinstance(owner, Dim) or isinstance(owner.hint, float):
+    if isinstance(owner, Dim | Integer) or isinstance(owner.hint, float):
         if name == "real":
             return owner
         if name == "imag":
-            return Constant(0 if isinstance(owner, Dim) else 0.0)
-    if isinstance(owner, Dim) and name in ("numerator", "denominator"):
+            return Constant(0 if isinstance(owner, Dim | Integer) else 0.0)
+    if isinstance(owner, Dim | Integer) and name in ("numerator", "denominator"):
         return owner if name == "numerator" else Constant(1)
     kind = int if isinstance(owner, Dim) else type(owner.hint)
     if not hasattr(kind, name):

@@ -23,7 +23,7 @@ from npcompile.tensor_core.decline import DataDecides, Decline
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
@@ -101,6 +101,8 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
         case Opaque() if type(callee.example) in CALLED_FROM_OUTSIDE:
             ask = CALLED_FROM_OUTSIDE[type(callee.example)]
             return ask(frame, callee.source, callee.example, positional, keywords)
+        case Opaque() if callee.source in capture.varying:
+            raise Decline("a function that changes from call to call is called", "It runs as a compiled function of its own.")
         case Opaque() if isinstance(callee.example, types.FunctionType):
             if callee.example in BUILTINS:
                 capture.guard(f"{callee.source} is {capture.name_constant(callee.example)}")
@@ -127,8 +129,11 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             raise Decline(f"a call of {operators.describe(callee)}")
 
 
-def lower_all(frame: Frame, values: Arguments) -> list[Any]:
-    return [lower(frame.capture, v) for v in values]
+Lowered = Callable[[Any, Any], Any]
+
+
+def lower_all(frame: Frame, values: Arguments, lowered: Lowered = lower) -> list[Any]:
+    return [lowered(frame.capture, v) for v in values]
 
 
 def lower_named(frame: Frame, values: Keywords) -> dict[str, Any]:
@@ -141,9 +146,16 @@ def finish(frame: Frame, result: Any) -> Any:
     return lift(result)
 
 
-def run_captured(frame: Frame, captured: Captured, owner: list[Any], positional: Arguments, keywords: Keywords) -> Any:
+def run_captured(
+    frame: Frame,
+    captured: Captured,
+    owner: list[Any],
+    positional: Arguments,
+    keywords: Keywords,
+    lowered: Lowered = lower,
+) -> Any:
     """A captured form's result. Declines arguments that it does not take: NumPy raises TypeError, or has newer ones."""
-    arguments, named = [frame.capture.builder, *owner, *lower_all(frame, positional)], lower_named(frame, keywords)
+    arguments, named = [frame.capture.builder, *owner, *lower_all(frame, positional, lowered)], lower_named(frame, keywords)
     try:
         return finish(frame, captured(*arguments, **named))
     except TypeError:
@@ -169,7 +181,10 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         return arithmetic.of_comparison(capture, function, positional[0])
     if is_hashable(function):
         if function in BUILTINS:
-            return BUILTINS[function](frame, [capture.realize(p) for p in positional], keywords)
+            given = [capture.realize(p) for p in positional]
+            if function not in TAKES_INTEGERS:
+                given = [operators.without_integers(capture, p) for p in given]
+            return BUILTINS[function](frame, given, keywords)
         if function in flat.REDUCED and any(isinstance(p, ArrayFlat) for p in positional[:1]):
             positional = [flat.elements(capture.builder, positional[0].owner), *positional[1:]]
         if is_numpy_function(function):
@@ -185,7 +200,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                 operators.HOOKS["dispatch"](capture, function, [*arguments, *named.values()])
         if function in FUNCTIONS:
             try:
-                return run_captured(frame, FUNCTIONS[function], [], positional, keywords)
+                lowered = operators.lower_operand if isinstance(function, np.ufunc) else operators.lower
+                return run_captured(frame, FUNCTIONS[function], [], positional, keywords, lowered)
             except Decline as decline:
                 if isinstance(decline, DataDecides) or not is_written_in_python(function):
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
@@ -242,7 +258,7 @@ ITERATED = frozenset([np.poly, np.roots])  # their dispatchers look for __array_
 def has_elements(value: Any) -> bool:
     if isinstance(value, Constant):
         return np.ndim(value.value) > 0
-    return value.ndim > 0 if isinstance(value, Array) else not isinstance(value, (Dim, Number))
+    return value.ndim > 0 if isinstance(value, Array) else not isinstance(value, (Dim, Number, Integer))
 
 
 # These call __array__ of what they are given; other functions of NumPy dispatch on it.
@@ -555,6 +571,10 @@ def call_transform(frame: Frame, transform: Transform, positional: Arguments, ke
 
 # --- Python's builtins: what each does on values is in python_builtins.py and introspection.py
 
+TAKES_INTEGERS = {  # of any size, which others are given as constants
+    *(abs, min, max, sum, divmod, round, isinstance, type),
+    *(int, float, bool, str, repr, ascii, format, hex, bin, oct),
+}
 BUILTINS: dict[Any, Callable[[Frame, Arguments, Keywords], Any]] = {}
 CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions that a library makes of the user's
 STANDS_FOR_NUMPY: dict[type, Callable[..., Any]] = {}  # by type of constants that are NumPy's functions over Tensors

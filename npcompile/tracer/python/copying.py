@@ -10,7 +10,7 @@ from npcompile.numpy_shim.registry import METHODS
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import ATOMIC_TYPES, Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, class_attributes, objects, operators
@@ -52,7 +52,7 @@ def copied_array(frame: Frame, x: Array) -> Any:
 
 def require_immutable(value: Any) -> None:
     """A copy of it is the object itself."""
-    is_same = (Dim, Number, Closure)
+    is_same = (Dim, Number, Integer, Closure)
     if isinstance(value, is_same) or isinstance(value, Sequence) and value.kind is tuple:
         return
     is_known = isinstance(value, Constant) and isinstance(value.value, (*operators.PURE_TYPES, *ATOMIC_TYPES))

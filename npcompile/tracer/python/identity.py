@@ -9,7 +9,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.values import (
     Closure,
@@ -61,7 +61,10 @@ def is_same_object(left: Any, right: Any, capture: Capture | None = None) -> boo
             return False
         case (Array() as x, other) | (other, Array() as x) if x.storage.source is None or not isinstance(other, Array | Opaque):
             return False
-        case (Constant(), Dim() | Number() | Sequence() | Mapping()) | (Dim() | Number() | Sequence() | Mapping(), Constant()):
+        case (Constant(), Dim() | Number() | Integer() | Sequence() | Mapping()) | (
+            Dim() | Number() | Integer() | Sequence() | Mapping(),
+            Constant(),
+        ):
             return False if not isinstance(left.value if isinstance(left, Constant) else right.value, NUMBERS) else unknown()
         case (Opaque(), Opaque()) if capture is not None:
             answer = left.example is right.example

@@ -13,7 +13,7 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.tensor import Tensor
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, class_attributes, objects, operators
@@ -90,7 +90,7 @@ def type_of(value: Any) -> type:
             return maker
         case TensorValue():
             return Tensor
-        case Dim():
+        case Dim() | Integer():
             return int
         case Number():
             return value.type
@@ -138,7 +138,7 @@ def call_hasattr(frame: Frame, positional: Arguments, keywords: Keywords) -> Any
             if isinstance(owner, Opaque) and name not in owner.written and not is_guarded:
                 frame.capture.guard(f"hasattr({owner.source}, {name!r}) is {is_there}")
             return Constant(is_there)
-        case Constant() | Sequence() | Dim() | Number() | Mapping():
+        case Constant() | Sequence() | Dim() | Number() | Integer() | Mapping():
             holder = owner.value if isinstance(owner, Constant) else type_of(owner)
             return Constant(has_attribute(frame, owner, holder, name))
         case _:

@@ -13,7 +13,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import calls, effects, identity, iteration, operators
@@ -258,7 +258,7 @@ def is_same_value(capture: Capture, old: Any, new: Any) -> bool:
     if old is MISSING:
         return False
     old = capture.realize(old)
-    return not isinstance(old, (Constant, Dim, Number)) and old is capture.realize(new)
+    return not isinstance(old, (Constant, Dim, Number, Integer)) and old is capture.realize(new)
 
 
 def has_dict(kind: type) -> bool:
@@ -412,7 +412,7 @@ UNARY_NAMES = {"-": "__neg__", "+": "__pos__", "~": "__invert__", "abs": "__abs_
 COMPARE_NAMES = {"<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "==": "__eq__", "!=": "__ne__"}
 OPERATOR_NAMES = {*SYMBOLS.values(), "lt", "le", "gt", "ge", "eq", "ne"}
 REFLECTED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-WITHOUT_USER_OPERATORS = (Constant, Dim, Number, Sequence, Mapping, RangeValue, SetValue, DictView, Closure, Method)
+WITHOUT_USER_OPERATORS = (Constant, Dim, Number, Integer, Sequence, Mapping, RangeValue, SetValue, DictView, Closure, Method)
 
 
 def call_special(capture: Capture, owner: Any, name: str, *arguments: Any) -> Any:

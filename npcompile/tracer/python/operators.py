@@ -20,7 +20,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import LONGEST, LONGEST_TEXT, Capture
 from npcompile.tracer.python import arithmetic, ranges
@@ -52,6 +52,7 @@ from npcompile.tracer.values import (
     require_known,
 )
 
+OF_INTEGERS = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>")  # operators of arrays that take integers of any size
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 
 # Types whose operators run no user code and have no effects: they may be evaluated while capturing.
@@ -68,6 +69,8 @@ def lower(capture: Capture, value: Any) -> Any:
     match value:
         case Array() | Dim() | Number():
             return value
+        case Integer():
+            return fixed(capture, value)
         case TensorValue():
             return value.array
         case Constant(enum.Enum() as member) if not isinstance(member, np._CopyMode):
@@ -91,9 +94,27 @@ def lower(capture: Capture, value: Any) -> Any:
             return found
 
 
+def lower_operand(capture: Capture, value: Any) -> Any:
+    """The same of what a ufunc is given, which takes integers of any size."""
+    value = capture.realize(value)
+    return value if isinstance(value, Integer) else lower(capture, value)
+
+
+def fixed(capture: Capture, value: Integer) -> int:
+    """A large integer as a constant, which is guarded. Not where it changes from call to call."""
+    if capture.is_new("value of", value.text, value.hint):
+        raise Decline("an integer that changes from call to call is needed as a constant")
+    value.is_within(value.hint, value.hint)
+    return value.hint
+
+
+def without_integers(capture: Capture, value: Any) -> Any:
+    return Constant(fixed(capture, value)) if isinstance(value, Integer) else value
+
+
 def lift(result: Any) -> Any:
     """What the shim returned, as a value."""
-    if isinstance(result, (Array, Dim, Number)):
+    if isinstance(result, (Array, Dim, Number, Integer)):
         if isinstance(result, Dim):
             result.env.show(result)
         return result
@@ -127,7 +148,7 @@ def as_count(capture: Capture, symbol: str, value: Any, other: Any) -> Any:
     if not isinstance(value, Comparison) or symbol.removesuffix("=") not in ("+", "-", "*"):
         return capture.realize(value)
     other = other if isinstance(other, Comparison) else as_array(capture.realize(other))
-    is_counted = isinstance(other, (Comparison, Dim, Number))
+    is_counted = isinstance(other, (Comparison, Dim, Number, Integer))
     if isinstance(other, Array):
         is_counted = other.dtype.kind in "iufc"
     if isinstance(other, Constant):
@@ -150,7 +171,8 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         if found is not NotImplemented:
             return found
     if isinstance(left, Array) or isinstance(right, Array):
-        result = lift(array_operators.BINARY[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+        lowered = lower_operand if symbol in OF_INTEGERS else lower
+        result = lift(array_operators.BINARY[symbol](capture.builder, lowered(capture, left), lowered(capture, right)))
         return as_python_number(result) if is_python_number(left) and is_python_number(right) else result
     if is_number(left) and is_number(right):
         return number_binary(capture, symbol, left, right)
@@ -198,7 +220,8 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         return left
     right = as_array(right)
     if isinstance(left, Array):
-        result = lift(array_operators.INPLACE[symbol](capture.builder, left, lower(capture, right)))
+        lowered = lower_operand if symbol.removesuffix("=") in OF_INTEGERS else lower
+        result = lift(array_operators.INPLACE[symbol](capture.builder, left, lowered(capture, right)))
         capture.require_no_overlap()
         return result
     for ask in ("change", "inplace"):  # a container, an object
@@ -222,6 +245,8 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         return as_python_number(result) if x.meta.weak else result
     if isinstance(x, Dim):
         return -x if symbol == "-" else x if symbol == "+" else -x - 1
+    if isinstance(x, Integer):
+        return arithmetic.integer(capture, f"({symbol}{x.text})", UNARY[symbol](x.hint))
     if isinstance(x, Number) and symbol != "~":
         return Number.computed(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
     for ask in ("unary", "unary numbers"):
@@ -236,7 +261,7 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
 def number_binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """Arithmetic on Python numbers of which some are traced."""
     a, b = plain_number(left), plain_number(right)
-    if not isinstance(a, (Dim, Number)) and not isinstance(b, (Dim, Number)):
+    if not isinstance(a, (Dim, Number, Integer)) and not isinstance(b, (Dim, Number, Integer)):
         return evaluate_pure(capture, BINARY[symbol], left, right)
     return lift(arithmetic.binary(capture, symbol, a, b))
 
@@ -306,6 +331,8 @@ def plain(capture: Capture, value: Any) -> Any:
             return contents.copy() if value.meta.boxed else contents[()]
         case Dim():
             return value.__index__()
+        case Integer():
+            return fixed(capture, value)
         case Number():
             raise Decline("a traced float is needed as a constant")
         case RangeValue():
@@ -321,7 +348,7 @@ def plain(capture: Capture, value: Any) -> Any:
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     require_known(left, right)
     if symbol in ("==", "!=") and any(
-        is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number))) for a, b in ((left, right), (right, left))
+        is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number, Integer))) for a, b in ((left, right), (right, left))
     ):
         return Constant(symbol == "!=")
     for ask in ("compare", "compare containers", "compare numbers"):
@@ -329,7 +356,8 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         if found is not NotImplemented:
             return found
     if isinstance(left, Array) or isinstance(right, Array):
-        return lift(array_operators.COMPARE[symbol](capture.builder, lower(capture, left), lower(capture, right)))
+        operands = lower_operand(capture, left), lower_operand(capture, right)
+        return lift(array_operators.COMPARE[symbol](capture.builder, *operands))
     if is_number(left) and is_number(right):
         return arithmetic.compare(symbol, plain_number(left), plain_number(right))
     if isinstance(left, Sequence) and isinstance(right, Sequence) and symbol in ("==", "!="):
@@ -385,6 +413,8 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return Truth(fresh(capture.builder, value.node) if value.meta.boxed else value)  # what it holds now
         case Dim():
             return Constant(bool(value))
+        case Integer():
+            return Constant(not value.is_within(0, 0))
         case Number():
             return Constant(value.ask(f"bool({value.text})", bool(value.hint)))
         case Sequence() | Mapping() | Deque():

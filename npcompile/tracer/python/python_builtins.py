@@ -17,7 +17,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import LONGEST, SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
@@ -248,6 +248,8 @@ def call_abs(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
         return abs(x)
     if objects.class_of(x) is not None:
         return operators.unary(frame.capture, "abs", x)
+    if isinstance(x, Integer):
+        return arithmetic.integer(frame.capture, f"abs({x.text})", abs(x.hint))
     if isinstance(x, Number):
         return Number.computed(x.env, f"abs({x.text})", abs(x.hint))
     return operators.evaluate_pure(frame.capture, abs, x)
@@ -324,7 +326,7 @@ def call_bool(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 @captures(int)
 def call_int(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     match positional:
-        case [Dim() as n]:
+        case [Dim() | Integer() as n]:
             return n
         case [Array(ndim=0) as x] if x.dtype.kind in "iu" and isinstance(n := known_values(x.node), Dim):
             return n
@@ -341,6 +343,8 @@ def call_float(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     match positional:
         case [Number() as x] if x.type is float:
             return x
+        case [Integer() as n]:
+            return arithmetic.as_float(n)
         case [Dim() as n]:
             return Number.computed(frame.capture.builder.env, f"float({n})", float(n.hint))
     return conversion(frame, float, positional, keywords)
@@ -431,7 +435,7 @@ BUILTINS |= {f: functools.partial(call_text, f) for f in (str, repr, ascii, form
 def call_divmod(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if any(isinstance(p, (Array, TensorValue)) for p in positional):
         return call_constant(frame, np.divmod, positional, keywords)
-    if any(isinstance(p, (Dim, Number)) for p in positional) and len(positional) == 2:
+    if any(isinstance(p, (Dim, Number, Integer)) for p in positional) and len(positional) == 2:
         return Sequence(tuple, [operators.binary(frame.capture, symbol, *positional) for symbol in ("//", "%")])
     return call_pure(divmod, frame, positional, keywords)
 
@@ -439,7 +443,7 @@ def call_divmod(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
 @captures(round)
 def call_round(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     match positional:
-        case [Dim() as n]:
+        case [Dim() | Integer() as n]:
             return n
         case [Number(hint=float()) as x, digits] if not operators.is_none(digits):
             count = operator.index(plain(frame.capture, digits))

@@ -8,7 +8,7 @@ from typing import Any
 
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
-from npcompile.tensor_core.number import Number
+from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import arithmetic, operators
 from npcompile.tracer.values import Comparison, Constant, Lazy, Text
@@ -44,7 +44,7 @@ def expression(capture: Capture, value: Any) -> tuple[str, Any] | None:
         return value.source, value.example
     value = capture.realize(value) if isinstance(value, Lazy) else value
     match value:
-        case Dim() | Number():
+        case Dim() | Number() | Integer():
             return arithmetic.number_text(value), value.hint
         case Text() | Comparison():
             return value.source, value.hint
@@ -66,7 +66,7 @@ def is_traced(value: Any) -> bool:
         return any(map(is_traced, value.items))
     if isinstance(value, Lazy):
         return type(value.example) in (int, float, complex, str)
-    return isinstance(value, (Dim, Number, Text, Comparison))
+    return isinstance(value, (Dim, Number, Integer, Text, Comparison))
 
 
 def formatted(capture: Capture, function: Callable[[Any], str] | None, spec: str, value: Any) -> Text | None:
