@@ -275,6 +275,17 @@ CHANGES: list[tuple[Callable[..., Any], list[tuple[Any, ...]], str]] = [
 
 
 @pytest.mark.parametrize(("function", "calls", "text"), CHANGES)
+def test_what_changed_names_the_guard_and_the_value(function: Any, calls: list[tuple[Any, ...]], text: str) -> None:
+    compiled = npc.compile(function, backend="eager")
+    *earlier, last = calls
+    for args in earlier:
+        compiled(*args)
+    start = min(compiled_function(compiled).points.values(), key=lambda p: p.number)
+    changed = start.changed(last)
+    assert any(re.search(text, each) for each in changed), changed
+
+
+@pytest.mark.parametrize(("function", "calls", "text"), [CHANGES[0], *CHANGES[4:6]])
 def test_the_warning_names_the_guard_and_the_value(function: Any, calls: list[tuple[Any, ...]], text: str) -> None:
     compiled = npc.compile(function, backend="eager")
     with npc.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:

@@ -27,3 +27,8 @@ def is_usual(value: Any, depth: int) -> bool:
     if kind in (list, tuple):
         return are_usual(value[:MOST_ITEMS], depth - 1)
     return is_builtin(value) or are_usual(attributes_of(value), depth - 1)
+
+
+def kinds_of(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The types of values; of arrays the dtypes and numbers of dimensions."""
+    return tuple((v.dtype, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in values)

@@ -18,7 +18,6 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
-from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
@@ -280,6 +279,10 @@ class Ending:
         if value is NULL or isinstance(value, Lazy) and not is_user_function(value.example):
             return
         callee = called = self.capture.realize(value)
+        if isinstance(callee, Opaque) and callee.source in self.capture.varying:
+            made = f"{function.name_constant(function.compiled_of, 'compiled_')}({callee.source})"
+            self.frame.stack[position] = Lazy(made, callee.example)
+            return
         if isinstance(called, Method) and called.function is not None:
             callee = self.capture.realize(called.function)
         user: Any = self.made_anew(callee) if isinstance(callee, (Closure, Opaque)) else getattr(callee, "value", None)
@@ -301,17 +304,17 @@ class Ending:
             if not is_alone or len(defaults) < len(items) or not are_compared(defaults):
                 return None
             return self.function.stand_in(callee.code, callee.globals, defaults)
-        user, source, defaults = callee.example, callee.source, getattr(callee.example, "__defaults__", None) or ()
-        if type(user) is not types.FunctionType or user.__closure__ or user.__kwdefaults__ or user.__dict__:
+        user, source = callee.example, callee.source
+        stand_in = self.function.stand_in_of(user)
+        if stand_in is user:
             return user
-        if not are_compared(defaults):
-            return user
+        defaults = user.__defaults__ or ()
         name = self.function.name_constant  # its code is guarded since it was met
         self.capture.guard(f"{source}.__globals__ is {name(user.__globals__)}")
         self.capture.guard(f"not ({source}.__dict__ or {source}.__kwdefaults__)")
         alike = f"{name(are_alike)}({source}.__defaults__, {name(defaults)})" if defaults else f"not {source}.__defaults__"
         self.capture.guard(alike)
-        return self.function.stand_in(user.__code__, user.__globals__, defaults)
+        return stand_in
 
     def callee_position(self, call: int) -> int:
         """Where on the stack stands what the instruction calls."""
@@ -326,14 +329,7 @@ class Ending:
         parts = {name: getattr(user, name) for name in ("__code__", "__defaults__", "__kwdefaults__")}
         for name, part in parts.items():
             self.capture.guard(f"{function.name_constant(user)}.{name} is {function.name_constant(part)}")
-        key = user, *map(id, parts.values())
-        if key not in function.callees:
-            assert function.compile_callee is not None
-            compiled = function.callees[key] = function.compile_callee(user, function.options)
-            made = compiled_function(compiled)
-            if made is not None:  # a function that calls itself, or its caller, is compiled once
-                made.callees = function.callees
-        return function.callees[key]
+        return function.compiled(user)
 
 
 ITERATIONS = 64  # of a loop that one program runs, before all guards are asked again

@@ -36,14 +36,15 @@ from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
-from npcompile.tracer.bytecode.tracebacks import UNCOUNTED
+from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
-from npcompile.tracer.ending import Ending, repeated, why_split
+from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry
 from npcompile.tracer.frame import Frame, Outcome, Return
+from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
@@ -62,6 +63,7 @@ from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
 CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
@@ -211,6 +213,33 @@ class CompiledFunction:
         if key not in self.stand_ins:
             self.stand_ins[key] = types.FunctionType(code, namespace, argdefs=defaults or None)
         return self.stand_ins[key]
+
+    def stand_in_of(self, user: Any) -> Any:
+        """The same for a function that is made of its code, globals and plain defaults alone, else the function itself."""
+        defaults = getattr(user, "__defaults__", None) or ()
+        if type(user) is not types.FunctionType or user.__closure__ or user.__kwdefaults__ or user.__dict__:
+            return user
+        return self.stand_in(user.__code__, user.__globals__, defaults) if are_compared(defaults) else user
+
+    def compiled(self, user: types.FunctionType) -> types.FunctionType:
+        """What is compiled of a callee as it is now."""
+        key = user, *(id(getattr(user, name)) for name in ("__code__", "__defaults__", "__kwdefaults__"))
+        if key not in self.callees:
+            assert self.compile_callee is not None
+            compiled = self.callees[key] = self.compile_callee(user, self.options)
+            made = compiled_function(compiled)
+            if made is not None:  # a function that calls itself, or its caller, is compiled once
+                made.callees = self.callees
+        return self.callees[key]
+
+    @uncounted
+    def compiled_of(self, user: Any) -> Any:
+        """What is called for a function that is another in each call: compiled, if it is one of a few."""
+        if not is_user_function(user):
+            return user
+        with self.lock:
+            stand_in = self.stand_in_of(user) if len(self.stand_ins) < MOST_STAND_INS else user
+            return user if stand_in is user else self.compiled(stand_in)
 
     # --- generated programs
 

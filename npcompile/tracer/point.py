@@ -21,11 +21,13 @@ from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import is_fault, warn_of_fault
+from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
-from npcompile.tracer.recompiles import why_not
+from npcompile.tracer.recompiles import is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
+MOST_KINDS = 8  # times `config.recompile_limit` are the programs for values of all kinds together
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
@@ -79,6 +81,8 @@ class Point:
     generation: int = 0
     asks_levels: bool = False  # is a program only for sizes of which a function calls itself often?
     is_native: bool = False
+    dropped: int = 0  # variants that were for what is gone
+    idle: LeftToPython = field(default_factory=LeftToPython)  # for what nothing was worth compiling
     entered: int = 0  # how often a native program has left for Python
     iterations: int = 0  # that it has done before
     signals: int = 0  # calls in which NumPy ran for errors that may have been ignored ones
@@ -134,11 +138,44 @@ class Point:
         miss = self.native_name if self.is_native else self.miss_name
         generation = "" if self.is_native else f"{self.generation}, "
         lines += [f"    {line}" for line in uncompiled]
+        if self.idle.run is not None and not self.is_native:
+            lines += [f"    {line}" for line in self.leaving()]
+            miss, generation = f"again_{self.number}", ""
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
         self.source = "\n".join(lines) + "\n"
         self.enter = function.execute(self.source, name)
-        if self.is_start and function.is_current:
-            function.current.be(function)
+        self.show()
+
+    def show(self) -> None:
+        """Let callers enter the dispatch."""
+        if self.is_start and self.function.is_current:
+            self.function.current.be(self.function)
+
+    def leaving(self) -> list[str]:
+        """Statements that run the user's code as it is, for values of types that were met before."""
+        n, idle = self.number, self.idle
+        self.function.namespace |= {f"types_{n}": idle.types, f"calls_{n}": idle.calls, f"again_{n}": self.again}
+        run = f"{self.function.name_constant(idle.run, 'run_')}({', '.join(self.parameters)})"
+        if self.is_start:
+            run = self.function.call_of_user(self.parameters) if idle.is_whole else f"drive({run})"
+        types = "".join(f"type({name}), " for name in self.parameters)
+        return [f"if ({types}) in types_{n} and not next(calls_{n}, 1):", f"    return {run}"]
+
+    @uncounted
+    def again(self, *state: Any) -> Any:
+        """The same for all others: capture is tried where it may find something to compile."""
+        idle, function = self.idle, self.function
+        if self.is_start and not function.is_current:  # renewed since the call
+            return function.current.enter(*state)
+        with warnings_held(), function.lock:
+            is_tried = idle.is_to_be_tried(state) and not self.is_native
+            if is_tried:
+                self.add_variant(state)
+            run, is_whole = idle.run, idle.is_whole
+        if is_tried or run is None:
+            return self.enter(*state)
+        hop = run(*state)
+        return hop if not self.is_start else hop[1] if is_whole else drive(hop)
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:
@@ -151,15 +188,30 @@ class Point:
                 self.add_variant(state)
         return self.enter(*state)
 
+    def has_room(self, state: tuple[Any, ...]) -> bool:
+        """May another program be made? There are not too many for values of the same kinds."""
+        limit, computing = config.recompile_limit, [v for v in self.variants if v.computes]
+        if len(self.variants) < limit:
+            return True
+        values, layouts = dict(zip(self.parameters, state)), self.function.options.dynamic is not False
+        stale = [v for v in self.variants if is_stale(v.guards, self.function.namespace, values)]
+        if stale and self.dropped < MOST_KINDS * limit:
+            self.variants.remove(stale[-1])
+            self.dropped += 1
+            return True
+        alike = [v for v in computing if not is_of_other_kind(v.guards, self.function.namespace, values, layouts)]
+        are_few = len(self.variants) - len(computing) <= limit
+        return are_few and len(alike) < limit and len(computing) < MOST_KINDS * limit
+
     def add_variant(self, state: tuple[Any, ...]) -> None:
         before = [*self.variants]
         try:
-            if len(self.variants) >= config.recompile_limit:
+            if self.has_room(state):
+                self.log_recompile(state)
+                self.add(self.function.capture(self, state), state)
+            else:
                 self.is_native = True
                 self.warn_of_limit(state)
-            else:
-                self.log_recompile(state)
-                self.compile_for(state)
             self.generation += 1
             self.render()
         except (GraphBreakError, MixedDevices, MemoryError):
@@ -168,14 +220,6 @@ class Point:
             if not self.hides_faults:
                 raise
             self.give_up(error, before)
-
-    def compile_for(self, state: tuple[Any, ...]) -> None:
-        made = self.function.capture(self, state)
-        # What computes nothing, as for an argument of another kind, hides nothing that was compiled, and what asks nothing
-        # hides nothing at all. That globals are there is no question that tells programs apart.
-        asks = made.computes or not all(map(IS_THERE.fullmatch, made.conditions))
-        first = 0 if made.computes else sum(v.computes for v in self.variants)
-        self.variants.insert(first if asks else len(self.variants), made)
 
     # --- faults of ours
 
@@ -193,6 +237,7 @@ class Point:
             self.render()
         except Exception:  # noqa: BLE001  (it may be what has failed)
             self.enter = self.native
+            self.show()
         name = self.function.code.co_qualname
         warn_of_fault(error, f"{what} {name} at {self.location}, which runs natively from now on there")
 
@@ -209,6 +254,20 @@ class Point:
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")
         return True
+
+    def add(self, made: Variant, state: tuple[Any, ...]) -> None:
+        """What computes comes first, what asks nothing last. That globals are there is no question that tells programs apart."""
+        computing = [v for v in self.variants if v.computes]
+        if made.computes:
+            self.variants.insert(0, made)
+            return
+        self.idle.meet(state)
+        is_left = self.idle.run is not None or len(self.variants) - len(computing) >= config.recompile_limit
+        if is_left and leave(self.idle, self):
+            self.variants = computing
+            return
+        asks = not all(map(IS_THERE.fullmatch, made.conditions))
+        self.variants.insert(len(computing) if asks else len(self.variants), made)
 
     @property
     def location(self) -> Location:

@@ -1,10 +1,21 @@
-"""Why compiled programs do not fit a call: the guard that failed, and the value that it is about."""
+"""Why compiled programs do not fit a call: the guard that failed, and the value that it is about.
+
+Of the programs that are for values of the same kinds (types, dtypes, layouts of arrays) there are no more than
+`config.recompile_limit`. Kinds are few: programs for others are not counted.
+"""
 
 from __future__ import annotations
 
 import ast
+import enum
+import gc
 import re
+import types
 from typing import Any
+
+import numpy as np
+
+from npcompile.tracer.made_anew import IS_OF_PYTHON
 
 
 def why_not(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any], names: dict[str, str]) -> str | None:
@@ -17,18 +28,93 @@ def why_not(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict
         try:
             if eval(guard, scope):
                 continue
-            asked = ast.parse(guard, mode="eval").body
-            asked = asked.values[-1] if isinstance(asked, ast.BoolOp) else asked
+            asked = failing(guard, scope)
             what = ""
             if isinstance(asked, ast.Compare):
                 is_member = isinstance(asked.ops[0], (ast.In, ast.NotIn))
                 text = ast.unparse(asked.comparators[0] if is_member else asked.left)
                 what = f", but {text} is {shortened(eval(text, scope))}"
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError) as error:
+        except CANNOT_ASK as error:
             what = f", but it raises {type(error).__name__}: {error}"
         text = re.sub(r"\w+", lambda m: names.get(m[0], m[0]), f"{guard}{what}")
         return _CONSTANT_NAME.sub(r"\1", text)
     return None
+
+
+def failing(guard: str, scope: dict[str, Any]) -> ast.expr:
+    """The part of a guard that does not hold."""
+    asked = ast.parse(guard, mode="eval").body
+    parts = asked.values if isinstance(asked, ast.BoolOp) and isinstance(asked.op, ast.And) else [asked]
+    return next((part for part in parts[:-1] if not eval(ast.unparse(part), scope)), parts[-1])
+
+
+OF_KIND = re.compile(r"^type\(|\.(dtype|flags|requires_grad|is_leaf)\b|^not hasattr\(")
+FEW = (bool, enum.Enum, type, np.ufunc, types.BuiltinFunctionType, types.ModuleType)  # objects that a program has few of
+OF_LAYOUT = re.compile(r"\.(ndim|shape|strides)\b")
+SYMBOL = re.compile(r"\bs\d+\b")
+
+
+def is_of_other_kind(
+    guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any], layouts: bool = True
+) -> bool:
+    """Is the first guard that does not hold about the kind of a value? `layouts`: are those of arrays kinds?"""
+    scope = namespace | parameters
+    try:
+        asked = first_failing(guards, scope)
+        if asked is None:
+            return False
+        text = ast.unparse(asked)
+        if layouts and any(OF_LAYOUT.search(t) for t in (text, *bound_in(guards, SYMBOL.findall(text)))):
+            return True
+        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.Is):
+            left, right = (eval(ast.unparse(each), scope) for each in (asked.left, asked.comparators[0]))
+            return type(left) is not type(right) or isinstance(right, FEW)
+        return OF_KIND.search(text) is not None
+    except CANNOT_ASK:  # what it is about is not there
+        return True
+
+
+CANNOT_ASK = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)
+
+
+def first_failing(guards: tuple[str, ...], scope: dict[str, Any]) -> ast.expr | None:
+    return next((failing(guard, scope) for guard in guards if not eval(guard, scope)), None)
+
+
+def is_stale(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any]) -> bool:
+    """Is it for a global function that is another now, or for objects of a class that is gone? Such a program is not missed."""
+    scope = namespace | parameters
+    try:
+        asked = first_failing(guards, scope)
+    except CANNOT_ASK:
+        return False
+    if asked is None:
+        return False
+    text = ast.unparse(asked)
+    named = [scope[node.id] for node in ast.walk(asked) if isinstance(node, ast.Name) and node.id in namespace]
+    if OF_GLOBAL.match(text) and any(isinstance(v, (types.FunctionType, types.CodeType)) for v in named):
+        return True
+    return any(isinstance(v, type) and is_gone(v, namespace, scope) for v in named)
+
+
+OF_GLOBAL = re.compile(r"G\['\w+'\](\.__code__)? (is|==) ")
+
+
+def is_gone(kind: type, *programs: dict[str, Any]) -> bool:
+    """Does nothing but its own parts, and the programs' names, refer to a class?"""
+    if not kind.__flags__ & IS_OF_PYTHON:
+        return False
+    ours = {id(kind.__mro__), *map(id, programs)}
+    for each in gc.get_referrers(kind):
+        is_running = isinstance(each, types.FrameType | types.GeneratorType | list)  # those that ask
+        if not is_running and id(each) not in ours and getattr(each, "__objclass__", None) is not kind:
+            return False
+    return True
+
+
+def bound_in(guards: tuple[str, ...], names: list[str]) -> list[str]:
+    """The guards that give symbols their values."""
+    return [text for text in guards if any(f"({name} := " in text for name in names)]
 
 
 _CONSTANT_NAME = re.compile(r"\bk_(\w+?)_\d+\b")

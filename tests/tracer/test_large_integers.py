@@ -93,7 +93,7 @@ NUMBERS = {
     "compared": lambda n, m: (n < m, n == m, n >= 2**40, n != 0, m <= 5),
     "builtins": lambda n, m: (abs(n), int(n), bool(n), min(n, m), max(n, m, 3), round(n), isinstance(n, int), type(n) is int),
     "float": lambda n, m: float(n) + float(m),
-    "texts": lambda n, m: (f"{n} {m:d} {n:,}", str(n), hex(m), repr(n), "%d" % n),
+    "texts": lambda n, m: (f"{n} {m:d} {n:,}", str(n), hex(m), repr(n), "%d" % n),  # noqa: UP031
     "methods": lambda n, m: (n.bit_length(), n.real, n.numerator, m.denominator),
     "math": lambda n, m: (math.isqrt(abs(n)), math.gcd(n, m)),
     "truth": lambda n, m: (1 if n else 2, n and m, not n),

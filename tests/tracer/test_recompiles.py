@@ -1,0 +1,262 @@
+"""Which calls make programs of their own, and how many: what ordinary programs vary meets no limit."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from npcompile.tracer.left_to_python import FIRST_SPAN
+from npcompile.tracer.point import Point
+
+X = np.arange(6.0)
+
+
+def checked(function: Callable[..., Any], calls: Iterable[Any]) -> Callable[..., Any]:
+    """Compile a function, and compare calls of it with the original: without a warning, and nowhere at the limit."""
+    compiled = npc.compile(function, backend="eager")
+    for each in calls:
+        args = each() if callable(each) else each
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            got, want = compiled(*args), function(*args)
+        assert type(got) is type(want)
+        np.testing.assert_equal(got, want)
+    assert not any(point.is_native for point in points_of(compiled))
+    return compiled
+
+
+def points_of(compiled: Callable[..., Any]) -> list[Point]:
+    function = compiled_function(compiled)
+    assert function is not None
+    return sorted(function.points.values(), key=lambda p: p.number)
+
+
+def graphs_of(compiled: Callable[..., Any]) -> int:
+    function = compiled_function(compiled)
+    assert function is not None
+    return len(function.graphs)
+
+
+# --- kinds
+
+
+def test_each_dtype_is_compiled_for() -> None:
+    compiled = checked(lambda x: x * 2 + x, [(np.arange(4).astype(kind),) for kind in "bBhHiIlLfdFD"] * 2)
+    assert graphs_of(compiled) == 12
+
+
+def test_each_number_of_dimensions_is_compiled_for() -> None:
+    assert graphs_of(checked(lambda x: x * 2 + x, [(np.ones((2,) * n),) for n in range(1, 13)] * 2)) == 12
+
+
+def test_sizes_of_one_are_kinds() -> None:
+    shapes = [(a, b) for a in (1, 3) for b in (1, 3)]
+    calls = [(np.ones(a), np.ones(b)) for a in shapes for b in shapes]
+    assert graphs_of(checked(lambda x, y: x + y, calls * 2)) == 16
+
+
+class Base:
+    factor = 2.0
+
+    def step(self, x: Any) -> Any:
+        return x * self.factor + self.extra()
+
+    def extra(self) -> float:
+        return 1.0
+
+
+def test_methods_that_many_classes_inherit() -> None:
+    classes = [type(f"Part{k}", (Base,), {"factor": float(k)}) for k in range(12)]
+    assert graphs_of(checked(Base.step, [(kind(), X) for kind in classes] * 2)) == 12
+
+
+@pytest.mark.parametrize("given", [[True, False] * 8, [*enum.Enum("Side", [f"m{k}" for k in range(12)])], [np.sin, np.cos] * 6])
+def test_objects_of_which_there_are_few(given: list[Any]) -> None:
+    known = given[0]
+    compiled = checked(lambda x, a: x * 2 if a is known else x * 3, [(X, a) for a in given])
+    assert graphs_of(compiled) == len(set(given))
+
+
+def test_flags_in_all_combinations() -> None:
+    flags = [tuple(bool(k >> b & 1) for b in range(4)) for k in range(16)]
+    checked(
+        lambda x, a, b, c, d: x * (2 if a else 3) + (4 if b else 5) - (6 if c else 7) + (8 if d else 9), [(X, *f) for f in flags]
+    )
+
+
+# --- values
+
+
+def keys_and_values(x: Any, table: dict[str, float]) -> Any:
+    for name, value in table.items():
+        x = x + value * len(name)
+    return x
+
+
+def taken(x: Any, **options: Any) -> Any:
+    return x * sum(options.values())
+
+
+VALUES: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
+    "keys": (keys_and_values, lambda k: (X, {f"k{k}": 1.0, f"j{k}": 2.0})),
+    "options": (lambda x, d: taken(x, **d), lambda k: (X, {f"k{k}": 1.0})),
+    "texts": (lambda x, s: x * 2 if s == "k3" else x * 3, lambda k: (X, f"k{k}")),
+    "a list that grows": (lambda x, items: x * len(items) + sum(items), lambda k: (X, [1.0] * k)),
+    "arguments": (lambda *items: sum(items), lambda k: (X,) * (k + 1)),
+    "stacked": (lambda items: np.stack(items) * 2, lambda k: ([X] * (k + 1),)),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_that_change_stop_to_be_asked_for(name: str) -> None:
+    function, make = VALUES[name]
+    compiled = checked(function, [make(k) for k in range(20)])
+    assert max(len(point.variants) for point in points_of(compiled)) <= 4
+
+
+# --- functions and classes
+
+
+def run(text: str, namespace: dict[str, Any]) -> None:
+    exec(text, namespace)
+
+
+HELPER = "def helper(x, a=2.0):\n    return x * a + 1\n"
+PROGRAM = "def program(x):\n    return helper(x) * 2\n"
+
+
+def redefined(texts: Iterable[str]) -> Callable[..., Any]:
+    namespace: dict[str, Any] = {"np": np}
+    run(PROGRAM, namespace)
+
+    def define(text: str) -> Callable[[], tuple[Any, ...]]:
+        return lambda: (run(text, namespace), (X,))[1]
+
+    return checked(namespace["program"], [define(text) for text in texts])
+
+
+def test_a_helper_that_is_defined_again() -> None:
+    assert graphs_of(redefined([HELPER] * 20)) == 2
+
+
+def test_defaults_of_a_helper_are_inputs() -> None:
+    assert graphs_of(redefined([HELPER.replace("2.0", f"{k}.0") for k in range(20)])) == 2
+
+
+def test_a_helper_that_is_edited_is_compiled_each_time() -> None:
+    """Programs for earlier texts make room."""
+    compiled = redefined([HELPER.replace("+ 1", f"+ {k}") for k in range(20)])
+    assert graphs_of(compiled) == 20 and len(points_of(compiled)[0].variants) == npc.config.recompile_limit
+
+
+def test_equal_functions_of_two_modules_are_told_apart() -> None:
+    """Their globals differ."""
+    spaces: list[dict[str, Any]] = [{"K": 2.0}, {"K": np.arange(6.0)}, {"K": 3.0}]
+    for space in spaces:
+        run("def scaled(x):\n    return x * K\n", space)
+    checked(lambda f, x: f(x) + 1, [(space["scaled"], X) for space in spaces] * 2)
+
+
+def test_functions_that_are_handed_over() -> None:
+    """Where they vary they are called, compiled, and the rest is one program."""
+    calls = [(eval(f"lambda x: x * {k} + 1"), X) for k in range(12)]
+    compiled = checked(lambda f, x: f(x * 3) - 2, calls * 2)
+    assert max(len(point.variants) for point in points_of(compiled)) <= 4
+    function = compiled_function(compiled)
+    assert function is not None and len(function.callees) >= 8
+
+
+def test_compiled_functions_that_are_handed_over() -> None:
+    """Their own code changes with each of their programs."""
+    inner = npc.compile(lambda x: x * 2 + 1, backend="eager")
+    calls = [(inner, np.ones((2,) * n)) for n in range(1, 6)]
+    compiled = npc.compile(lambda f, x: f(x) - 2, backend="eager")
+    for f, x in calls:
+        f(x)  # has another program
+        np.testing.assert_array_equal(compiled(f, np.ones(3)), np.ones(3))
+    assert graphs_of(compiled) == 1
+
+
+def made_anew(k: int) -> tuple[Any, ...]:
+    class Part:
+        factor = float(k)
+
+        def go(self, x: Any) -> Any:
+            return x * self.factor
+
+    return Part(), X
+
+
+def test_classes_that_are_gone_make_room() -> None:
+    compiled = checked(lambda part, x: part.go(x), [lambda k=k: made_anew(k) for k in range(20)])
+    assert graphs_of(compiled) == 20 and len(points_of(compiled)[0].variants) <= npc.config.recompile_limit
+
+
+# --- where there is nothing to compile
+
+THINGS = [1, 2.0, "a", None, [1], (2,), {1: 2}, {3}, b"x", 3j, True, object(), print, int, range(3), slice(2)]
+
+
+def doubled(x: Any) -> Any:
+    return x * 2 if hasattr(x, "shape") else x if isinstance(x, (str, bytes, range)) else (x, x)
+
+
+def test_python_runs_where_nothing_is_compiled() -> None:
+    compiled = checked(doubled, [(x,) for x in THINGS] * 20)
+    start = points_of(compiled)[0]
+    assert start.idle.run is not None and not start.variants and graphs_of(compiled) == 0
+
+
+def test_arrays_are_compiled_for_after_that() -> None:
+    compiled = checked(doubled, [*[(x,) for x in THINGS] * 2, (X,), (X,), (np.ones((2, 2)),), (1,), (X,)])
+    assert graphs_of(compiled) == 2
+
+
+class Holder:
+    def __init__(self, a: Any):
+        self.a = a
+
+
+def test_an_object_that_comes_to_hold_arrays() -> None:
+    """It is of the same type: capture is tried again now and then."""
+    others = [(Holder(x),) for x in THINGS]
+    compiled = checked(lambda o: doubled(o.a), [*others, *[(Holder(X),)] * 2 * FIRST_SPAN])
+    assert graphs_of(compiled) == 1 and points_of(compiled)[0].variants[0].computes
+
+
+def test_what_is_compiled_behind_it_is_entered() -> None:
+    def program(x: Any, option: Any) -> Any:
+        kind = type(option).__name__
+        print(kind, end="")
+        return np.sqrt(x) * 2 + len(kind)
+
+    compiled = checked(program, [(X, option) for option in THINGS] * 3)
+    assert any(variant.graph is not None for point in points_of(compiled) for variant in point.variants)
+
+
+def test_exceptions_and_recursion_of_what_is_left_to_python() -> None:
+    def depth(tree: Any) -> int:
+        if isinstance(tree, (list, tuple)):
+            return 1 + max(map(depth_of, tree), default=0)
+        if tree is None:
+            raise ValueError("nothing")
+        return 0
+
+    depth_of: Callable[..., Any] = npc.compile(depth)
+    for tree in THINGS:
+        if tree is not None:
+            assert depth_of(tree) == depth(tree)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^nothing$"):
+            depth_of([None])
+    nested: Any = 1
+    for _ in range(100):
+        nested = [nested]
+    assert depth_of(nested) == 100
