@@ -18,6 +18,15 @@ from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping
 FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
 
 
+def of_function(source: str, x: types.FunctionType, name_constant: Callable[[Any], str]) -> list[str]:
+    """Guards that a function is of the same code and globals: one made anew, in each call or by text that is run again, is."""
+    code = name_constant(x.__code__)
+    return [
+        f"{source}.__globals__ is {name_constant(x.__globals__)}",
+        f"({source}.__code__ is {code} or {source}.__code__ == {code})",
+    ]
+
+
 @dataclass(slots=True, eq=False)
 class Assumptions:
     """The guards of one attempt, and what earlier ones at the same Point have met."""
@@ -28,6 +37,7 @@ class Assumptions:
     fixed_before: dict[str, frozenset[int]]  # source of an integer -> values that earlier programs at this Point are for
     dynamic: bool | None  # None: a size becomes symbolic when a second one is seen
     name_object: Callable[[Any], str]  # a name in the generated program for an object that is the same in every call
+    may_break: bool = True  # not where the user asks for one graph
     symbols: dict[str, str] = field(default_factory=dict)  # name of a symbolic integer -> its source
     anew: dict[int, tuple[str, Any]] = field(default_factory=dict)  # id of a class made anew, or a part of it -> its source, it
 
@@ -86,7 +96,7 @@ class Assumptions:
         earlier = self.seen.setdefault(f"{what} {source}", [])
         if (value,) not in earlier and len(earlier) <= known:
             earlier.append((value,))
-        return (value,) not in earlier[:known]
+        return (value,) not in earlier[:known] and self.may_break
 
     def is_first(self, source: str, x: Any) -> bool:
         """Is this the first object that was met here? Globals are seldom others, but in programs that change them."""

@@ -26,7 +26,7 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.tensor import Tensor, is_grad_enabled
 from npcompile.tensor_core.tensors.devices import is_on_device, open_kind
 from npcompile.tensor_core.transforms.reverse import depending, gradients, is_constant, is_differentiable
-from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions
+from npcompile.tracer.assumptions import FIXED_VALUES, Assumptions, of_function
 from npcompile.tracer.conditions import ArrayGuards
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.known import is_scalar
@@ -119,7 +119,6 @@ class Capture(Assumptions):
     disjoint: tuple[str, tuple[int, list[str]]] = ("", (0, []))  # a guard that written arrays overlap no other; which these are
     array_guards: list[ArrayGuards] = field(default_factory=list)
     instructions: int = 0
-    may_break: bool = True  # not where the user asks for one graph
     may_ask_levels: bool = False  # is no other program at this Point for sizes that make a function call itself often?
     asks_levels: bool = False  # is this one?
     calls_itself: bool = False  # does the function here come after such a call, so that further ones are calls too?
@@ -310,7 +309,7 @@ class Capture(Assumptions):
                 self.guard_apart(owner, other)
 
     def _wrap_function(self, source: str, x: types.FunctionType) -> Opaque:
-        """One made anew, in each call or by text that is run again, is the same program, with cells and defaults of its own."""
+        """One of the same code is the same program, with cells and defaults of its own."""
         self.guard(f"type({source}) is {self.name_constant(type(x))}")
         original = x.__dict__.get("__npcompile_original__")  # of a compiled one, whose own code changes
         is_replaced = source.startswith("G[") and original is None  # by text that was edited: it does not come back
@@ -319,9 +318,8 @@ class Capture(Assumptions):
         elif original is not None:
             self.guard(f"{source}.__npcompile_original__ is {self.name_constant(original)}")
         else:
-            code = self.name_constant(x.__code__)
-            self.guard(f"{source}.__globals__ is {self.name_constant(x.__globals__)}")
-            self.guard(f"({source}.__code__ is {code} or {source}.__code__ == {code})")
+            for text in of_function(source, x, self.name_constant):
+                self.guard(text)
         return Opaque(source, x)
 
     def _wrap_sequence(self, source: str, x: Any) -> OutsideSequence:

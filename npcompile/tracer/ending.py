@@ -280,7 +280,7 @@ class Ending:
             return
         callee = called = self.capture.realize(value)
         if isinstance(callee, Opaque) and callee.source in self.capture.varying:
-            made = f"{function.name_constant(function.compiled_of, 'compiled_')}({callee.source})"
+            made = f"{function.name_constant(function)}.compiled_of({callee.source})"
             self.frame.stack[position] = Lazy(made, callee.example)
             return
         if isinstance(called, Method) and called.function is not None:

@@ -25,7 +25,7 @@ MOST_KINDS = 64  # of arguments that are told apart
 class LeftToPython:
     """What a Point found nothing to compile for, and how it is left to Python after that."""
 
-    run: Callable[..., Any] | None = None  # the user's code from there, to where something is worth compiling
+    run: Callable[..., Any] | None = None  # the user's code from there to where something is worth compiling, or all of it
     is_whole: bool = False  # is that all of the function?
     span: int = FIRST_SPAN
     calls: Iterator[int] = field(default_factory=lambda: repeat(0, FIRST_SPAN))  # those until capture is tried again
@@ -60,7 +60,11 @@ def leave(idle: LeftToPython, point: Any) -> bool:
     working = {p.layout.index for p in function.points.values() if p is not point and any(v.computes for v in p.variants)}
     idle.is_whole = point.is_start and not working
     others = frozenset(range(len(function.program.instructions))) - working
-    idle.run = function.whole() if idle.is_whole else function.segment(point.layout, None, inside=others)
+    if idle.is_whole:
+        names = ", ".join(point.parameters)
+        idle.run = function.execute(f"def run({names}):\n    return {function.call_of_user(point.parameters)}\n", "run")
+    else:
+        idle.run = function.segment(point.layout, None, inside=others)
     return True
 
 

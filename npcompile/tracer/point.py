@@ -137,10 +137,10 @@ class Point:
         function.namespace |= {self.native_name: self.native, self.miss_name: self.miss}
         miss = self.native_name if self.is_native else self.miss_name
         generation = "" if self.is_native else f"{self.generation}, "
-        lines += [f"    {line}" for line in uncompiled]
         if self.idle.run is not None and not self.is_native:
             lines += [f"    {line}" for line in self.leaving()]
             miss, generation = f"again_{self.number}", ""
+        lines += [f"    {line}" for line in uncompiled]
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
         self.source = "\n".join(lines) + "\n"
         self.enter = function.execute(self.source, name)
@@ -167,15 +167,14 @@ class Point:
         idle, function = self.idle, self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.enter(*state)
-        with warnings_held(), function.lock:
-            is_tried = idle.is_to_be_tried(state) and not self.is_native
-            if is_tried:
-                self.add_variant(state)
-            run, is_whole = idle.run, idle.is_whole
-        if is_tried or run is None:
+        if not self.is_native and idle.is_to_be_tried(state):
+            with warnings_held(), function.lock:
+                if idle is self.idle and not self.is_native:
+                    self.add_variant(state)
             return self.enter(*state)
-        hop = run(*state)
-        return hop if not self.is_start else hop[1] if is_whole else drive(hop)
+        assert idle.run is not None
+        hop = idle.run(*state)
+        return drive(hop) if self.is_start and not idle.is_whole else hop
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:

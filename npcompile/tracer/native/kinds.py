@@ -254,11 +254,14 @@ def can_inline(function: Any) -> bool:
     return is_plain and not any(name.startswith("__npcompile") for name in vars(function))
 
 
+LONG_LONG = "qQ"  # dtypes of which NumPy's scalars stay what they are beside those of int64
+
+
 def kind_of_number(value: Any) -> str | None:
     """The kind of a Python number or a scalar of NumPy's."""
     if type(value) in PYTHON_KINDS:
         return PYTHON_KINDS[type(value)]
-    if isinstance(value, np.generic) and type(value) is value.dtype.type and value.dtype.isnative:
+    if isinstance(value, np.generic) and type(value) is value.dtype.type and value.dtype.char not in LONG_LONG:
         kind = value.dtype.str[1:]
         return kind if kind in C_OF_KIND else None
     return None

@@ -10,7 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from npcompile.backends.cpu.loops.scalar_loops import NoForm, ScalarLoops
-from npcompile.tracer.native.kinds import CellOf, Closure, Elements, Items, Known, Outside, Scalar, can_inline, kind_of_number
+from npcompile.tracer.assumptions import of_function
+from npcompile.tracer.native.kinds import (
+    LONG_LONG,
+    CellOf,
+    Closure,
+    Elements,
+    Items,
+    Known,
+    Outside,
+    Scalar,
+    can_inline,
+    kind_of_number,
+)
 from npcompile.tracer.native.meanings import FUNCTIONS, OF_ARRAYS, OF_COMPLEX, is_known
 from npcompile.tracer.python.class_attributes import is_of_python
 
@@ -40,11 +52,12 @@ def wrapped(b: Asking, source: str, x: Any) -> Any:
     kind = kind_of_number(x)
     if kind is not None:
         return given_number(b, source, x, kind)
-    if type(x) is np.ndarray and x.dtype.isnative and x.ndim:
+    if type(x) is np.ndarray and x.dtype.isnative and x.ndim and x.dtype.char not in LONG_LONG:
         return given_array(b, source, x)
     if source.isidentifier() and can_inline(x):
         b.guard(f"type({source}) is {b.name_constant(types.FunctionType)}")
-        b.guard(f"{source}.__code__ is {b.name_constant(x.__code__)}")
+        for text in of_function(source, x, b.name_constant):
+            b.guard(text)
         return Closure(x, source)
     is_function = isinstance(x, (types.ModuleType, types.BuiltinFunctionType, np.ufunc, type))
     is_function |= any(is_known(x, table) for table in (OF_ARRAYS, FUNCTIONS, OF_COMPLEX))
@@ -77,6 +90,8 @@ def given_array(b: Asking, source: str, x: np.ndarray) -> Elements:
     b.code.examples |= {f"{made.name}_n{axis}": n for axis, n in enumerate(x.shape)}
     b.guard(f"type({source}) is {b.name_constant(np.ndarray)}", source.isidentifier())
     b.guard(f"{source}.dtype == {b.name_constant(x.dtype)}", True)
+    if x.dtype.char in "lL":  # equal to those that are LONG_LONG
+        b.guard(f"{source}.dtype.num == {x.dtype.num}", True)
     b.guard(f"{source}.ndim == {x.ndim}", True)
     if is_contiguous:
         b.guard(f"{source}.flags.c_contiguous", True)
