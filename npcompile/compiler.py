@@ -17,7 +17,7 @@ from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.ending import is_user_function
-from npcompile.tracer.entry import compiled_function
+from npcompile.tracer.entry import compiled_function, plain_function
 from npcompile.tracer.faults import warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.point import Options
@@ -149,7 +149,7 @@ def compile(
     if isinstance(function, types.MethodType):
         bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
         return types.MethodType(bound, function.__self__)
-    function = getattr(function, "__npcompile_original__", function)
+    function = plain_function(function)
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
     if hasattr(function, "__npcompile_disabled__"):

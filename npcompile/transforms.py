@@ -41,11 +41,24 @@ class TransformedFunction(Transform):
         functools.update_wrapper(self, self.function, updated=())
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.kind, as_found(self.function), self.options
+        return self.kind, as_found(self.given), self.options
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        kind, function, options = state
-        self.__init__(kind, original(function), options)  # type: ignore[misc]
+        self.__init__(*state)  # type: ignore[misc]
+
+    @property  # type: ignore[override]
+    def function(self) -> Any:
+        """The user's, as it is now: another's code may have been put in the place of a compiled one's, and that goes with it."""
+        return original(self._given)
+
+    @function.setter
+    def function(self, given: Any) -> None:
+        original(given)  # a function?
+        self._given = given
+
+    @property
+    def given(self) -> Any:
+        return self._given
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
@@ -64,7 +77,7 @@ class TransformedFunction(Transform):
             return self._without_capture(error, args, kwargs)
 
     def _compile(self) -> Callable[..., Any]:
-        within = functools.update_wrapper(WithinEntry(self.kind, self.function, self.options, self), self.function, updated=())
+        within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())
         return captured(caller(within))
 
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -99,7 +112,7 @@ class TransformedFunction(Transform):
         if may_raise or not (any(graph.writes for graph in graphs) or known is not None and known.is_random):
             self._run_plainly(args, kwargs)
         if self._unchecked is None:
-            self._unchecked = TransformedFunction(self.kind, self.function, self.options | {"unchecked": True})
+            self._unchecked = TransformedFunction(self.kind, self.given, self.options | {"unchecked": True})
         return self._unchecked(*args, **kwargs)
 
 
@@ -192,7 +205,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     >>> grad(lambda x: np.sum(np.sin(x)))(np.array([0.0, np.pi]))
     array([ 1., -1.])
     """
-    return TransformedFunction("grad", original(function), {"argnums": positions(argnums), "has_aux": has_aux})
+    return TransformedFunction("grad", function, {"argnums": positions(argnums), "has_aux": has_aux})
 
 
 @transforms("value_and_grad")
@@ -203,7 +216,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     >>> value_and_grad(lambda x: x @ x)(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    return TransformedFunction("value_and_grad", original(function), {"argnums": positions(argnums), "has_aux": has_aux})
+    return TransformedFunction("value_and_grad", function, {"argnums": positions(argnums), "has_aux": has_aux})
 
 
 @transforms("jacobian")
@@ -218,7 +231,7 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     array([[2., 0.],
            [0., 4.]])
     """
-    return TransformedFunction("jacobian", original(function), {"argnums": positions(argnums)})
+    return TransformedFunction("jacobian", function, {"argnums": positions(argnums)})
 
 
 def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
@@ -257,7 +270,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     array([1., 4.])
     """
     axes = tuple(in_axes) if isinstance(in_axes, (list, tuple)) else in_axes
-    return TransformedFunction("vmap", original(function), {"in_axes": axes, "out_axes": out_axes})
+    return TransformedFunction("vmap", function, {"in_axes": axes, "out_axes": out_axes})
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -272,7 +285,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
 @transforms("jvp")
 def _pushforward(function: Callable[..., Any]) -> Callable[..., Any]:
-    return TransformedFunction("jvp", original(function), {})
+    return TransformedFunction("jvp", function, {})
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -295,12 +308,12 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
 
 @transforms("plain")
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return TransformedFunction("plain", original(function), {})
+    return TransformedFunction("plain", function, {})
 
 
 @transforms("pullback")
 def _pullback(function: Callable[..., Any]) -> Callable[..., Any]:
-    return TransformedFunction("pullback", original(function), {})
+    return TransformedFunction("pullback", function, {})
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -332,7 +345,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @transforms("custom_gradient")
 def _with_pullback(function: Callable[..., Any]) -> Callable[..., Any]:
-    return TransformedFunction("custom_gradient", original(function), {})
+    return TransformedFunction("custom_gradient", function, {})
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -359,7 +372,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @transforms("checkpoint")
 def _checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
-    return TransformedFunction("checkpoint", original(function), {})
+    return TransformedFunction("checkpoint", function, {})
 
 
 def positions(argnums: int | Sequence[int]) -> int | tuple[int, ...]:

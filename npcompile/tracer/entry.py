@@ -63,12 +63,6 @@ def make_entry(user: types.FunctionType, parameters: Parameters, current: Curren
     return entry
 
 
-def compiled_function(function: Any) -> Any:
-    """What is compiled for a function that `compile` returned: a CompiledFunction. None for others."""
-    current = getattr(function, "__npcompile__", None)
-    return None if current is None else current.compiled
-
-
 def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
     source = entry_source(parameters, is_switched)
@@ -115,9 +109,33 @@ def entry_source(parameters: Parameters, is_switched: bool) -> str:
     return "\n".join([*lines, ""])
 
 
+def compiled_function(function: Any) -> Any:
+    """What is compiled for a function that `compile` returned: a CompiledFunction. None for others.
+
+    As its code says: the attributes may be those of another function, under functools.wraps for one.
+    """
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return None
+    current = next((c() for c in code.co_consts if type(c) is Handle), None)
+    return None if current is None else current.compiled
+
+
+def plain_function(function: Any) -> Any:
+    """What a function was made of by `compile`; itself, if it was not or holds other code since."""
+    known = compiled_function(function)
+    if known is not None:
+        return known.user
+    return function if hasattr(function, "__npcompile__") else getattr(function, "__npcompile_original__", function)
+
+
 def as_found(function: Any) -> Any:
-    """What pickle finds under a function's name, if that was made of the function: the compiled one of a decorated function."""
-    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    """What pickle finds under a function's name, if that was made of the function: the compiled one of a decorated function.
+
+    Those of `__main__` are pickled by value, if at all.
+    """
+    module = getattr(function, "__module__", None)
+    found: Any = None if module == "__main__" else sys.modules.get(module or "")
     for name in getattr(function, "__qualname__", "").split("."):
         found = getattr(found, name, None)
-    return found if getattr(found, "__npcompile_original__", None) is function else function
+    return found if plain_function(found) is function else function

@@ -42,7 +42,7 @@ from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
-from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry
+from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -149,7 +149,7 @@ class CompiledFunction:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         user, *rest = state
-        self.__init__(getattr(user, "__npcompile_original__", user), *rest)  # type: ignore[misc]
+        self.__init__(plain_function(user), *rest)  # type: ignore[misc]
 
     @property
     def has_cells(self) -> bool:

@@ -388,6 +388,11 @@ class Transform:
 
     outside: ClassVar[type[Transform]]  # the class of the same that users call: npcompile.transforms, which is above
 
+    @property
+    def given(self) -> Any:
+        """What was transformed, to be captured: a compiled function itself, in whose place another's code may be put."""
+        return self.function
+
 
 @dataclass(slots=True, eq=False)
 class ErrorState:

@@ -269,7 +269,7 @@ def capture_value_and_grad(frame: Frame, transform: Transform, positional: Argum
 def differentiate(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> tuple[Any, Any, Any]:
     builder = frame.capture.builder
     variables, arguments, is_one = split_arguments(frame, transform, positional)
-    value, aux = calls.call(frame, transform.function, arguments(), keywords), None
+    value, aux = calls.call(frame, transform.given, arguments(), keywords), None
     value = frame.capture.realize(value)
     if transform.options["has_aux"]:
         if not isinstance(value, Sequence) or len(value.items) != 2:
@@ -291,7 +291,7 @@ def differentiate(frame: Frame, transform: Transform, positional: Arguments, key
 def capture_jacobian(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
     builder = frame.capture.builder
     variables, arguments, is_one = split_arguments(frame, transform, positional)
-    tree = Tree.of(frame, calls.call(frame, transform.function, arguments(), keywords))
+    tree = Tree.of(frame, calls.call(frame, transform.given, arguments(), keywords))
     rows = []
     for y in float_arrays(frame, tree):
         if kind_of(y.dtype) not in "fc":
@@ -323,7 +323,7 @@ def capture_pullback(frame: Frame, transform: Transform, positional: Arguments, 
     """The cotangent comes first, then the primals."""
     given, *primals = positional
     variables = Variables.of(frame, primals)
-    tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
+    tree = Tree.of(frame, calls.call(frame, transform.given, variables.arguments(), keywords))
     outputs, cotangents = float_arrays(frame, tree), float_arrays(frame, Tree.of(frame, given))
     require_alike(outputs, cotangents, "cotangent", "result")
     builder = frame.capture.builder
@@ -346,7 +346,7 @@ def capture_custom_gradient(frame: Frame, transform: Transform, positional: Argu
     capture = frame.capture
     arguments = [capture.realize(p) for p in positional]
     before = [array_of(frame, a, "an argument of a function with a custom gradient") for a in arguments]
-    pair = capture.realize(calls.call(frame, transform.function, [alike(a, x) for a, x in zip(arguments, before)], keywords))
+    pair = capture.realize(calls.call(frame, transform.given, [alike(a, x) for a, x in zip(arguments, before)], keywords))
     if not isinstance(pair, Sequence) or len(pair.items) != 2:
         raise Decline("a function with a custom gradient must return (result, pullback)")
     out, pullback = (capture.realize(v) for v in pair.items)
@@ -395,7 +395,7 @@ def pullback_graph(frame: Frame, rule: Callable[..., Parts], out: Array) -> tupl
 
 @captures_transform("plain")
 def capture_plain(frame: Frame, transform: Transform, positional: Arguments, keywords: Keywords) -> Any:
-    return calls.call(frame, transform.function, positional, keywords)
+    return calls.call(frame, transform.given, positional, keywords)
 
 
 # --- forward mode
@@ -408,7 +408,7 @@ def capture_jvp(frame: Frame, transform: Transform, positional: Arguments, keywo
     variables = Variables.of(frame, primals)
     directions = [array_of(frame, leaf, "a tangent") for tangent in tangents for leaf in Tree.of(frame, tangent).leaves]
     require_alike(variables.before, directions, "tangent", "argument")
-    tree = Tree.of(frame, calls.call(frame, transform.function, variables.arguments(), keywords))
+    tree = Tree.of(frame, calls.call(frame, transform.given, variables.arguments(), keywords))
     outputs = float_arrays(frame, tree)
     with silently(builder):
         found = derivatives(builder, [y.node for y in outputs], variables.nodes, [t.node for t in directions])
@@ -452,7 +452,7 @@ def capture_vmap(frame: Frame, transform: Transform, positional: Arguments, keyw
         raise Decline("vmap of no argument", "At least one of in_axes is a number.")
     before = len(builder.made)
     frame.capture.draws.batches.append((size, batched))
-    tree = Tree.of(frame, calls.call(frame, transform.function, arguments, keywords))
+    tree = Tree.of(frame, calls.call(frame, transform.given, arguments, keywords))
     frame.capture.draws.batches.pop()
     outputs = float_arrays(frame, tree)
     results = []

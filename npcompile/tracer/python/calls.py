@@ -26,6 +26,7 @@ from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.python import arithmetic, generators, groups, operators, texts
@@ -293,8 +294,8 @@ def call_function(
         return inline(frame, function.__npcompile_wrapped__, positional, keywords)
     if function.__code__ in CALLED_BY_CODE:
         return CALLED_BY_CODE[function.__code__](frame, function, positional, keywords)
-    if hasattr(function, "__npcompile_original__"):
-        return inline(frame, function.__npcompile_original__, positional, keywords, entry=function)
+    if (user := plain_function(function)) is not function:
+        return inline(frame, user, positional, keywords, entry=function)
     return inline(frame, function, positional, keywords, source)
 
 
