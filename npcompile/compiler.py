@@ -17,7 +17,7 @@ from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.ending import is_user_function
-from npcompile.tracer.entry import compiled_function, plain_function
+from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
 from npcompile.tracer.faults import warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
 from npcompile.tracer.point import Options
@@ -97,9 +97,11 @@ def compile(
     Parameters
     ----------
     function
-        A Python function, a method, or an object that can be called: its attributes are read anew at each call, and
-        Tensors among them are inputs of the program. Its code and defaults are those that it has now; what it calls and reads
-        may change in every way. Generators, coroutines and functions that inspect themselves
+        A Python function, a method, or an object with `__call__`: its attributes are read anew at each call, and
+        Tensors among them are inputs of the program. Of a `functools.partial`, `lru_cache` object, `staticmethod` or
+        `classmethod` the same is made of what is compiled of its function, with a cache of its own. What has no Python code,
+        such as ufuncs and built-in functions, is returned as it is. The code and defaults of a function are those that it has
+        now; what it calls and reads may change in every way. Generators, coroutines and functions that inspect themselves
         (`locals()`, frames) run as they are, with the plain functions that they call by name compiled.
     backend
         "cpu" (generated C), "cuda" (generated Triton), "eager" (the captured graph run by NumPy), a name given to
@@ -122,7 +124,7 @@ def compile(
     Raises
     ------
     TypeError
-        `function` is not a Python function.
+        `function` is a class, or nothing that can be called.
     ValueError
         Unknown backend, mode or accuracy.
 
@@ -135,28 +137,49 @@ def compile(
     >>> f(np.arange(3.0))
     np.float64(8.0)
     """
+    again = functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
     if function is None:
-        return functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
+        return again
     if accuracy not in ACCURACIES:
         raise ValueError(f"unknown accuracy {accuracy!r}: choose one of {', '.join(ACCURACIES)}")
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
-    function = getattr(function, "__npcompile_wrapped__", function)
+    chosen = find_backend(backend)
+    function = wrapped_behind(function) or function
     if isinstance(function, Transform) and callable(function):
         function = caller(function)
-    elif callable(function) and not isinstance(function, type) and isinstance(function.__call__, types.MethodType):
+    elif is_object_with_call(function):
         function = function.__call__
-    if isinstance(function, types.MethodType):
-        bound = compile(function.__func__, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
-        return types.MethodType(bound, function.__self__)
+    if type(function) in PARTS:
+        return PARTS[type(function)](function, again)
+    if callable(function) and not isinstance(function, (type, types.FunctionType)):  # a ufunc, for one: there is no Python in it
+        return function
     function = plain_function(function)
     if not isinstance(function, types.FunctionType):
-        raise TypeError(f"npcompile.compile takes a Python function, not {type(function).__qualname__}: {function!r}")
+        raise TypeError(f"npcompile.compile takes a function, not {type(function).__qualname__}: {function!r}")
     if hasattr(function, "__npcompile_disabled__"):
         return function
-    return make_entry(
-        function, Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS)
-    )
+    return make_entry(function, Options(placed(chosen), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS))
+
+
+def is_object_with_call(function: Any) -> bool:
+    """Is it an object of a class whose `__call__` is written in Python?"""
+    return callable(function) and not isinstance(function, type) and isinstance(function.__call__, types.MethodType)
+
+
+def of_cache(cached: Any, compiled: Callable[[Any], Any]) -> Any:
+    """Another cache of the same size: what this one has kept was not computed by what is compiled."""
+    return functools.lru_cache(**cached.cache_parameters())(compiled(cached.__wrapped__))
+
+
+# Callables that are made of a function -> the same made of what is compiled of it.
+PARTS: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    types.MethodType: lambda method, compiled: types.MethodType(compiled(method.__func__), method.__self__),
+    functools.partial: lambda partial, compiled: functools.partial(compiled(partial.func), *partial.args, **partial.keywords),
+    functools._lru_cache_wrapper: of_cache,
+    staticmethod: lambda method, compiled: staticmethod(compiled(method.__func__)),
+    classmethod: lambda method, compiled: classmethod(compiled(method.__func__)),
+}
 
 
 def make_entry(function: types.FunctionType, options: Options, is_switched: bool = True) -> types.FunctionType:

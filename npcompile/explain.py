@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,21 +71,29 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     >>> print(explain(lambda x: np.sin(x) + 1)(np.arange(3.0)).breaks)
     ()
     """
-    known = compiled_function(function)
+    known = compiled_function(innermost(function))
     options = {} if known is None else {"backend": known.options.backend, "dynamic": known.options.dynamic}
-    fresh = compile(function if known is None else known.user, **options)
+    fresh = compile(function, **options)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         with recorded() as transfers, compiling():
             result = fresh(*args, **kwargs)
-        compiled = compiled_function(fresh)
+        compiled = compiled_function(innermost(fresh))
         if compiled is None:
-            location = Location(fresh.__code__.co_filename, fresh.__code__.co_firstlineno, fresh.__qualname__)
-            breaks = (Break(WHY_UNKNOWN, "", location),) if WHY_UNKNOWN else ()
-            return Explanation(fresh.__qualname__, (), (), breaks, (), (), (), (), {}, result)
+            code = getattr(innermost(fresh), "__code__", None)
+            location = code and Location(code.co_filename, code.co_firstlineno, code.co_qualname)
+            breaks = (Break(WHY_UNKNOWN, "", location),) if WHY_UNKNOWN and location else ()
+            return Explanation(getattr(fresh, "__qualname__", repr(fresh)), (), (), breaks, (), (), (), (), {}, result)
         return account(compiled, result, transfers)
 
     return run
+
+
+def innermost(function: Any) -> Any:
+    """The function in a `functools.partial` or `lru_cache` object."""
+    if isinstance(function, functools.partial):
+        return innermost(function.func)
+    return innermost(function.__wrapped__) if isinstance(function, functools._lru_cache_wrapper) else function
 
 
 def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfer] = ()) -> Explanation:

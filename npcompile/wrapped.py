@@ -73,4 +73,5 @@ def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
         return entry(*args, **kwargs)
 
     compiled.__npcompile_wrapped__ = wrapped  # type: ignore[attr-defined]
+    wrapped.outside = compiled  # type: ignore[attr-defined]
     return compiled

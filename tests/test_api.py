@@ -1,7 +1,10 @@
 """The names users call: signatures, options, errors, and the looking inside."""
 
+import functools
 import inspect
 import logging
+import math
+import operator
 import subprocess
 import sys
 
@@ -10,6 +13,9 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.eager import compile_eager
+from npcompile.compiler import compiled_function
+
+X = np.linspace(0.5, 1.5, 5)
 
 
 def f(x, /, y=2.0, *args, scale: float = 1.0, **rest):
@@ -78,9 +84,122 @@ def test_methods():
     np.testing.assert_array_equal(npc.compile(model.score)(np.ones(2)), 2 * model.w)
 
 
+# --- what else than a function is compiled
+
+
+def scaled(x, scale=2.0, *, shift=0.0):
+    return np.exp(x) * scale + shift
+
+
+def graphs(compiled):
+    return len(compiled_function(compiled).graphs)
+
+
+def test_partials():
+    given = functools.partial(scaled, scale=3.0, shift=1.0)
+    compiled = npc.compile(functools.partial(given, shift=2.0), backend="eager", fullgraph=True)
+    assert isinstance(compiled, functools.partial) and compiled.keywords == {"scale": 3.0, "shift": 2.0}
+    np.testing.assert_array_equal(compiled(X), scaled(X, 3.0, shift=2.0))
+    np.testing.assert_array_equal(compiled(X, shift=5), scaled(X, 3.0, shift=5))
+    assert graphs(compiled.func) and compiled_function(compiled.func).options.fullgraph
+    assert npc.compile(functools.partial(np.clip, a_min=0)).func is np.clip
+    assert len(npc.explain(given)(X).graphs) == 1
+    assert npc.grad(functools.partial(scaled, scale=3.0))(1.0) == 3 * np.exp(1.0)
+
+
+def test_caches():
+    calls = []
+
+    @npc.compile(backend="eager")
+    @functools.lru_cache(maxsize=4)
+    def table(n, step=1.0):
+        calls.append(n)
+        return np.cumsum(np.arange(n) * step)
+
+    first = table(5)
+    assert table(5) is first and calls == [5] and table.cache_info().hits == 1
+    np.testing.assert_array_equal(first, np.cumsum(np.arange(5.0)))
+    assert table.cache_parameters()["maxsize"] == 4 and compiled_function(table.__wrapped__)
+    table.cache_clear()
+    assert table(5) is not first and calls == [5, 5]
+    np.testing.assert_array_equal(npc.compile(lambda n: table(n) * 2, backend="eager")(5), first * 2)
+
+
+def test_static_and_class_methods():
+    class Model:
+        w = 3.0
+
+        @npc.compile(backend="eager")
+        @staticmethod
+        def plain(x):
+            return x + 1
+
+        @npc.compile(backend="eager")
+        @classmethod
+        def made(cls, x):
+            return x * cls.w
+
+        @classmethod
+        @npc.compile(backend="eager")
+        def below(cls, x):
+            return x - cls.w
+
+    class Other(Model):
+        w = 5.0
+
+    for model in (Model, Model(), Other, Other()):
+        np.testing.assert_array_equal(model.plain(X), X + 1)
+        np.testing.assert_array_equal(model.made(X), X * model.w)
+        np.testing.assert_array_equal(model.below(X), X - model.w)
+        np.testing.assert_array_equal(npc.compile(model.made, backend="eager")(X), X * model.w)
+    assert all(graphs(f) for f in (Model.plain, Model.made, Model.below))
+
+
+@pytest.mark.parametrize(
+    "function", [np.sin, np.add.reduce, np.dot, np.mean, np.linalg.norm, math.sin, len, operator.itemgetter(0), X.sum, "".join]
+)
+def test_what_has_no_python_code_is_left_as_it_is(function):
+    assert npc.compile(function) is function
+    assert npc.compile(backend="eager", fullgraph=True)(function) is function
+
+
+def test_objects_whose_call_is_no_python_function():
+    class Called:
+        __call__ = np.sin
+
+    class Partly:
+        __call__ = functools.partial(scaled, scale=4.0)
+
+    for made in (Called(), Partly()):
+        np.testing.assert_array_equal(npc.compile(made)(X), made(X))
+
+
+def test_wrappers_of_compiled_functions_are_functions_of_their_own():
+    """functools.wraps copies the attributes of what it wraps."""
+
+    @npc.compile
+    def inner(x):
+        return x + 1
+
+    for wrapped in (inner, npc.wrap_numpy(lambda x: np.sin(x)), npc.compile(npc.wrap_numpy(lambda x: np.cos(x)))):
+
+        @functools.wraps(wrapped)
+        def twice(x):
+            return wrapped(x) * 2
+
+        x = npc.tensor(X)
+        compiled = npc.compile(twice, backend="eager")
+        for function in (twice, compiled, npc.compile(lambda x: twice(x), backend="eager")):
+            np.testing.assert_allclose(np.asarray(function(x)), np.asarray(wrapped(x)) * 2, rtol=1e-15)
+        assert compiled_function(compiled).user is twice
+
+
 def test_wrong_uses_say_what_to_do():
-    with pytest.raises(TypeError, match="takes a Python function, not ufunc"):
-        npc.compile(np.sin)
+    for wrong in (3, "f", dict, np.ndarray):
+        with pytest.raises(TypeError, match=f"takes a function, not {type(wrong).__name__}"):
+            npc.compile(wrong)
+    with pytest.raises(ValueError, match="unknown backend 'gpu'"):
+        npc.compile(np.sin, backend="gpu")
     with pytest.raises(ValueError, match=r"unknown backend 'gpu': choose one of .*eager"):
         npc.compile(f, backend="gpu")
     with pytest.raises(ValueError, match="unknown mode 'fast': choose one of default"):
@@ -196,3 +315,32 @@ def test_importing_does_not_import_heavy_modules():
     program = "import npcompile, sys; print([m for m in ('torch', 'triton', 'cupy', 'matplotlib', 'pytest') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+WITHOUT_DEVICE = """
+import sys, warnings
+import numpy as np
+import npcompile as npc
+
+sys.modules["cupy"] = None  # as where it is not installed
+compiled = [npc.compile(lambda x, k=k: x * k + 1, backend="cuda") for k in range(3)]
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for k, f in enumerate(compiled):
+        for _ in range(2):
+            assert (f(np.ones(3)) == k + 1).all()
+print(*(w.message for w in caught), sep="\\n")
+for make in (lambda: npc.compile(lambda x: x + 1, backend="cuda", fullgraph=True)(np.ones(3)), npc.device("cuda").__enter__):
+    try:
+        make()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_what_a_cuda_device_needs_is_said_once():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_DEVICE], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 and lines[0].startswith("Functions compiled for a CUDA device run uncompiled: ")
+    for line in lines:
+        assert "CuPy is not installed: pip install triton cupy-cuda12x" in line and "mistake" not in line

@@ -18,6 +18,7 @@ from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import CANNOT_HOLD
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
+from npcompile.tracer.entry import plain_function
 from npcompile.tracer.frame import UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Return, Stop
 from npcompile.tracer.instructions.jumps import PLAIN_ITERATORS
 from npcompile.tracer.made_anew import are_alike, are_compared
@@ -375,7 +376,7 @@ def is_user_function(value: Any) -> bool:
     is_plain = isinstance(value, types.FunctionType) and value.__closure__ is None and value not in BUILTINS
     if is_plain and not all(name.isidentifier() for name in value.__code__.co_varnames):  # of a comprehension
         return False
-    is_compiled = hasattr(value, "__npcompile_original__")
+    is_compiled = plain_function(value) is not value
     return is_plain and not is_compiled and not is_library_code(value.__globals__) and not is_ours(value.__globals__)
 
 

@@ -129,6 +129,12 @@ def plain_function(function: Any) -> Any:
     return function if hasattr(function, "__npcompile__") else getattr(function, "__npcompile_original__", function)
 
 
+def wrapped_behind(function: Any) -> Any:
+    """What a function that `wrap_numpy` made runs, None for others: those made by functools.wraps have its attributes."""
+    wrapped = getattr(function, "__npcompile_wrapped__", None)
+    return wrapped if wrapped is not None and wrapped.outside is function else None
+
+
 def as_found(function: Any) -> Any:
     """What pickle finds under a function's name, if that was made of the function: the compiled one of a decorated function.
 

@@ -16,6 +16,7 @@ from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
+from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.holders import is_holder, leaves, replaced
 from npcompile.tracer.known import MADE_NATIVELY, SCALARS
 from npcompile.tracer.recursion import COMPILED_DEPTH, nesting, room_for_entries
@@ -286,7 +287,7 @@ class Touched:
 
 def takes_device_arrays(function: Any) -> bool:
     """Is it compiled, or of CuPy?"""
-    if hasattr(function, "__npcompile__") or isinstance(function, Transform):
+    if compiled_function(function) is not None or isinstance(function, Transform):
         return True
     owner = getattr(function, "__self__", None)
     kinds = (type(function), function, getattr(function, "__objclass__", None), type(owner))

@@ -26,7 +26,7 @@ from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
 from npcompile.tracer.bytecode.decode import decode
-from npcompile.tracer.entry import plain_function
+from npcompile.tracer.entry import plain_function, wrapped_behind
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
 from npcompile.tracer.python import arithmetic, generators, groups, operators, texts
@@ -290,8 +290,8 @@ def call_function(
 ) -> Any:
     if hasattr(function, "__npcompile_break__"):
         raise Decline(*function.__npcompile_break__)
-    if hasattr(function, "__npcompile_wrapped__"):
-        return inline(frame, function.__npcompile_wrapped__, positional, keywords)
+    if (wrapped := wrapped_behind(function)) is not None:
+        return inline(frame, wrapped, positional, keywords)
     if function.__code__ in CALLED_BY_CODE:
         return CALLED_BY_CODE[function.__code__](frame, function, positional, keywords)
     if (user := plain_function(function)) is not function:
