@@ -21,6 +21,10 @@ class FloatingPointSignal(Exception):
     """
 
 
+class NoDevice(RuntimeError):
+    """There is no CUDA device, or nothing that could use it: the text says what is missing."""
+
+
 _ERROR_STATE = np._core.umath._extobj_contextvar
 _present_state = _ERROR_STATE.get
 _DEFAULT_STATE = Context().run(_ERROR_STATE.get)

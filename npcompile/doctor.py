@@ -20,7 +20,7 @@ from npcompile.backends.cpu.threads import thread_limit
 
 DEPENDENCIES = ("npcompile", "numpy", "scipy", "platformdirs", "threadpoolctl")
 CUDA_PARTS = {"cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "triton": ("triton",)}  # import name to distributions
-INSTALL_COMPILER = "install one (Debian: apt-get install gcc; without root: pip install 'npcompile[zig]') or point CC at it"
+INSTALL_COMPILER = "install one (Debian: apt-get install gcc; without root: pip install ziglang) or point CC at it"
 SLOWER = "Without it functions still give NumPy's answers, at NumPy's speed."
 
 
@@ -94,7 +94,7 @@ def check_cuda() -> Iterator[Finding]:
     if not present["cupy"]:  # Triton alone comes with other packages
         yield Finding("CUDA extra", "not installed")
     elif not present["triton"]:
-        yield Finding("CUDA extra", "triton missing", "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]'")
+        yield Finding("CUDA extra", "triton missing", "pip install triton")
     else:
         yield Finding("CUDA extra", ", ".join(f"{name} {version}" for name, version in present.items()))
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from npcompile.backends.registry import Backend, CompiledGraph
+from npcompile.backends.registry import Backend, CompiledGraph, NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Graph, Location
-from npcompile.tensor_core.user_warnings import warn_user, warnings_held
+from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import MixedDevices
@@ -215,6 +215,13 @@ class Point:
             self.render()
         except (GraphBreakError, MixedDevices, MemoryError):
             raise
+        except NoDevice as missing:
+            if self.function.options.fullgraph:
+                raise
+            self.is_native = True
+            self.generation += 1
+            self.render()
+            warn_once(f"Functions compiled for a CUDA device run uncompiled: {missing}.")
         except Exception as error:
             if not self.hides_faults:
                 raise

@@ -66,9 +66,7 @@ def triton_version() -> str:
     """Found without importing it, which takes a second, and without asking for all that is installed."""
     found = importlib.util.find_spec("triton")
     if found is None or found.origin is None:
-        raise CompileFailed(
-            "the CUDA backend needs Triton, which is not installed: pip install 'npcompile[cuda12]' or 'npcompile[cuda13]'"
-        )
+        raise CompileFailed("the CUDA backend needs Triton, which is not installed: pip install triton")
     text = Path(found.origin).read_text()
     version = re.search(r"^__version__ = ['\"](.+)['\"]", text, re.M)
     return version[1] if version else key_of(text)

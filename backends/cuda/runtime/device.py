@@ -19,6 +19,7 @@ from npcompile.backends.cuda.runtime import launch, memory, quick, staging
 from npcompile.backends.cuda.runtime.compiler import Request, compile_all
 from npcompile.backends.cuda.runtime.graphs import capture_with_cupy, refuse_while_capturing
 from npcompile.backends.cuda.runtime.tuning import time_with_cupy
+from npcompile.backends.registry import NoDevice
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import contiguous_strides
 
@@ -26,16 +27,12 @@ T = TypeVar("T")
 
 MISSING = (
     'device "cuda" needs CuPy and Triton, and {} not installed: '
-    "pip install 'npcompile[cuda12]' or 'npcompile[cuda13]', for the CUDA version of the driver"
+    "pip install triton cupy-cuda12x, or cupy-cuda13x with a driver of CUDA 13"
 )
 FORKED = (
     "CUDA cannot be used here: this process was forked from one that had used it. Start processes with "
     'multiprocessing.get_context("spawn"), or use CUDA only after the fork'
 )
-
-
-class NoDevice(RuntimeError):
-    """There is no CUDA device, or nothing that could use it."""
 
 
 @dataclass(frozen=True, slots=True)
