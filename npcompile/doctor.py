@@ -17,6 +17,7 @@ import npcompile
 from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import NoCompiler, find_compiler
 from npcompile.backends.cpu.threads import thread_limit
+from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 
 DEPENDENCIES = ("npcompile", "numpy", "scipy", "platformdirs", "threadpoolctl")
 CUDA_PARTS = {"cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "triton": ("triton",)}  # import name to distributions
@@ -42,8 +43,8 @@ def version_of(distribution: str) -> str | None:
 
 def check_versions() -> Iterator[Finding]:
     yield Finding("Python", f"{platform.python_implementation()} {platform.python_version()} on {platform.platform()}")
-    if platform.python_implementation() != "CPython":
-        yield Finding("Python", "npcompile reads CPython's bytecode", "use CPython 3.11, 3.12 or 3.13")
+    if WHY_UNKNOWN:
+        yield Finding("Python", WHY_UNKNOWN, "use one of these versions, with its usual build")
     for name in DEPENDENCIES:
         if importlib.util.find_spec(name) is None:
             yield Finding(name, "not installed", f"pip install {name}")

@@ -12,6 +12,7 @@ from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.switch import compiling
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.transforms.partition import Split
+from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.function import CompiledFunction
@@ -76,8 +77,12 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     fresh = compile(function, **options)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        with recorded() as transfers, compiling():
-            result = fresh(*args, **kwargs)
+        try:
+            with recorded() as transfers, compiling():
+                result = fresh(*args, **kwargs)
+        except BaseException:
+            hide_frames()
+            raise
         compiled = compiled_function(innermost(fresh))
         if compiled is None:
             code = getattr(innermost(fresh), "__code__", None)

@@ -23,6 +23,7 @@ from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.arrays.transformed import transforms
+from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.entry import as_found
 from npcompile.tracer.point import GraphBreakError
@@ -61,6 +62,13 @@ class TransformedFunction(Transform):
         return self._given
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except BaseException:
+            hide_frames()
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
             return EAGER[self.kind](self.function, self.options, args, kwargs)
         if WHY_UNKNOWN:
@@ -74,7 +82,8 @@ class TransformedFunction(Transform):
         try:
             return entry(*args, **kwargs)
         except GraphBreakError as error:
-            return self._without_capture(error, args, kwargs)
+            why = error.with_traceback(None)
+        return self._without_capture(why, args, kwargs)  # not within the handler: the user's function runs
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())
@@ -88,8 +97,8 @@ class TransformedFunction(Transform):
                 result = eager(self.function, self.options, args, kwargs)
                 self._eager.add(signature(args))
                 return result
-            except Exception as found:  # noqa: BLE001  (with Tensors in place of arrays it may be another error: asked below)
-                error.__cause__ = found
+            except Exception:  # noqa: BLE001, S110  (with Tensors in place of arrays it may be another error: asked below)
+                pass
         with suppress(NotPossible):
             self._run_plainly(args, kwargs)
         raise error
@@ -280,7 +289,11 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     >>> jvp(np.sin, (np.float64(0.0),), (np.float64(2.0),))
     (np.float64(0.0), np.float64(2.0))
     """
-    return _pushforward(function)(tuple(primals), tuple(tangents))
+    try:
+        return _pushforward(function)(tuple(primals), tuple(tangents))
+    except BaseException:
+        hide_frames()
+        raise
 
 
 @transforms("jvp")
@@ -303,7 +316,11 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         """The gradients of the sum of the results times `cotangent`."""
         return pull(cotangent, *primals)
 
-    return _plain(function)(*primals), pullback
+    try:
+        return _plain(function)(*primals), pullback
+    except BaseException:
+        hide_frames()
+        raise
 
 
 @transforms("plain")

@@ -11,6 +11,7 @@ from npcompile.compiler import caller, captured, compile, original
 from npcompile.conversions import to_arrays, to_tensors
 from npcompile.tensor_core.tensors.dispatch import SURFACE
 from npcompile.tracer.arrays import rehosted  # noqa: F401  (functions of the namespace in captured programs)
+from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.point import GraphBreakError
 
 
@@ -70,7 +71,11 @@ def wrap_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
         nonlocal entry
         if entry is None:
             entry = compile(wrapped)
-        return entry(*args, **kwargs)
+        try:
+            return entry(*args, **kwargs)
+        except BaseException:
+            hide_frames()
+            raise
 
     compiled.__npcompile_wrapped__ = wrapped  # type: ignore[attr-defined]
     wrapped.outside = compiled  # type: ignore[attr-defined]

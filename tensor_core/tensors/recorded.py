@@ -33,7 +33,8 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
         try:
             return capture(call, args, kwargs)
         except RuntimeError as error:
-            return declined(call, args, kwargs, operands, error)
+            refused = error.with_traceback(None)
+        return declined(call, args, kwargs, operands, refused)  # not within a handler: NumPy's error has no context of ours
     written = written_handles(call, args, kwargs)
     if any(isinstance(v, np.ndarray) for v in outputs_in(call, args, kwargs)):
         raise RuntimeError(
@@ -54,13 +55,15 @@ def record(call: Call, args: tuple, kwargs: dict[str, Any], operands: Sequence[H
             settle(result, call.native(*plain(args), **plain(kwargs)))
         return wrap(result, operands)
     except Decline as decline:
-        return declined(call, args, kwargs, operands, error_of(call, decline))
+        why = error_of(call, decline)
     except TypeError as error:
         try:
             inspect.signature(captured).bind(*arguments, **named)
         except TypeError:  # arguments that NumPy does not take either
-            return declined(call, args, kwargs, operands, error_of(call, Decline(str(error))))
-        raise
+            why = error_of(call, Decline(str(error)))
+        else:
+            raise
+    return declined(call, args, kwargs, operands, why)
 
 
 def is_waiting(result: Any) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.tensor_core.user_warnings import is_ours
 from tests.backends import HOST_BACKENDS
 
 LOGGER = logging.getLogger(__name__)
@@ -329,11 +330,150 @@ def test_wrong_arguments_of_a_compiled_function():
         assert report(compiled, *arguments) == report(helper, *arguments)
 
 
-def test_errors_of_this_package_keep_their_frames():
+def test_errors_of_this_package_keep_their_frames_for_those_who_ask():
     compiled = npc.compile(broken, fullgraph=True, backend="eager")
-    with pytest.raises(npc.GraphBreakError) as caught:
-        compiled(np.ones(3))
-    assert any("point.py" in frame.filename for frame in traceback.extract_tb(caught.value.__traceback__))
+    for setting, has_frames in (("raise", True), ("warn", False)):
+        with npc.config.patch(internal_errors=setting), pytest.raises(npc.GraphBreakError) as caught:
+            compiled(np.ones(3))
+        assert any("point.py" in frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)) == has_frames
+
+
+# --- what exceptions are linked to
+
+
+def linked(error: BaseException | None, seen: dict[int, BaseException] | None = None) -> list[BaseException]:
+    """The exception, and all that its causes, contexts and groups have."""
+    seen = {} if seen is None else seen
+    if error is not None and id(error) not in seen:
+        seen[id(error)] = error
+        for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+            linked(other, seen)
+    return [*seen.values()]
+
+
+def chain_of(function: Callable[..., Any], *arguments: Any) -> list[tuple[type, str, bool]]:
+    """What a call raises, and what that is linked to, none of it with frames of ours."""
+    try:
+        function(*arguments)
+    except BaseException as error:
+        chain = linked(error)
+    else:
+        raise AssertionError("nothing is raised")
+    for each in chain:
+        frames = [frame for frame, _ in traceback.walk_tb(each.__traceback__) if is_ours(frame.f_code)]
+        assert not frames, frames
+    return [(type(each), str(each), each.__suppress_context__) for each in chain]
+
+
+def of_sum(program: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(program)
+    def summed(x):
+        return np.sum(program(x))
+
+    return summed
+
+
+def other_in_handler(x):
+    try:
+        return x + np.ones(7)
+    except ValueError:
+        raise Refused("another")  # noqa: B904
+
+
+def suppressed(x):
+    try:
+        return x + np.ones(7)
+    except ValueError:
+        raise Refused("another") from None
+
+
+def absent_attribute(x):
+    return np.sin(x).missing
+
+
+def prints_first(x):
+    print(end="")
+    return shapes(x)
+
+
+RAISING = (shapes, index_of_data, singular, user_raise, data_raise, from_cause, other_in_handler, suppressed, absent_attribute,
+    missing, prints_first, in_errstate, group)  # fmt: skip
+WAYS: dict[str, Callable[..., Any]] = {
+    "compile": npc.compile,
+    "grad": lambda f: npc.grad(of_sum(f)),
+    "value_and_grad": lambda f: npc.value_and_grad(of_sum(f)),
+    "jacobian": npc.jacobian,
+    "compiled grad": lambda f: npc.compile(npc.grad(of_sum(f))),
+    "jvp": lambda f: lambda x: npc.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: npc.vjp(f, x),
+    "vmap": lambda f: lambda x: npc.vmap(f)(x[None]),
+    "checkpoint": npc.checkpoint,
+    "wrap_numpy": lambda f: lambda x: npc.wrap_numpy(f)(npc.tensor(x)),
+    "explain": npc.explain,
+    "called by NumPy": lambda f: lambda x: np.apply_along_axis(npc.compile(f), 0, x),
+}
+
+
+@pytest.mark.parametrize("setting", ["warn", "raise"])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_exceptions_are_linked_to(way, setting):
+    x = np.array([1.5, 2.0, 3.0])
+    with npc.config.patch(internal_errors=setting):
+        for program in RAISING:
+            call = WAYS[way](program)
+            for _ in range(2):
+                assert chain_of(call, x.copy()) == chain_of(program, x.copy()), program
+
+
+@pytest.mark.parametrize("way", ["compile", "grad", "vmap", "wrap_numpy"])
+def test_context_of_the_caller_is_kept(way):
+    def within(call):
+        def run(x):
+            try:
+                raise KeyError("outer")
+            except KeyError:
+                call(x)
+
+        return run
+
+    x = np.array([1.5, 2.0, 3.0])
+    for program in RAISING:
+        assert chain_of(within(WAYS[way](program)), x) == chain_of(within(program), x), program
+
+
+def test_what_a_function_sees_of_exceptions_under_way():
+    """A function that a transform runs as it is does not run in a handler of ours."""
+    seen = []
+
+    class Looks:
+        def __str__(self):
+            seen.append(sys.exception())
+            return ""
+
+    def f(x):
+        print(Looks(), end="")
+        if (x > 0).all():
+            return x.sum()
+        raise Refused("negative")
+
+    npc.grad(f)(np.ones(3))
+    with pytest.raises(Refused):
+        npc.grad(f)(-np.ones(3))
+    assert seen
+    assert set(seen) == {None}
+
+
+@pytest.mark.parametrize("program", [shapes, index_of_data, other_in_handler, from_cause], ids=lambda f: f.__name__)
+def test_errors_of_tensors_are_linked_to_none_of_ours(program):
+    try:
+        program(npc.tensor([1.5, 2.0, 3.0], requires_grad=True))
+    except Exception as error:
+        found = linked(error)
+    try:
+        program(np.array([1.5, 2.0, 3.0]))
+    except Exception as error:
+        expected = linked(error)
+    assert [*map(repr, found)] == [*map(repr, expected)]
 
 
 def test_traceback_in_a_handler_of_the_program():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import linecache
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, Final, TypeVar
 
+from npcompile.settings import config
 from npcompile.tensor_core.user_warnings import is_ours
 
 # `warnings` and `logging` do not count frames of files that have both words in their names: importlib is what they mean.
@@ -32,18 +33,62 @@ def renamed(code: CodeType, filename: str) -> CodeType:
 
 
 def hide_frames() -> None:
-    """Take the frames down to the user's code out of the traceback of the exception that is being handled.
+    """Leave of the exception that is being handled what it would be without this package: see `hide_ours`.
 
-    An entry calls this and raises again with a bare `raise`, which does not add the entry's own frame. Where no other code
-    follows, the exception is this package's, and its traceback stays whole.
+    An entry calls this and raises again with a bare `raise`, which does not add the entry's own frame.
     """
     error = sys.exception()
     assert error is not None
-    trace = error.__traceback__
-    while trace is not None and is_ours(trace.tb_frame.f_code):
+    hide_ours(error)
+
+
+def hide_ours(error: BaseException) -> None:
+    """Take frames of ours out of the tracebacks of an exception and of those linked to it, and exceptions of ours out of these.
+
+    Where mistakes of ours are to be raised, an exception that no code of the user's had a part in stays whole.
+    """
+    shown = without_ours(error.__traceback__)
+    if shown is None and config.internal_errors == "raise":
+        return
+    error.__traceback__ = shown
+    seen, pending = {id(error)}, [error]
+    while pending:
+        each = pending.pop()
+        context, cause, suppresses = each.__context__, each.__cause__, each.__suppress_context__
+        each.__context__, each.__cause__ = users(context), None if cause is None or is_of_ours(cause) else cause
+        each.__suppress_context__ = suppresses
+        linked = [each.__context__, each.__cause__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
+        for other in linked:
+            if other is not None and id(other) not in seen:
+                other.__traceback__ = without_ours(other.__traceback__)
+                seen.add(id(other))
+                pending.append(other)
+
+
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback, changed to have no frames of ours."""
+    kept = []
+    while trace is not None:
+        if not is_ours(trace.tb_frame.f_code):
+            kept.append(trace)
         trace = trace.tb_next
-    if trace is not None:
-        error.__traceback__ = trace
+    for each, following in zip(kept, [*kept[1:], None]):
+        if each.tb_next is not following:
+            each.tb_next = following
+    return kept[0] if kept else None
+
+
+def users(error: BaseException | None) -> BaseException | None:
+    """The first of a chain of contexts that is not of ours."""
+    while error is not None and is_of_ours(error):
+        error = error.__context__
+    return error
+
+
+def is_of_ours(error: BaseException) -> bool:
+    """Is it of a class of ours, or was it handled by code of ours? Its traceback begins with the frame that has handled it."""
+    trace = error.__traceback__
+    return type(error).__module__.startswith("npcompile.") or (trace is not None and is_ours(trace.tb_frame.f_code))
 
 
 def is_raised_in(code: CodeType, error: BaseException) -> bool:
