@@ -22,7 +22,9 @@ PROBE_TIMEOUT = 30.0  # seconds, for an empty one
 
 # Exact floating point: no contraction into fused multiply-add, nothing of -ffast-math. Integers wrap around.
 BASE_FLAGS: tuple[str, ...] = ("-x", "c", "-std=gnu11", "-O3", "-fPIC", "-shared", "-w", "-fwrapv", "-fno-strict-aliasing")
-BASE_FLAGS += ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+# What $CC may ask for is taken back first: -ffast-math links what switches off subnormal numbers in the whole process.
+BASE_FLAGS += ("-fno-fast-math", "-fno-unsafe-math-optimizations", "-fno-finite-math-only", "-fsigned-zeros")
+BASE_FLAGS += ("-fno-associative-math", "-fno-reciprocal-math", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 if sys.platform == "darwin":
     BASE_FLAGS += ("-Wl,-undefined,dynamic_lookup",)  # CPython's functions are the process's own
 # Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:

@@ -23,6 +23,7 @@ from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
 from npcompile.backends.cpu.control_groups import memory_quota
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.library_files import load_library, why_incomplete
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
@@ -34,6 +35,7 @@ from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorState
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
 METH_FASTCALL = 0x80
+MOST_FAILURES = 3  # units one after another that a compiler makes no library of, before it is asked for no more
 MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory: arrays.c says when fewer
 
 
@@ -86,6 +88,8 @@ class Loader:
     table: int = 0  # address of the runtime's struct npc_runtime once it has started
     begun: Making | None = None  # the runtime, while it is being made
     compiled: int = 0  # units that were not in the cache
+    failures: int = 0  # units since the last one that was compiled
+    given_up: CompilerError | None = None  # the last of them: the compiler hangs, or makes nothing
     products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
     _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
@@ -159,16 +163,32 @@ class Loader:
     def find(self, key: str) -> Library | None:
         path = self.cache.find(key, ".so")
         try:
-            return Library(ctypes.PyDLL(str(path)), path, True) if path else None
+            return Library(load_library(str(path)), path, True) if path else None
         except OSError:  # removed meanwhile, or nothing may be executed from that disk
             return None
 
     def compile(self, source: str, key: str, entry: str, begun: Making | None = None) -> Library:
+        """A compiler that hung once, or failed some times in a row, is not asked again: each time it would take as long."""
+        if self.given_up is not None:
+            raise CompilerError(*self.given_up.args)
+        try:
+            made = self.made(source, key, entry, begun)
+        except CompilerError as error:
+            self.failures += 1
+            if isinstance(error, CompilerTimeout) or self.failures >= MOST_FAILURES:
+                self.given_up = error
+            raise
+        self.failures = 0
+        return made
+
+    def made(self, source: str, key: str, entry: str, begun: Making | None) -> Library:
         with self._compiling, begun or self.compiler.begin(source, self.cache) as making:
             made = making.finish()
             payload = made.read_bytes()
+            if fault := why_incomplete(payload):
+                raise CompilerError(f"{self.compiler.command[0]} made a library that is not whole: {fault}")
             try:
-                handle = ctypes.PyDLL(str(made))
+                handle = load_library(str(made))
             except OSError as error:
                 # The compiler lies, or nothing may be executed from that folder: then perhaps from the cache.
                 self.cache.write(key, ".so", payload)
@@ -396,7 +416,7 @@ def forget_locks() -> None:
     KEPT.extend((PROCESS.trial, PROCESS.loader))  # what the parent is making is in folders that are not to be removed here
     PROCESS.has_begun, PROCESS.trial = False, None
     if (known := PROCESS.loader) is not None:
-        fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled)
+        fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled, given_up=known.given_up)
         fresh._functions, fresh.products = known._functions, known.products
         PROCESS.loader = fresh
 

@@ -18,6 +18,7 @@ from npcompile.backends.cache import Cache
 from npcompile.backends.cpu import compiler as compiler_module
 from npcompile.backends.cpu.compiler import BASE_FLAGS, OPTIONAL_FLAGS, find_compiler, processor, which
 from npcompile.backends.cpu.errors import CompilerError, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.library_files import has_subnormals, load_library, why_incomplete
 from npcompile.backends.cpu.loader import Loader
 from tests.runtime.units import INT64, constant, make_loader, mark_items, returning
 
@@ -108,6 +109,92 @@ def test_hanging_compiler_is_killed_with_its_children(fake, monkeypatch):
     while running(f"sleep\x00{seconds}"):  # what was killed is gone a moment later
         assert time.monotonic() - began < 20
         time.sleep(0.05)
+
+
+# What each does with a unit that has npc_run; with probes and the runtime it does what it should.
+UNITS = {
+    "hangs": ("sleep 100", 1),
+    "refuses": ("echo no >&2; exit 1", 3),
+    "crashes": ("kill -SEGV $$", 3),
+    "cuts": ('{real} "$@" < "$0.$$" && truncate -s 5000 "$o"', 3),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", UNITS)
+def test_a_compiler_that_makes_no_units_is_not_asked_again_and_again(fake, fault, monkeypatch):
+    """Each unit would take as long as the first one. A library that was cut off is none: to load it would be SIGBUS."""
+    does, times = UNITS[fault]
+    ours = f'echo x >> "$0.asked"; {does.format(real=REAL)}'
+    cache = fake(
+        'for a; do case "$p" in -o) o=$a;; esac; p=$a; done\ncat > "$0.$$"\n'
+        f'if grep -q "^PyObject\\* npc_run.*{{$" "$0.$$"; then {ours}; else {REAL} "$@" < "$0.$$"; fi'
+    )
+    loader = Loader(cache, find_compiler(cache))
+    loader.start_runtime()
+    monkeypatch.setattr(compiler_module.Making.finish, "__defaults__", (3.0,))
+    said = set()
+    for k in range(6):
+        with pytest.raises(CompilerError) as raised:
+            loader.load(constant(k), [INT64])
+        said.add(str(raised.value))
+    assert len(Path(os.environ["CC"] + ".asked").read_text().split()) == times
+    assert len(said) <= times
+    if fault == "cuts":
+        assert "not whole: it has 5000 bytes of" in said.pop()
+
+
+@needs_compiler
+def test_a_unit_that_does_not_compile_now_and_then_is_one_of_many(tmp_path):
+    loader = make_loader(tmp_path / "cache")
+    for k in range(6):
+        with pytest.raises(CompilerError):
+            loader.load(f"int wrong{k} = none;", [])
+        assert loader.load(constant(k), [INT64]).call() == (k,)
+
+
+@needs_compiler
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-funsafe-math-optimizations"])
+def test_fast_math_in_cc_changes_nothing(flag, tmp_path):
+    """In a process of its own: what is switched off stays so."""
+    (tmp_path / "cache").mkdir(mode=0o700)
+    code = """
+import numpy as np, sys, npcompile as npc
+f = npc.compile(lambda x: (x / 2, x - x, x * 0.0 + 1 / x))
+x = np.array([sys.float_info.min, np.inf, -1.0] * 3)
+with np.errstate(all="ignore"):
+    ours, theirs = f(x), (x / 2, x - x, x * 0.0 + 1 / x)
+assert all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs)), (ours, theirs)
+assert (np.full(9, 5e-324) * 1.0 > 0).all() and npc.explain(f)(x).sources
+"""
+    environment = {**os.environ, "CC": f"{REAL} {flag}", "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert list((tmp_path / "cache").glob("*.so"))
+
+
+@needs_compiler
+@pytest.mark.skipif("linux" not in sys.platform, reason="needs glibc's crtfastmath.o")
+def test_a_library_that_switches_off_subnormals_is_not_used(tmp_path):
+    source = tmp_path / "unit.c"
+    source.write_text(
+        "__attribute__((constructor)) static void off(void) {\n#ifdef __SSE__\n"
+        "__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);\n#endif\n}\n"
+    )
+    subprocess.run([REAL, "-shared", "-fPIC", "-o", tmp_path / "unit.so", source], check=True)
+    if "x86_64" in os.uname().machine:
+        with pytest.raises(OSError, match="switches off subnormal numbers"):
+            load_library(str(tmp_path / "unit.so"))
+    assert has_subnormals()
+
+
+@needs_compiler
+def test_a_library_that_is_not_whole_is_seen(tmp_path):
+    library = Path(tmp_path / "unit.so")
+    subprocess.run([REAL, "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=b"int x[9999] = {1};", check=True)
+    content = library.read_bytes()
+    assert why_incomplete(content) == ""
+    for size in (20, 63, 700, len(content) // 2, len(content) - 1):
+        assert why_incomplete(content[:size]), size
 
 
 @needs_compiler
@@ -234,6 +321,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from npcompile.backends.cache import Cache
 from npcompile.backends.cpu.compiler import Compiler
+from npcompile.backends.cpu.library_files import has_subnormals, load_library, why_incomplete
 from npcompile.backends.cpu.loader import Loader
 from tests.runtime.units import INT64, constant, make_loader, mark_items
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
