@@ -133,6 +133,14 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
     return text + "#else\n" + plain + "#endif\n"
 
 
+VECTOR_TEXT = """
+#if __has_attribute(simd)
+#define NPC_VECTOR __attribute__((simd("notinbranch")))
+#else
+#define NPC_VECTOR
+#endif
+"""
+
 # Of several threads that find an error each says so, in one place.
 TELL_TEXT = "#define NPC_TELL(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)\n"
 
@@ -411,7 +419,7 @@ def functions_text(kernels: str, has_vector_math: bool) -> str:
     called |= set(CALLED.findall(shared))
     vectors = ""
     if has_vector_math:
-        vectors += '#define NPC_VECTOR __attribute__((simd("notinbranch")))\n'
+        vectors += VECTOR_TEXT
         if IS_HERE in kernels:
             elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
             vectors += vectorised_text(called, elsewhere, loops=kernels)

@@ -1,6 +1,7 @@
 """The functions of the C library that generated units and the runtime call: one table of their declarations.
 
-No header is included: parsing them would cost more than compiling a unit. Compilers from GCC 14 and clang 16 on refuse calls of
+No header is included: parsing them would cost more than compiling a unit. (Only <fenv.h> is, on processors whose flags are
+not read here by their own instructions.) Compilers from GCC 14 and clang 16 on refuse calls of
 what is not declared, so all that is called here stands here; tests compile every unit with that refusal. Compilers know most of
 these by themselves: to declare all of them in each unit takes no time that can be measured.
 """
@@ -51,11 +52,6 @@ struct processors;
 int sched_getcpu(void);
 int pthread_getaffinity_np(void* thread, size_t, struct processors*);
 int pthread_setaffinity_np(void* thread, size_t, const struct processors*);
-#endif
-#if !defined(__x86_64__) && !defined(__aarch64__)
-int fetestexcept(int);
-int feclearexcept(int);
-int feraiseexcept(int);
 #endif
 """
 # Another name of a function: compilers do not know what it does under that one, nor that it has vector forms.

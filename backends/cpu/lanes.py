@@ -97,7 +97,7 @@ FUNCTIONS += "".join(
 POSITIONS = r"""
 static inline npc_words8 npc_order8(void) { return (npc_words8){0, 1, 2, 3, 4, 5, 6, 7}; }
 static inline npc_words8 npc_order_of8(npc_choice8 which) { /* of lanes that are left out, that of the first */
-  return npc_order8() & -(((npc_words8){0} + which >> npc_order8()) & 1);
+  return npc_order8() & -((((npc_words8){0} + which) >> npc_order8()) & 1);
 }
 """
 

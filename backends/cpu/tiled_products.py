@@ -233,7 +233,7 @@ def panels_text(tag: str, element: str) -> str:
     }
     names |= {"GRAIN": str(GRAIN), "SHARES": str(SHARES), "PIECES": str(PIECES)}
     tiles = [filled(tile_text(width), names) for width in range(1, WIDEST + 1)]
-    right = "is_direct ? b : (char*)right, is_direct ? p->b_k : padded * sizeof(TYPE)"
+    right = "is_direct ? b : (char*)right, is_direct ? p->b_k : padded * (int64_t)sizeof(TYPE)"
     call = f"c, p->c_m, p->c_n, a, a_m, a_k, {right}, rows, columns, k, from > 0"
     choice = [f"        {'else ' if w < WIDEST else ''}{f'if (width == {w}) ' if w > 1 else ''}" for w in range(WIDEST, 0, -1)]
     choice = [f"{c}found = npc_tile_{tag}_{w}({call});" for c, w in zip(choice, range(WIDEST, 0, -1))]

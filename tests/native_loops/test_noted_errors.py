@@ -148,8 +148,8 @@ def test_one_look_an_iteration() -> None:
     assert block.count(FORGET) == 1 and block.count("if (SELDOM(npc_noted()))") == 1
 
 
-CALLS = ["switch (part1(t1)) { case 0: break; case -1: goto failed; default: goto exit1; }", look("exit1", is_new=True)]
-NEXT = ["switch (part2(t1)) { case 0: break; case -1: goto failed; default: goto exit2; }", look("exit2", is_new=True)]
+CALLS = ["switch (part1(t1)) { case 0: break; case -1: goto failed; default:; goto exit1; }", look("exit1", is_new=True)]
+NEXT = ["switch (part2(t1)) { case 0: break; case -1: goto failed; default:; goto exit2; }", look("exit2", is_new=True)]
 OLD = [NEXT[0], look("exit2", is_new=False)]
 
 
@@ -164,7 +164,7 @@ OLD = [NEXT[0], look("exit2", is_new=False)]
         "const int64_t t3 = npc_other(t1);",
         "block1_2:;",
         "if (SELDOM(--fuel <= 0)) { fuel = POLL; if (rt->poll()) goto failed; }",
-        "switch (part3(t1)) { case 0: break; case -1: goto failed; default:  }",
+        "switch (part3(t1)) { case 0: break; case -1: goto failed; default:;  }",
     ],
 )
 def test_flags_that_others_may_set_are_forgotten(between) -> None:
@@ -180,7 +180,7 @@ def test_what_is_left_out() -> None:
         still[0],
         "if (SELDOM(t4 < t1)) goto exit1;",
         still[2],
-        "switch (part2(t1)) { case 0: break; case -1: goto exit1; default: goto exit1; }",
+        "switch (part2(t1)) { case 0: break; case -1: goto exit1; default:; goto exit1; }",
         look("exit1", is_new=True),
     ]
     # What is written is not written again, and what an exit hands over is as it was.

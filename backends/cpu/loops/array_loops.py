@@ -343,7 +343,7 @@ class ArrayLoops:
         if notes:
             self.code.line(noted_errors.FORGET)
         self.code.line(
-            f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto {self.code.failing()}; default: {leave} }}"
+            f"switch ({function.name}({arguments})) {{ case 0: break; case -1: goto {self.code.failing()}; default:; {leave} }}"
         )
         if notes and not looks:
             self.code.line(noted_errors.look(exit_name, is_new=is_new))

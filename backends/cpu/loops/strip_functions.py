@@ -33,7 +33,8 @@ static inline int npc_noted(void) {
   return state & 7;
 }
 #else
-static inline int npc_noted(void) { return 0; }
+#include <fenv.h>
+static inline int npc_noted(void) { return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW); }
 #endif
 static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 /* A result that nobody may read is computed all the same, before flags are looked at behind it. */
@@ -42,11 +43,7 @@ static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 #elif defined(__aarch64__)
 #define COMPUTED(x) __asm__ volatile("" : : "w"(x))
 #else
-#define COMPUTED(x) ((void)(x))
-#define NPC_UNSEEN 1 /* no flags: such strips are always undone */
-#endif
-#ifndef NPC_UNSEEN
-#define NPC_UNSEEN 0
+#define COMPUTED(x) ({ const __typeof__(x) npc_computed = (x); __asm__ volatile("" : : "m"(npc_computed)); })
 #endif
 /* A function of its own, for its registers. Of straight code vectors make chains longer. Where BLOCKS keep what they have read,
    what both arms of a branch compute stays in these: else the branch is a jump, also where nobody can tell which arm is next. */
@@ -66,6 +63,12 @@ static inline void npc_forget(void) { if (SELDOM(npc_noted())) rt->watch(); }
 #define BRIEF
 #define BY_NUMBER
 #define BLOCKS
+#endif
+#ifdef __clang__ /* it has no forms that only ask */
+#define NPC_ASKED(operation, a, b, c) ({ __typeof__(c) npc_made; __builtin_##operation##_overflow(a, b, &npc_made); })
+#define __builtin_add_overflow_p(a, b, c) NPC_ASKED(add, a, b, c)
+#define __builtin_sub_overflow_p(a, b, c) NPC_ASKED(sub, a, b, c)
+#define __builtin_mul_overflow_p(a, b, c) NPC_ASKED(mul, a, b, c)
 #endif
 enum { VAIN = 1, UNDONE, FIRST_WAY_OUT };
 /* The bits of a number that is finite are less than these when its sign is shifted out. Beside chains of floating-point

@@ -460,7 +460,7 @@ class Strip:
     @property
     def noted(self) -> str:
         last = [f"!npc_is_finite_{c_of(kind)}({text})" for text, kind in self.last.items()]
-        last += ["npc_noted() || NPC_UNSEEN"] * self.is_nest
+        last += ["npc_noted()"] * self.is_nest
         return " || ".join(["bad", "!fit", "signs < 0", *(f"bits_{c}" for c in sorted(self.has_bits)), *last])
 
     @property

@@ -19,17 +19,29 @@ static int errstate_bits(unsigned flags) {
   return (flags & 4 ? 1 : 0) | (flags & 8 ? 2 : 0) | (flags & 16 ? 4 : 0) | (flags & 1 ? 8 : 0);
 }
 #elif defined(__aarch64__)
-static unsigned raised_flags(void) { return __builtin_aarch64_get_fpsr() & 15; }
-static void clear_flags(void) { __builtin_aarch64_set_fpsr(__builtin_aarch64_get_fpsr() & ~31u); }
-static void raise_flags(unsigned flags) { __builtin_aarch64_set_fpsr(__builtin_aarch64_get_fpsr() | flags); }
+static uint64_t status(void) { /* invalid, divide, overflow, underflow, inexact; GCC alone has a builtin for it */
+  uint64_t fpsr;
+  __asm__ volatile("mrs %0, fpsr" : "=r"(fpsr) : : "memory");
+  return fpsr;
+}
+static void set_status(uint64_t fpsr) { __asm__ volatile("msr fpsr, %0" : : "r"(fpsr) : "memory"); }
+static unsigned raised_flags(void) { return status() & 15; }
+static void clear_flags(void) {
+  if (raised_flags()) set_status(status() & ~(uint64_t)31);
+}
+static void raise_flags(unsigned flags) { set_status(status() | flags); }
 static int errstate_bits(unsigned flags) {
   return (flags & 2 ? 1 : 0) | (flags & 4 ? 2 : 0) | (flags & 8 ? 4 : 0) | (flags & 1 ? 8 : 0);
 }
 #else
-static unsigned raised_flags(void) { return 0; }
-static void clear_flags(void) {}
-static void raise_flags(unsigned flags) {}
-static int errstate_bits(unsigned flags) { return 0; }
+#include <fenv.h>
+static unsigned raised_flags(void) { return fetestexcept(FE_ALL_EXCEPT); }
+static void clear_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
+static void raise_flags(unsigned flags) { feraiseexcept(flags); }
+static int errstate_bits(unsigned flags) {
+  return (flags & FE_DIVBYZERO ? 1 : 0) | (flags & FE_OVERFLOW ? 2 : 0) | (flags & FE_UNDERFLOW ? 4 : 0) |
+         (flags & FE_INVALID ? 8 : 0);
+}
 #endif
 
 static PyObject* reporter; /* asks np.errstate about the bits, and raises when it does not ignore one */
