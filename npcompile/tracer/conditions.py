@@ -11,7 +11,8 @@ from typing import Any
 
 from npcompile.backends.likeness import LIKENESS, Facts, Name, as_array
 
-CANNOT_HOLD = "(AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)"  # what guards raise
+# After a guard has raised: an attribute or item is gone, a number is out of range. What a handler of signals raised is raised on.
+UNLESS_IT_HOLDS = ("except Exception:", "    if not cannot_hold():", "        raise", "    holds = False")
 FOUND = re.compile(r"(\w+)\['(\w+)'\] is (\w+)")  # what a dictionary has under a name
 ABSENT = re.compile(r"'(\w+)' not in (\w+)")
 BOUND = re.compile(r"\(\((s\d+) := (.+)\) is not None\)")

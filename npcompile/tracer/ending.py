@@ -15,7 +15,7 @@ from npcompile.tracer.bytecode.decode import Program
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.conditions import CANNOT_HOLD
+from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.entry import plain_function
@@ -352,8 +352,7 @@ def repeated(
             "if iteration:",
             "    try:",
             f"        holds = ({' and '.join(asked)})",
-            f"    except {CANNOT_HOLD}:",
-            "        holds = False",
+            *(f"    {line}" for line in UNLESS_IT_HOLDS),
             "    if not holds:",
             "        break",
         ]

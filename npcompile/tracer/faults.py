@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import signal
+import sys
 import types
 
 from npcompile.tensor_core.user_warnings import warn_user
 
+OF_VALUES = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # classes derived from them are the same
 MODULES = ("builtins", "ctypes", "npcompile", "numpy")  # of the classes of exceptions that our mistakes are
 
 
 def is_fault(error: BaseException) -> bool:
-    """Is it a mistake of ours that came out of a compiled program, and not what a handler of signals raised while it ran?
+    """Is it an exception of the program that was running, and not what a handler of signals raised while it ran?
 
-    A lack of memory is none, and an exception of another library's class is what another thread may have raised here.
+    A lack of memory is none of its own, and one of another library's class is what another thread may have raised here.
     """
-    is_of_ours = type(error).__module__.partition(".")[0] in MODULES
+    is_of_ours = type(error).__module__.partition(".")[0] in MODULES or isinstance(error, OF_VALUES)
     return is_of_ours and isinstance(error, Exception) and not isinstance(error, MemoryError) and not is_of_handler(error)
+
+
+def cannot_hold() -> bool:
+    """Has the guard that raised the present exception said so that it does not hold?"""
+    error = sys.exception()
+    assert error is not None
+    return is_fault(error)
 
 
 def is_of_handler(error: BaseException) -> bool:
     """Was it raised inside a handler of signals?"""
+    trace = error.__traceback__
+    if trace is not None and trace.tb_next is None:  # raised where it was caught
+        return False
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = [code for handler in handlers if callable(handler) for code in codes_of(handler)]
-    trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code in codes:
             return True

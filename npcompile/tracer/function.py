@@ -43,6 +43,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
+from npcompile.tracer.faults import cannot_hold
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -69,7 +70,7 @@ ATTEMPT_LIMIT = 100  # decisions of one capture
 # What generated programs call their own variables and what is in their namespace: tests/conftest.py checks that nothing else is.
 OURS = re.compile(
     r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
-    r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep)$"
+    r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|cannot_hold)$"
 )
 
 # They register what is captured, and how.
@@ -166,6 +167,7 @@ class CompiledFunction:
             UNBOUND=UNBOUND,
             drive=drive,
             is_deep=is_deep,
+            cannot_hold=cannot_hold,
             FloatingPointSignal=FloatingPointSignal,
             __builtins__=__builtins__,
         )

@@ -17,7 +17,7 @@ from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_h
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import MixedDevices
-from npcompile.tracer.conditions import CANNOT_HOLD
+from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
 from npcompile.tracer.faults import is_fault, warn_of_fault
@@ -131,8 +131,7 @@ class Point:
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.conditions) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
-            lines += [f"    except {CANNOT_HOLD}:  # an attribute or item is gone, a number is out of range"]
-            lines += ["        holds = False", "    if holds:"]
+            lines += [*(f"    {line}" for line in UNLESS_IT_HOLDS), "    if holds:"]
             lines += [f"        {line}" for line in (*(uncompiled if variant.reason else ()), *variant.body)]
         function.namespace |= {self.native_name: self.native, self.miss_name: self.miss}
         miss = self.native_name if self.is_native else self.miss_name

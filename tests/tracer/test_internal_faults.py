@@ -14,6 +14,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.backends.registry import CompiledGraph
+from npcompile.compiler import compiled_function
 from npcompile.tensor_core import user_warnings
 from npcompile.tracer import ending, function, point
 from npcompile.tracer.bytecode.parameters import Parameters
@@ -309,7 +310,8 @@ def test_code_replaced_after_compile():
         assert outcome(compiled, X) == outcome(program, X)
         if program is not yields:
             npc.run_only(compiled)
-        with npc.config.patch(recompile_limit=0):
+        with npc.config.patch(recompile_limit=0), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             assert outcome(compiled, X[:5]) == outcome(program, X[:5])
 
 
@@ -326,3 +328,44 @@ def test_code_replaced_after_compile_and_a_fault(monkeypatch):
     monkeypatch.setattr(Frame, "run", planted)
     with npc.config.patch(internal_errors="warn"), pytest.warns(RuntimeWarning, match="TypeError: planted"):
         np.testing.assert_array_equal(compiled(X, 1, 2), expected)
+
+
+def test_fault_of_a_guard(monkeypatch):
+    """It does not hold then. What a handler of signals raises while guards are asked is the user's."""
+    raised: list[type[Exception]] = []
+
+    def handler(number: int, frame: Any) -> None:
+        raise raised[0]("the user's")
+
+    def conditions(*args: Any) -> list[str]:
+        return ["planted_1()", *asked(*args)]
+
+    def planted() -> bool:
+        if raised:
+            if by_handler:
+                signal.raise_signal(signal.SIGUSR1)
+            raise raised[0]("planted")
+        return True
+
+    asked, by_handler = function.conditions, False
+    monkeypatch.setattr(function, "conditions", conditions)
+    compiled = npc.compile(straight, backend="eager")
+    function_of = compiled_function(compiled)
+    function_of.namespace["planted_1"] = planted
+    assert outcome(compiled, X) == outcome(straight, X)
+
+    class Gone(AttributeError):
+        pass
+
+    for kind in (KeyError, AssertionError, SystemError, Gone):
+        raised[:] = [kind]
+        with npc.config.patch(recompile_limit=1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert outcome(compiled, X) == outcome(straight, X)
+    raised[:], by_handler = [ValueError], True
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(ValueError, match="the user's"):
+            compiled(X, [])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
