@@ -43,7 +43,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
-from npcompile.tracer.faults import cannot_hold
+from npcompile.tracer.faults import cannot_hold, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -328,10 +328,26 @@ class CompiledFunction:
     ) -> Callable[..., Any]:
         """The user's own code from an instruction on, up to the next Points. May arrays of a device be on the stack?"""
         may_be_on_device = is_on_device or place is not None
-        exits, run = self.exits_from(layout.index, layout.null_slots, place, may_be_on_device, at_loops, inside)
-        made = make_segment(self.python, layout.index, layout.null_slots, layout.local_names, exits, throws, layout.kept_names)
-        touched = None if throws else Touched.by(self.program, self.facts, run, layout)
-        return natively(made, touched, place, self.program.location(layout.index))
+
+        def to(exits: Mapping[int, Point]) -> Callable[..., Any]:
+            entry = self.python, layout.index, layout.null_slots, layout.local_names
+            return make_segment(*entry, exits, throws, layout.kept_names)
+
+        try:
+            exits, run = self.exits_from(layout.index, layout.null_slots, place, may_be_on_device, at_loops, inside)
+            touched = None if throws else Touched.by(self.program, self.facts, run, layout)
+            return natively(to(exits), touched, place, self.program.location(layout.index))
+        except Exception as error:
+            if place is not None or not self.hides_faults:
+                raise
+            where = self.program.location(layout.index)
+            warn_of_fault(error, f"left {self.code.co_qualname} at {where}, which runs natively from there to its end")
+            return to({})
+
+    @property
+    def hides_faults(self) -> bool:
+        """Does the user's own code run where this package has made a mistake?"""
+        return not (config.internal_errors == "raise" or self.options.fullgraph or self.options.has_own_backend)
 
     def whole(self) -> Callable[..., Any]:
         """The user's function from its beginning to its end, called as a segment is."""

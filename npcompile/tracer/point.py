@@ -222,17 +222,11 @@ class Point:
             self.render()
             warn_once(f"Functions compiled for a CUDA device run uncompiled: {missing}.")
         except Exception as error:
-            if not self.hides_faults:
+            if not self.function.hides_faults:
                 raise
             self.give_up(error, before)
 
     # --- faults of ours
-
-    @property
-    def hides_faults(self) -> bool:
-        """Does the user's own code run where this package has made a mistake?"""
-        options = self.function.options
-        return not (config.internal_errors == "raise" or options.fullgraph or options.has_own_backend)
 
     def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
@@ -254,7 +248,7 @@ class Point:
         error = sys.exception()
         if isinstance(error, expected):
             return True
-        if not isinstance(error, Exception) or not self.hides_faults or not is_fault(error):
+        if not isinstance(error, Exception) or not self.function.hides_faults or not is_fault(error):
             return False
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")
@@ -330,7 +324,7 @@ class Point:
         try:
             return rest_of_loop(self, state)
         except Exception as error:
-            if not self.hides_faults or not is_fault(error):
+            if not self.function.hides_faults or not is_fault(error):
                 raise
             self.patience = NEVER
             warn_of_fault(error, f"looked at the loop at {self.location}, which stays compiled")

@@ -164,6 +164,10 @@ def outcome(call: Callable[..., Any], x: np.ndarray) -> tuple[Any, ...]:
     return repr(result), repr(x), repr(log)
 
 
+def failing(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("planted")
+
+
 class Fault:
     """Makes the k-th call of something raise."""
 
@@ -369,3 +373,24 @@ def test_fault_of_a_guard(monkeypatch):
             compiled(X, [])
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("stage", ["exits", "touched"])
+def test_fault_where_execution_has_arrived(stage):
+    """The native segment of a place is made when a call is there already: it runs to the function's end."""
+    for program in (breaks, loops, handles, calls, goes_on, raises):
+        compiled = npc.compile(program, backend="eager")
+        assert outcome(compiled, X) == outcome(program, X)
+        with pytest.MonkeyPatch.context() as patch, npc.config.patch(internal_errors="warn"):
+            patch.setattr(*STAGES[stage], failing)
+            for place in compiled_function(compiled).points.values():
+                place.is_native = True
+                place.render()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    assert outcome(compiled, X) == outcome(program, X)
+                with npc.config.patch(recompile_limit=0):
+                    other = npc.compile(program, backend="eager")
+                    assert outcome(other, X) == outcome(program, X)
+        assert all("planted" in str(w.message) or "was compiled 0 times" in str(w.message) for w in said)
