@@ -28,6 +28,7 @@ MOST_BYTES = 1 << 29  # of all entries: the least recently used go first
 TRIM_EVERY = 32  # entries stored
 LOCK_TIMEOUT = 150.0  # seconds: whoever holds a lock for longer is stuck
 TOUCH_AFTER = 3600.0  # seconds: how exact the order of use is
+SCRATCH = "npcompile-"  # first letters of a folder in the system's place for temporary files
 TEMPORARY = ".tmp-"  # first letters of a file that is not complete
 ABANDONED = 3600.0  # seconds: older temporary files were left behind by killed processes
 
@@ -71,6 +72,7 @@ class Cache:
     _temporary: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _lock_file: int | None = None
+    _has_swept: bool = False
     _stored: int = 0
 
     def find(self, key: str, suffix: str) -> Path | None:
@@ -87,13 +89,13 @@ class Cache:
         for folder in self._folders():
             path = folder / (key + suffix)
             try:
-                with open(path, "rb") as file:
-                    modified = os.fstat(file.fileno()).st_mtime
-                    payload = unseal(file.read(), key)
+                with open(path, "rb", opener=without_waiting) as file:
+                    status = os.fstat(file.fileno())
+                    payload = unseal(file.read(), key) if stat.S_ISREG(status.st_mode) else None
                 if payload is None:
                     os.unlink(path)
                     continue
-                if time.time() - modified > TOUCH_AFTER:
+                if time.time() - status.st_mtime > TOUCH_AFTER:
                     with contextlib.suppress(OSError):  # a cache that can only be read is still one
                         os.utime(path)
             except OSError:
@@ -139,7 +141,8 @@ class Cache:
 
         with self._lock:
             if self._temporary is None or not self._temporary.is_dir():
-                self._temporary = Path(tempfile.mkdtemp(prefix="npcompile-"))
+                self._temporary = Path(tempfile.mkdtemp(prefix=SCRATCH))
+                mark_as_used(self._temporary)  # until this process ends
                 atexit.register(remove_folder, self._temporary, os.getpid())
             return self._temporary
 
@@ -148,12 +151,21 @@ class Cache:
         """A folder for intermediate files, gone afterwards. OSError when there is none."""
         import tempfile  # here, because it takes longer to import than a warm start
 
+        if not self._has_swept:
+            self._has_swept = True
+            sweep(tempfile.gettempdir(), SCRATCH)
+            sweep(self.folder, TEMPORARY)
         try:
-            folder = tempfile.TemporaryDirectory(prefix="npcompile-", ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True)
         except OSError:
             folder = tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=self._own(), ignore_cleanup_errors=True)
         with folder as name:
-            yield Path(name)
+            mark = mark_as_used(name)
+            try:
+                yield Path(name)
+            finally:
+                if mark is not None:
+                    os.close(mark)
 
     @contextlib.contextmanager
     def locked(self, key: str) -> Iterator[None]:
@@ -177,10 +189,15 @@ class Cache:
         with self._lock:
             if self._lock_file is None and self.folder is not None and fcntl is not None:
                 try:
-                    self._lock_file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                    self._lock_file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
                 except OSError:
                     return None
             return self._lock_file
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file that may be a pipe, which nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def wait_for_lock(file: int, offset: int, timeout: float = LOCK_TIMEOUT) -> bool:
@@ -237,6 +254,39 @@ def trim(folder: Path, most_bytes: int) -> None:
                 total -= size
 
 
+def mark_as_used(folder: str | Path) -> int | None:
+    """A file descriptor: as long as it is open, here or in a forked child, `sweep` leaves the folder alone."""
+    try:
+        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return file
+    except (OSError, AttributeError):  # not a POSIX system
+        return None
+
+
+def sweep(where: str | Path | None, prefix: str) -> None:
+    """Remove folders of this user that killed processes left behind. Those of the last hour may not be marked yet."""
+    import shutil  # here, because it takes longer to import than a warm start
+
+    if where is None or fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(where) as found:
+        for entry in found:
+            if not entry.name.startswith(prefix) or not entry.is_dir(follow_symlinks=False):
+                continue
+            with contextlib.suppress(OSError):  # it is in use, or somebody else removes it
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid != os.geteuid() or time.time() - status.st_mtime < ABANDONED:
+                    continue
+                file = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                finally:
+                    os.close(file)
+
+
 def remove_folder(folder: Path, owner: int) -> None:
     import shutil  # here, because it takes longer to import than a warm start
 
@@ -250,13 +300,15 @@ def open_cache() -> Cache:
     if folder is None:
         return Cache(None)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for missing in (*reversed(folder.parents), folder):  # `parents=True` would let the umask decide who writes there
+            if not missing.exists():
+                missing.mkdir(mode=0o700, exist_ok=True)
     except FileExistsError:
         pass  # not a directory: `why_unsafe` says so
     except OSError:
         return Cache(None)
     try:
-        fault = why_unsafe(os.lstat(folder))
+        fault = why_unsafe(os.lstat(folder)) or why_unsafe_above(folder)
     except OSError:
         return Cache(None)
     if fault:
@@ -290,3 +342,29 @@ def why_unsafe(status: os.stat_result) -> str:
     if status.st_mode & 0o022:
         return "others may write to it"
     return ""
+
+
+def why_unsafe_above(folder: Path) -> str:
+    """Could somebody else put another directory in its place? Not in one with the sticky bit, as /tmp has it."""
+    others = [Path(os.path.realpath(folder.parent)), folder.parent]
+    for above in {**dict.fromkeys(others), **dict.fromkeys(p for other in others for p in other.parents)}:
+        status = os.stat(above)
+        if above in others and hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
+            return f"{above} belongs to another user"
+        if status.st_mode & stat.S_ISVTX:
+            continue
+        if status.st_mode & 0o002 or (status.st_mode & 0o020 and not is_private_group(status.st_gid)):
+            return f"others may write to {above}"
+    return ""
+
+
+def is_private_group(group: int) -> bool:
+    """Is it this user's own, who is its only member? Many systems make one for each user, and let it write."""
+    import grp
+    import pwd
+
+    try:
+        found, user = grp.getgrgid(group), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+    return found.gr_name == user and {*found.gr_mem} <= {user}

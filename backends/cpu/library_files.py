@@ -68,4 +68,4 @@ def load_library(path: str) -> ctypes.PyDLL:
 def has_subnormals() -> bool:
     """Does arithmetic of this thread give subnormal numbers, and take them for what they are?"""
     smallest, half = sys.float_info.min, 0.5
-    return smallest * half == SUBNORMAL and SUBNORMAL + SUBNORMAL == smallest
+    return smallest * half == SUBNORMAL and smallest == SUBNORMAL + SUBNORMAL

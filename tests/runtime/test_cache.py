@@ -17,8 +17,19 @@ from pathlib import Path
 
 import pytest
 
+from npcompile.backends import cache as cache_module
 from npcompile.backends import cpu
-from npcompile.backends.cache import TEMPORARY, Cache, key_of, open_cache, seal, store, trim, wait_for_lock
+from npcompile.backends.cache import (
+    TEMPORARY,
+    Cache,
+    key_of,
+    open_cache,
+    seal,
+    store,
+    trim,
+    wait_for_lock,
+    why_unsafe_above,
+)
 from tests.runtime.units import INT64, constant, make_loader
 
 FORK = multiprocessing.get_context("fork")
@@ -66,6 +77,99 @@ def test_unsafe_directory_is_refused_with_one_warning(words, tmp_path, monkeypat
     assert path is not None and folder not in path.parents
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert cache.read(KEY, ".so") == b"payload"
+
+
+@pytest.mark.parametrize("bits", [0o002, 0o020, 0o022])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_directory_that_others_may_replace_is_refused(bits, depth, tmp_path, monkeypatch):
+    folder = tmp_path / "a" / "b" / "cache"
+    folder.mkdir(mode=0o700, parents=True)
+    above = folder.parents[depth - 1]
+    above.chmod(0o700 | bits)
+    monkeypatch.setenv("NPCOMPILE_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cache_module, "is_private_group", lambda group: False)
+    with pytest.warns(RuntimeWarning, match=f"others may write to {above}$"):
+        assert open_cache().folder is None
+    (tmp_path / "link").symlink_to(folder.parent)
+    monkeypatch.setenv("NPCOMPILE_CACHE_DIR", str(tmp_path / "link" / "cache"))
+    with pytest.warns(RuntimeWarning, match=f"others may write to {above}$"):
+        assert open_cache().folder is None
+    above.chmod(0o1700 | bits)  # with the sticky bit
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_cache().folder is not None
+
+
+def test_a_group_of_one_user_may_write_above(tmp_path, monkeypatch):
+    (tmp_path / "above").mkdir()
+    (tmp_path / "above").chmod(0o770)
+    group = type("Group", (), {"gr_name": "somebody", "gr_mem": []})
+    monkeypatch.setattr("grp.getgrgid", lambda number: group)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: type("User", (), {"pw_name": "somebody"}))
+    assert why_unsafe_above(tmp_path / "above" / "cache") == ""
+    group.gr_mem = ["another"]
+    assert "others may write" in why_unsafe_above(tmp_path / "above" / "cache")
+
+
+def test_folders_above_are_made_for_the_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("NPCOMPILE_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
+    before = os.umask(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert open_cache().folder is not None
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [make_pipe, lambda path: path.mkdir(), lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_a_miss(cache, make):
+    """Nobody waits for a pipe, or reads a device without end."""
+    make(cache.folder / (KEY + ".so"))
+    assert cache.read(KEY, ".so") is None
+    assert cache.write(KEY, ".so", b"payload") is not None
+    assert cache.read(KEY, ".so") == b"payload"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from npcompile.backends.cache import Cache
+cache = Cache(None)
+with cache.scratch_directory() as folder:
+    (folder / "unit.so").write_text("half")
+    print(folder, cache.temporary(), flush=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def test_what_killed_processes_left_is_removed_later(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", KILLED, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for how in ("killed", "alive")
+    ]
+    left, used = (process.stdout.readline().split() for process in processes)
+    processes[0].wait()
+    young = tmp_path / "npcompile-young"
+    young.mkdir()
+    others = tmp_path / "npcompiled"
+    others.mkdir()
+    for folder in (*left, *used, others):
+        os.utime(folder, (1, 1))
+    with Cache(None).scratch_directory():
+        assert {f.name for f in tmp_path.iterdir()} > {Path(f).name for f in used} | {"npcompile-young", "npcompiled"}
+        assert not any(os.path.exists(f) for f in left)
+    processes[1].communicate("")
+    assert not any(os.path.exists(f) for f in used)
 
 
 def test_directory_of_another_user_is_refused(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from functools import cache as once
 from pathlib import Path
 from typing import IO, Any
 
-from npcompile.backends.cache import Cache, key_of, open_cache
+from npcompile.backends.cache import SCRATCH, Cache, key_of, mark_as_used, open_cache
 
 MOST_WORKERS = 8
 WORTH_A_WORKER = 3  # functions: as many are compiled while another process imports Triton
@@ -185,7 +185,8 @@ class Workers:
             found = self.idle.pop() if self.idle else None
             if found is None or not found.is_alive:
                 if self.folder is None:
-                    self.folder = tempfile.TemporaryDirectory(prefix="npcompile-triton-", ignore_cleanup_errors=True)
+                    self.folder = tempfile.TemporaryDirectory(prefix=f"{SCRATCH}triton-", ignore_cleanup_errors=True)
+                    mark_as_used(self.folder.name)
                 self.all = [w for w in self.all if w.is_alive]
                 found = start_worker(self.folder.name)
                 self.all.append(found)
