@@ -16,6 +16,7 @@ import numpy as np
 import npcompile
 from npcompile.backends.cache import open_cache
 from npcompile.backends.cpu.compiler import NoCompiler, find_compiler
+from npcompile.backends.cpu.errors import WrongSetting
 from npcompile.backends.cpu.threads import thread_limit
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 
@@ -58,6 +59,9 @@ def check_compiler() -> Iterator[Finding]:
         compiler = find_compiler(cache)
     except NoCompiler as error:
         yield Finding("C compiler", str(error), f"{INSTALL_COMPILER}. {SLOWER}")
+        return
+    except WrongSetting as error:
+        yield Finding("C compiler", str(error), "set it anew: until then calls of compiled functions raise this error")
         return
     yield Finding("C compiler", " ".join((*compiler.command, *compiler.flags, *compiler.libraries)))
     if not compiler.has_openmp:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from npcompile.backends.cache import Cache, key_of
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 
 __all__ = ["Compiler", "CompilerError", "CompilerTimeout", "NoCompiler", "find_compiler"]
 
@@ -250,6 +250,11 @@ def probe(trial: Trial) -> Compiler:
         return replace(trial.wanted, identity=identity_of(trial.macros.result(PROBE_TIMEOUT)))
     command, cache = trial.wanted.command, trial.cache
     flags = tuple(flag for flag in optional_flags() if links(command, (flag,), (), cache))
+    if (chosen := os.environ.get("NPCOMPILE_MARCH")) and f"-march={chosen}" not in flags:
+        raise WrongSetting(
+            f"NPCOMPILE_MARCH={chosen!r} in the environment: {' '.join(command)} makes no program for such a processor. "
+            f"It takes what the compiler's -march= takes, x86-64-v3 for one; unset it for this machine's own processor"
+        )
     libraries = tuple(library for library in OPTIONAL_LIBRARIES if links(command, (), (library,), cache))
     with begin_attempt(command, flags, libraries, cache) as attempt:
         attempt.finish(PROBE_TIMEOUT)

@@ -15,3 +15,7 @@ class CompilerRefused(CompilerError):
 
 class CompilerTimeout(CompilerError):
     """The compiler hung and was killed."""
+
+
+class WrongSetting(ValueError):
+    """A setting in the environment that cannot be followed: the user's mistake, so the user's error."""

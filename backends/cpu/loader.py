@@ -22,7 +22,7 @@ from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
 from npcompile.backends.cpu.control_groups import memory_quota
-from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler
+from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.cpu.library_files import load_library, why_incomplete
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
@@ -342,7 +342,7 @@ class Process:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     loader: Loader | None = None
-    refused: CompilerError | None = None  # what a compiler said that would say so again
+    refused: CompilerError | WrongSetting | None = None  # what a compiler said that would say so again
     has_begun: bool = False
     trial: Trial | None = None  # of the compiler, until the loader is made
 
@@ -360,7 +360,7 @@ def loader() -> Loader:
                 raise NoCompiler(f"no compiled code: {why}")
             try:
                 PROCESS.loader = found_loader()
-            except (CompilerRefused, CompilerTimeout) as error:
+            except (CompilerRefused, CompilerTimeout, WrongSetting) as error:
                 PROCESS.refused = error
                 raise
         return PROCESS.loader

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from npcompile.backends.cpu.errors import WrongSetting
 from npcompile.backends.registry import Backend, CompiledGraph, NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
@@ -212,7 +213,7 @@ class Point:
                 self.warn_of_limit(state)
             self.generation += 1
             self.render()
-        except (GraphBreakError, MixedDevices, MemoryError):
+        except (GraphBreakError, MixedDevices, WrongSetting, MemoryError):
             raise
         except NoDevice as missing:
             if self.function.options.fullgraph:

@@ -169,3 +169,27 @@ def test_a_program_that_ends_before_the_runtime_is_made_leaves_nothing(tmp_path)
     assert run_python(text, NPCOMPILE_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(temporary)) == ["3"]
     assert not list(temporary.iterdir())
     assert len(list((tmp_path / "cache").glob("*.so"))) == 1
+
+
+WRONG_PROCESSOR = """
+import numpy as np, npcompile as npc
+f = npc.compile(lambda x: np.sin(x) * 2 + x)
+for _ in range(2):
+    try:
+        f(np.ones(3))
+    except ValueError as error:
+        print(error)
+"""
+
+
+@needs_compiler
+def test_a_processor_that_the_compiler_does_not_know(tmp_path):
+    environment = os.environ | {
+        "NPCOMPILE_MARCH": "bogus",
+        "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.getcwd(),
+    }
+    command = [sys.executable, "-W", "error", "-c", WRONG_PROCESSOR]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == second and first.startswith("NPCOMPILE_MARCH='bogus' in the environment: ")
