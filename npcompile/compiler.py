@@ -20,7 +20,7 @@ from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
 from npcompile.tracer.faults import warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
-from npcompile.tracer.point import Options
+from npcompile.tracer.point import FAULT, GraphBreakError, Options
 from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
 
@@ -189,10 +189,13 @@ def make_entry(function: types.FunctionType, options: Options, is_switched: bool
     try:
         return new_entry(function, options, is_switched)
     except Exception as error:
-        if config.internal_errors == "raise" or options.fullgraph:
+        if config.internal_errors == "raise" or options.fullgraph and not options.falls_back:
             raise
         warn_of_fault(error, f"read the code of {function.__qualname__}, which runs natively")
-        return function
+        fault = GraphBreakError(FAULT) if options.falls_back else None
+    if fault is not None:
+        raise fault
+    return function
 
 
 def new_entry(function: types.FunctionType, options: Options, is_switched: bool = True) -> types.FunctionType:
@@ -208,8 +211,9 @@ def new_entry(function: types.FunctionType, options: Options, is_switched: bool 
 
 
 def captured(function: types.FunctionType) -> types.FunctionType:
-    """A function compiled as one graph, whose plain form does something else: it is compiled always."""
-    return make_entry(function, Options(placed(find_backend("cpu")), fullgraph=True), is_switched=False)
+    """A function compiled as one graph, whose plain form does something else: it is compiled always, or the caller falls back."""
+    options = Options(placed(find_backend("cpu")), fullgraph=True, falls_back=True)
+    return make_entry(function, options, is_switched=False)
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from npcompile.tracer.arrays.transformed import transforms
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.entry import as_found
-from npcompile.tracer.point import GraphBreakError
+from npcompile.tracer.point import FAULT, GraphBreakError
 from npcompile.tracer.values import Transform
 
 
@@ -74,12 +74,12 @@ class TransformedFunction(Transform):
         if WHY_UNKNOWN:
             warn_once(WHY_UNKNOWN)
             return self._without_capture(GraphBreakError(WHY_UNKNOWN), args, kwargs)
-        entry = self._entry
-        if entry is None:
-            entry = self._entry = self._compile()
-        elif self._eager and signature(args) in self._eager:
+        if self._eager and signature(args) in self._eager:
             return EAGER[self.kind](self.function, self.options, args, kwargs)
         try:
+            entry = self._entry
+            if entry is None:
+                entry = self._entry = self._compile()
             return entry(*args, **kwargs)
         except GraphBreakError as error:
             why = error.with_traceback(None)
@@ -131,7 +131,7 @@ OWN_DERIVATIVES = ("plain", "checkpoint", "custom_gradient")
 DATA_DECIDES = (
     *("branch on array data", "loop over outside data", "a while_loop has no second derivative"),
     *("numpy.random.", "a random number decides", "print is not captured", "data decides"),
-    *([WHY_UNKNOWN] if WHY_UNKNOWN else []),
+    *([FAULT, WHY_UNKNOWN] if WHY_UNKNOWN else [FAULT]),
 )
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.

@@ -42,6 +42,10 @@ class Options:
     mode: str = "default"
     accuracy: str = "numpy"
     has_own_backend: bool = False  # the user's, whose errors are the user's
+    falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
+
+
+FAULT = "npcompile made a mistake"
 
 
 class GraphBreakError(RuntimeError):
@@ -222,12 +226,20 @@ class Point:
             self.generation += 1
             self.render()
             warn_once(f"Functions compiled for a CUDA device run uncompiled: {missing}.")
-        except Exception as error:
-            if not self.function.hides_faults:
-                raise
+        except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
+            self.raise_if_asked(error, "captured")
             self.give_up(error, before)
 
     # --- faults of ours
+
+    def raise_if_asked(self, error: Exception, what: str) -> None:
+        """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
+        function = self.function
+        if function.options.falls_back and config.internal_errors != "raise":
+            warn_of_fault(error, f"{what} {function.code.co_qualname}, which runs without a graph")
+            raise GraphBreakError(FAULT) from None
+        if not function.hides_faults:
+            raise error
 
     def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
@@ -249,8 +261,9 @@ class Point:
         error = sys.exception()
         if isinstance(error, expected):
             return True
-        if not isinstance(error, Exception) or not self.function.hides_faults or not is_fault(error):
+        if not isinstance(error, Exception) or not is_fault(error):
             return False
+        self.raise_if_asked(error, "ran")
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")
         return True

@@ -394,3 +394,27 @@ def test_fault_where_execution_has_arrived(stage):
                     other = npc.compile(program, backend="eager")
                     assert outcome(other, X) == outcome(program, X)
         assert all("planted" in str(w.message) or "was compiled 0 times" in str(w.message) for w in said)
+
+
+def cubes(x):
+    return np.sum(x**3)
+
+
+@pytest.mark.parametrize("stage", ["run instructions", "graph", "compile", "conditions", "render"])
+def test_fault_in_a_transform(stage):
+    """Eager Tensors, which need no graph, take its place."""
+    with npc.config.patch(internal_errors="warn"):
+        for number in (1, 2):
+            for make, expected in (
+                (lambda: npc.grad(cubes), 3 * X**2),
+                (lambda: npc.jacobian(np.sin), np.diag(np.cos(X))),
+                (lambda: npc.vmap(np.sin), np.sin(X)),
+                (lambda: npc.compile(npc.grad(cubes)), 3 * X**2),
+            ):
+                with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    fault = Fault(number, patch, *STAGES[stage])
+                    transformed = make()
+                    for _ in range(3):
+                        np.testing.assert_allclose(transformed(X), expected, atol=1e-15)
+                assert len(said) == fault.has_happened
