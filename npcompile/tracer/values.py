@@ -133,7 +133,7 @@ class OutsideMapping(Mapping):
         if name != "items":
             raise AttributeError(name)
         self._guard()
-        self.items = {key: self.known(key) for key in self.example}
+        self.items = {key: self.known(key) for key in [*self.example]}  # the capture itself may add to it
         return self.items
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -32,7 +31,6 @@ ALLOWED = (  # in generated text
     "unknown-pragmas",  # ivdep is GCC's
     "unknown-warning-option",  # in this list
 )
-needs_zig = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="ziglang is not installed")
 
 
 def corpus(folder: Path, *options: str) -> Sequence[Path]:
@@ -71,7 +69,6 @@ def test_units_are_clean(compiler: str, units: Sequence[Path]) -> None:
     check((compiler, "-fsyntax-only", "-march=native", "-fopenmp"), units)
 
 
-@needs_zig
 @pytest.mark.parametrize("target", TARGETS)
 def test_units_compile_for_other_machines(target: str, plain_units: Sequence[Path]) -> None:
     """On riscv64 a few: <fenv.h> stands for its own lines, as on all processors that have none."""

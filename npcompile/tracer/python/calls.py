@@ -68,6 +68,9 @@ EVALUATED = {
 }  # fmt: skip
 EVALUATED_TYPES = (int, float, complex, str, bytes, bool, np.dtype, np.finfo, np.iinfo)
 
+# Modules of this package whose functions change what is the same for the process: they run, and are not read.
+KEEP_STATE = frozenset(f"npcompile.{name}" for name in ("compiler", "explain", "logs", "settings", "switch"))
+
 
 def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -> Any:
     """`callee(*positional, **keywords)`"""
@@ -290,6 +293,8 @@ def call_function(
 ) -> Any:
     if hasattr(function, "__npcompile_break__"):
         raise Decline(*function.__npcompile_break__)
+    if getattr(function, "__module__", None) in KEEP_STATE and "<locals>" not in function.__qualname__:
+        raise Decline(f"{function.__module__}.{function.__qualname__} is called")
     if (wrapped := wrapped_behind(function)) is not None:
         return inline(frame, wrapped, positional, keywords)
     if function.__code__ in CALLED_BY_CODE:
