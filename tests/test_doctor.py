@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from npcompile.backends.cpu.c_library import mathematics, unit_of_calls
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,16 +39,30 @@ def test_a_whole_machine_is_well(tmp_path: Path) -> None:
     assert "a compiled function answers as NumPy does" in text
 
 
+# A compiler whose C library lacks a function.
+WITHOUT_TANH = """
+cat > "$0.c"
+grep -q npc_calls_tanh "$0.c" && { echo "undefined reference to tanh" >&2; exit 1; }
+exec gcc "$@" < "$0.c"
+"""
+
+
+def hidden(folder: Path, package: str) -> str:
+    """A folder for PYTHONPATH without which `package` could be imported."""
+    (folder / "sitecustomize.py").write_text(f"import sys; sys.modules['{package}'] = None")
+    return str(folder)
+
+
 def test_no_compiler(tmp_path: Path) -> None:
-    status, text = doctor(tmp_path / "cache", CC=str(tmp_path / "no-such-compiler"))
+    nowhere = tmp_path / "no-such-compiler"
+    status, text = doctor(tmp_path / "cache", CC=str(nowhere), PYTHONPATH=hidden(tmp_path, "ziglang"))
     assert status == 1
-    assert "-> install one" in text
+    assert f"-> CC={nowhere} names no program: unset CC" in text
     assert "a compiled function answers as NumPy does" in text
 
 
 def test_a_missing_dependency(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['platformdirs'] = None")
-    status, text = doctor(tmp_path / "cache", PYTHONPATH=str(tmp_path))
+    status, text = doctor(tmp_path / "cache", PYTHONPATH=hidden(tmp_path, "platformdirs"))
     assert status == 1
     assert "-> pip install platformdirs" in text
     assert "The rest was not looked at" in text
@@ -56,3 +75,41 @@ def test_a_cache_that_others_may_write(tmp_path: Path) -> None:
     assert status == 1
     assert "others may write to it" in text
     assert "NPCOMPILE_CACHE_DIR" in text
+
+
+@pytest.mark.parametrize("package", ["scipy", "bytecode", "filelock", "threadpoolctl"])
+def test_packages_that_nothing_imports_are_not_needed(package: str, tmp_path: Path) -> None:
+    status, text = doctor(tmp_path / "cache", PYTHONPATH=hidden(tmp_path, package))
+    assert (status, text.splitlines()[-1]) == (0, "all is well"), text
+
+
+def test_the_compiler_and_its_version_are_named(tmp_path: Path) -> None:
+    _, text = doctor(tmp_path / "cache", CC="gcc")
+    version = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    assert f"C compiler         {version}" in text
+    assert "it has every mathematical function" in text
+
+
+@pytest.mark.parametrize(
+    ("script", "advised"),
+    [
+        ("echo '/usr/bin/ld: cannot find Scrt1.o: No such file or directory' >&2; exit 1", "apt-get install libc6-dev"),
+        ("echo 'Fatal error: /tmp/cc.s: No space left on device' >&2; exit 1", "set TMPDIR"),
+        ("echo 'gcc: fatal error: cannot execute cc1' >&2; exit 1", "install it again"),
+        ("echo 'something else' >&2; exit 1", "point CC at another compiler"),
+        (WITHOUT_TANH, "has not all functions"),
+    ],
+)
+def test_advice_for_a_compiler_that_fails(script: str, advised: str, tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
+    status, text = doctor(tmp_path / "cache", CC=str(compiler), PYTHONPATH=hidden(tmp_path, "ziglang"))
+    assert status == 1
+    assert re.search(rf"C compiler .*(\n.*)*-> .*{advised}", text), text
+    assert "-> install one" not in text
+
+
+def test_the_unit_of_calls_calls_all_that_is_declared() -> None:
+    text = unit_of_calls()
+    assert all(f"return {name}(" in text for name in mathematics())

@@ -98,3 +98,17 @@ def library_text() -> str:
 
 
 LIBRARY = library_text()
+
+
+def unit_of_calls() -> str:
+    """A unit that calls each mathematical function: where it is made and loads, the C library has all of them.
+
+    It needs no types but C's own.
+    """
+    lines = []
+    for name, declared in mathematics().items():
+        result, _, arguments = declared.removesuffix(");").partition(f" {name}(")
+        operands = [f"{c} x{k}" for k, c in enumerate(arguments.split(", "))]
+        given = ", ".join(f"x{k}" for k in range(len(operands)))
+        lines += [declared, f"{result} npc_calls_{name}({', '.join(operands)}) {{ return {name}({given}); }}"]
+    return "\n".join(lines) + "\n"
