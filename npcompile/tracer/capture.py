@@ -34,6 +34,7 @@ from npcompile.tracer.made_anew import meet_class
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.random_state import Draws
 from npcompile.tracer.values import (
+    LONGEST,
     Cell,
     Comparison,
     Constant,
@@ -56,7 +57,6 @@ from npcompile.tracer.values import (
 ALIGNED, WRITEABLE, WARNS_OF_WRITES = 0x100, 0x400, 0x80000000
 USABLE = ALIGNED | WARNS_OF_WRITES
 ARRAY_FLAGS = 0x1 | USABLE | WRITEABLE  # C_CONTIGUOUS besides
-LONGEST = 10_000  # items that are taken at once, or looked at
 LONGEST_TEXT = 2**20  # characters of a string, or bytes, that is a constant
 LONGEST_INTEGER = 1024  # bits of one that is written as text, of which Python has a limit
 SYMBOLIC_INTEGERS = range(-LARGEST_SYMBOL + 1, LARGEST_SYMBOL)  # Dims: products of these fit in int64. Larger ones are Integers
@@ -381,6 +381,19 @@ class Capture(Assumptions):
             raise Decline(f"the items of a {type(x).__name__} whose length changes from call to call")
         self.guard(f"len({source}) == {len(x)}")
         return [Lazy(f"{source}[{i}]", item) for i, item in enumerate(x)]
+
+    def length_of_long(self, value: Any) -> Any:
+        text = f"len({value.source})"
+        if text not in self.realized:
+            name = self.bind(text, len(value.example), FIXED_VALUES)
+            self.guard(f"{name} > {LONGEST}")
+            self.realized[text] = self.builder.env.symbol(name, len(value.example), at_least=LONGEST + 1)
+        return self.realized[text]
+
+    def item_of_long(self, value: OutsideSequence, index: int) -> Lazy:
+        """One that it has: no more than that is guarded."""
+        self.guard(f"len({value.source}) {'>' if index >= 0 else '>='} {abs(index)}")
+        return Lazy(f"{value.source}[{index}]", value.example[index])
 
     def cell(self, source: str, real: types.CellType) -> Cell:
         """A cell that exists outside: one Cell for one real cell, so that all its readers see its writes."""

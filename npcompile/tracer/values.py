@@ -84,6 +84,11 @@ class OutsideSequence(Sequence):
             return False
         return True
 
+    @property
+    def is_as_given(self) -> bool:
+        """Were no items looked at, nor added?"""
+        return not self.is_loaded and not self._added
+
     def __getattr__(self, name: str) -> Any:
         if name != "items":
             raise AttributeError(name)
@@ -115,6 +120,10 @@ class OutsideMapping(Mapping):
 
     def __init__(self, source: str, guard: Callable[[], None], example: dict[Any, Any]):
         self.source, self._guard, self.example, self.resizes = source, guard, example, 0
+
+    @property
+    def is_as_given(self) -> bool:
+        return not self.is_loaded
 
     def known(self, key: Any) -> Lazy:
         """The item under a key that it has."""
@@ -435,6 +444,14 @@ class TracebackValue:
     """The traceback of an exception that captured code raised: nothing is known of it."""
 
     error: ExceptionValue
+
+
+LONGEST = 10_000  # items that are taken at once, or looked at
+
+
+def is_long(value: Any) -> bool:
+    """Is it a list, tuple or dict from outside that is too long to look at all its items, and of which nothing more is known?"""
+    return isinstance(value, (OutsideSequence, OutsideMapping)) and len(value.example) > LONGEST and value.is_as_given
 
 
 class _Marker:

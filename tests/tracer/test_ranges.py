@@ -148,3 +148,44 @@ def test_nothing_long_is_kept(look):
     assert all(len(v) <= 10_000 for v in ours)
     sources = [point.source for point in known.points.values()]
     assert all(len(text) < 10_000 for text in sources), max(map(len, sources))
+
+
+def test_single_items_and_lengths_of_long_containers_stay_in_the_graph():
+    def f(items, table, x):
+        for k, item in zip(range(3), items):
+            x = x + k * item
+        return x + items[-1] + len(items) + len(table), bool(items), table["5"], items
+
+    made = [([*range(n)], {str(k): k for k in range(n)}, np.ones(2)) for n in (20_000, 20_001, 30_000, 5, 20_002, 40_000)]
+    compiled = npc.compile(f, backend="eager")
+    for given in made[:3] * 2:
+        assert repr(compiled(*given)) == repr(f(*given))
+    assert not compiled_function(compiled).breaks
+    for given in made:
+        try:
+            expected = f(*given)
+        except KeyError:
+            with pytest.raises(KeyError):
+                compiled(*given)
+        else:
+            assert repr(compiled(*given)) == repr(expected)
+
+
+def test_a_long_list_that_grows():
+    def f(items):
+        before, last = len(items), items[-1]
+        items.append(before)
+        return before, last, len(items), items[-1], bool(items)
+
+    compiled = npc.compile(f, backend="eager")
+    ours, theirs = [*range(10_001)], [*range(10_001)]
+    for _ in range(3):
+        assert compiled(ours) == f(theirs)
+    assert ours == theirs
+
+
+def test_zip_that_must_be_as_long_asks_for_lengths():
+    def f(a, b):
+        return next(zip(a, b, strict=True)), [x for x, _ in zip(a, b, strict=True)][-1]
+
+    same(f, ([*range(20_000)], [*range(20_000)]), ([*range(20_000)], [*range(20_001)]), ([*range(3)], [*range(20_001)]))

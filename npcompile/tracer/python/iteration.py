@@ -12,12 +12,13 @@ from typing import Any
 from npcompile.tensor_core.array import Array, reshape
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline, is_contiguous, product
-from npcompile.tracer.capture import LONGEST, Capture
+from npcompile.tracer.capture import Capture
 from npcompile.tracer.python import operators, ranges, subscripts
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.raising import Raises
 from npcompile.tracer.values import (
+    LONGEST,
     ArrayFlat,
     Constant,
     Deque,
@@ -30,6 +31,7 @@ from npcompile.tracer.values import (
     Sequence,
     SetValue,
     TensorValue,
+    is_long,
 )
 
 ITERATED_ROWS = 16  # of an array that a loop goes through in one graph
@@ -138,7 +140,10 @@ def next_item(capture: Capture, iterator: Iterator) -> Any | None:
 
 
 def next_of_sequence(capture: Capture, iterator: Iterator) -> Any | None:
-    items = iterator.parts[0].items
+    owner = iterator.parts[0]
+    if is_long(owner) and iterator.position < len(owner.example):
+        return capture.item_of_long(owner, iterator.position)
+    items = owner.items
     return items[iterator.position] if iterator.position < len(items) else None
 
 
@@ -268,7 +273,8 @@ def remaining(iterator: Any) -> int | None:
         return None
     match iterator.kind:
         case "sequence":
-            return len(iterator.parts[0].items) - iterator.position
+            owner = iterator.parts[0]
+            return len(owner.example if is_long(owner) else owner.items) - iterator.position
         case "view" | "reversed view" | "set":
             return len(iterator.parts[1].items) - iterator.position
         case "reversed":

@@ -22,13 +22,14 @@ from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
-from npcompile.tracer.capture import LONGEST, LONGEST_TEXT, Capture
+from npcompile.tracer.capture import LONGEST_TEXT, Capture
 from npcompile.tracer.python import arithmetic, ranges
 from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.identity import is_known_same
 from npcompile.tracer.raising import Raises, raise_again, raises
 from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
+    LONGEST,
     ArrayMethod,
     Closure,
     Comparison,
@@ -47,6 +48,7 @@ from npcompile.tracer.values import (
     Text,
     Truth,
     describe,
+    is_long,
     is_named_tuple,
     is_number,
     require_known,
@@ -417,6 +419,8 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
             return Constant(not value.is_within(0, 0))
         case Number():
             return Constant(value.ask(f"bool({value.text})", bool(value.hint)))
+        case _ if is_long(value):
+            return Constant(capture.length_of_long(value) > 0)
         case Sequence() | Mapping() | Deque():
             return Constant(bool(value.items))
         case RangeValue():

@@ -18,7 +18,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import known_values
 from npcompile.tensor_core.meta import Decline, product
 from npcompile.tensor_core.number import Integer, Number
-from npcompile.tracer.capture import LONGEST, SYMBOLIC_INTEGERS
+from npcompile.tracer.capture import SYMBOLIC_INTEGERS
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import (
     arithmetic,
@@ -36,6 +36,7 @@ from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords, call_co
 from npcompile.tracer.python.operators import lift, plain
 from npcompile.tracer.python.witness import seen_by
 from npcompile.tracer.values import (
+    LONGEST,
     ArrayFlat,
     Constant,
     Deque,
@@ -51,6 +52,7 @@ from npcompile.tracer.values import (
     TensorValue,
     Text,
     Truth,
+    is_long,
 )
 
 
@@ -70,6 +72,8 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
             return lift(product(x.shape))
         case [TensorValue() as x]:
             return call_len(frame, [x.array], keywords)
+        case [x] if is_long(x):
+            return frame.capture.length_of_long(x)
         case [Sequence() | Mapping() | SetValue() | Deque() as x]:
             return Constant(len(x.items))
         case [DictView() as x]:
@@ -181,6 +185,8 @@ def call_zip(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     parts = [iteration.iterator_of(frame.capture, p) for p in positional]
     if not all(isinstance(p, Iterator) for p in parts):
         raise Decline("zip() over an outside iterator")
+    if strict.value and any(is_long(owner) for part in parts for owner in part.parts):
+        raise Decline("zip() of a long container asks whether it is as long as others")
     if (
         strict.value
         and len({iteration.remaining(p) for p in parts} - {None}) + any(iteration.remaining(p) is None for p in parts) > 1

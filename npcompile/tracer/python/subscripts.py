@@ -30,6 +30,7 @@ from npcompile.tracer.values import (
     SliceValue,
     TensorValue,
     describe,
+    is_long,
 )
 
 
@@ -90,12 +91,14 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
             return capture.realize(found)
 
 
-def sequence_item(capture: Capture, container: Sequence, key: Any) -> Any:
+def sequence_item(capture: Capture, container: Any, key: Any) -> Any:
     index = plain(capture, key)
     if isinstance(index, np.integer):
         index = int(index)
     if isinstance(index, slice):
         return Sequence(container.plain_kind, container.items[index])
+    if isinstance(index, int) and is_long(container) and -len(container.example) <= index < len(container.example):
+        return capture.item_of_long(container, index)
     if not isinstance(index, int):
         raise Decline(f"index {index!r} of a {container.kind.__name__}")
     if not -len(container.items) <= index < len(container.items):
