@@ -99,7 +99,8 @@ class Loader:
     def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
         """The unit of PRELUDE and `source`, loaded once while its function is in use. Raises NoCompiler."""
         text = PRELUDE + source
-        key = self.key(text, *(dtype.str for dtype in dtypes))  # `npc_dtypes` is a static of the library
+        # `npc_dtypes` is a static of the library; dtypes of C's long long equal those of its long.
+        key = self.key(text, *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
         with self.lock(key):
             function = self._functions.get(key)
             if function is None:
@@ -237,7 +238,7 @@ def runtime_text() -> str:
 
 KEPT: list[Any] = []  # what functions of libraries point to that are never unloaded
 TRIMS: list[Callable[[], int]] = []  # of each runtime: gives back the memory that it keeps
-DTYPES: dict[tuple[np.dtype, ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
+DTYPES: dict[tuple[tuple[np.dtype, str], ...], Any] = {}  # arrays of pointers to dtypes, which libraries point to
 
 
 def unit_of(function: Any) -> Unit:
@@ -248,7 +249,7 @@ def unit_of(function: Any) -> Unit:
 
 def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[..., tuple[Any, ...]]:
     """The Python function of a unit: CPython calls `npc_run` directly."""
-    objects = DTYPES.setdefault(tuple(dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
+    objects = DTYPES.setdefault(tuple((dtype, dtype.char) for dtype in dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
     library.handle.npc_bind(ctypes.c_void_p(table), objects)
     definition = definition_of(library, "npc_run")
     return function_of(definition, Unit(library, definition))

@@ -59,6 +59,8 @@ def leave(idle: LeftToPython, point: Any) -> bool:
         return False
     working = {p.layout.index for p in function.points.values() if p is not point and any(v.computes for v in p.variants)}
     idle.is_whole = point.is_start and not working
+    if point.is_start and working and function.has_cells:  # which the entry makes, and parts of it need
+        return False
     others = frozenset(range(len(function.program.instructions))) - working
     if idle.is_whole:
         names = ", ".join(point.parameters)

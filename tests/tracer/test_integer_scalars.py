@@ -163,3 +163,12 @@ def test_each_example_of_a_batch_is_reported(backend):
             result = compiled(x, y)
         assert result.tolist() == (x - y)[:, 0].tolist()
         assert {str(w.message) for w in caught} == ({"overflow encountered in scalar subtract"} if last == 9 else set())
+
+
+def test_long_long_is_told_from_long():
+    """Their dtypes are equal, and scalars of both stay what they are."""
+    item, doubled = npc.compile(lambda x: x[0]), npc.compile(lambda x: x * 2 + 1)
+    for kind in "qlqlLQLQ":
+        x = np.arange(3).astype(kind)
+        assert type(item(x)) is type(x[0])
+        assert doubled(x).dtype.char == (x * 2 + 1).dtype.char

@@ -55,11 +55,11 @@ static int scalar_data(PyObject* number, PyObject* dtype, void* out) {
   return 0;
 }
 
-/* Is an array's dtype this one? Others that say the same are made by unpickling, for one. */
+/* Is an array's dtype this one? Others that say the same are made by unpickling, for one. That of long long is another. */
 static int is_dtype(PyObject* own, PyObject* dtype) {
   const npc_descr *a = (npc_descr*)own, *b = (npc_descr*)dtype;
   const int are_numbers = a->type_num < FIRST_OF_OTHER_KINDS && b->type_num < FIRST_OF_OTHER_KINDS;
-  return a == b || (are_numbers && a->kind == b->kind && a->elsize == b->elsize && a->byteorder == b->byteorder);
+  return a == b || (are_numbers && a->type_num == b->type_num && a->elsize == b->elsize && a->byteorder == b->byteorder);
 }
 
 static PyObject* type_of(PyObject* object) { return ((npc_array*)object)->ob_type; }
