@@ -28,7 +28,7 @@ from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loo
 from npcompile.tracer.recompiles import is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
-MOST_KINDS = 8  # times `config.recompile_limit` are the programs for values of all kinds together
+MOST_KINDS = 4  # times `config.recompile_limit` are the programs for values of all kinds together
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
