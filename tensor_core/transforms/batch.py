@@ -29,6 +29,7 @@ class Batcher:
     builder: Builder
     size: Size
     batched: Mapping[Node, Node] = field(default_factory=dict)  # the nodes of one example that differ, and of the batch
+    active: Node | None = None  # examples that do take this branch or iteration; None: all do
     graphs: dict[Any, Any] = field(default_factory=dict)  # those in nodes, made once for all nodes that hold them
 
     def apply(self, op: str, *inputs: Node, **params: Any) -> Node:
@@ -56,19 +57,24 @@ def batch(builder: Builder, outputs: Sequence[Node], batched: Mapping[Node, Node
     Declines at an op that has no rule.
     """
     assert all(new.meta.ndim == old.meta.ndim + 1 and new.dtype == old.dtype for old, new in batched.items()), batched
-    batcher = Batcher(builder, size, batched)
-    made: dict[Node, Operand] = {old: (new, True) for old, new in batched.items()}
+    return made_again(Batcher(builder, size, batched), outputs, {old: (new, True) for old, new in batched.items()})
+
+
+def made_again(batcher: Batcher, outputs: Sequence[Node], known: Mapping[Node, Operand]) -> list[Operand]:
+    """`outputs`, of the batcher's builder or of a graph whose inputs are all in `known`, made of what `known` tells of nodes."""
+    builder = batcher.builder
+    made: dict[Node, Operand] = dict(known)
     results: dict[Node, list[Operand]] = {}  # of ops with several, that their rules made apart
-    for node in topological(outputs, batched):
+    for node in topological(outputs, known):
         if node in made:
             continue
         inputs = [made[i] for i in node.inputs]
         location, builder.location = builder.location, node.location or builder.location
         if node.op == "item" and node.inputs[0] in results:
             made[node] = results[node.inputs[0]][node.params["index"]]
-        elif all(new is old for (new, _), old in zip(inputs, node.inputs)):
+        elif node.op == "input" or (inputs and all(new is old for (new, _), old in zip(inputs, node.inputs))):
             made[node] = node, False
-        elif not any(is_batched for _, is_batched in inputs):
+        elif not any(is_batched for _, is_batched in inputs):  # a leaf may be of another builder
             made[node] = builder.apply(node.op, *(new for new, _ in inputs), **node.params), False
         else:
             found = rule_of(node)(batcher, node, inputs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
-from npcompile.tensor_core.transforms.batch import Batcher, Operand, batch, rule
-from npcompile.tensor_core.transforms.replay import replay
+from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.transforms.batch import Batcher, Operand, made_again, rule
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 
@@ -17,9 +18,10 @@ from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 class Lanes:
     """A graph made again in a builder of its own, with a batch axis on some of its inputs."""
 
-    def __init__(self, batcher: Batcher, graph: Graph, flags: Sequence[bool]) -> None:
+    def __init__(self, batcher: Batcher, graph: Graph, flags: Sequence[bool], active: TensorMeta | None = None) -> None:
+        """With `active` the first input says which lanes are active; the others are those of the graph."""
         self.builder = Builder(env=batcher.builder.env)
-        self.batcher = Batcher(self.builder, batcher.size)
+        self.batcher = Batcher(self.builder, batcher.size, active=self.builder.input(active) if active else None)
         self.checks = graph.checks
         self.inputs = [
             self.builder.input(n.meta.with_(shape=(batcher.size, *n.shape)) if flag else n.meta)
@@ -39,9 +41,7 @@ class Lanes:
 
 def inlined(batcher: Batcher, graph: Graph, operands: Sequence[Operand]) -> list[Operand]:
     """The outputs of `graph` for these operands, in the batcher's builder."""
-    pairs = list(zip(graph.inputs, operands, strict=True))
-    plain = replay(batcher.builder, graph.outputs, {n: n if is_batched else x for n, (x, is_batched) in pairs})
-    return batch(batcher.builder, plain, {n: x for n, (x, is_batched) in pairs if is_batched}, batcher.size)
+    return made_again(batcher, graph.outputs, dict(zip(graph.inputs, operands, strict=True)))
 
 
 def given(batcher: Batcher, operands: Sequence[Operand], flags: Sequence[bool]) -> list[Node]:
@@ -59,6 +59,12 @@ def chosen(batcher: Batcher, predicate: Node, x: Operand, y: Operand) -> Node:
     return batcher.apply("where", expand(batcher.builder, lanes, a.shape), a, b)
 
 
+def only(batcher: Batcher, lanes: Node) -> Batcher:
+    """Of its lanes that are active, those alone."""
+    both = lanes if batcher.active is None else batcher.apply("logical_and", batcher.active, lanes)
+    return replace(batcher, active=both)
+
+
 @rule("cond")
 def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
     (predicate, is_batched), *operands = inputs
@@ -70,7 +76,8 @@ def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[
         taken = batcher.apply("cond", predicate, *(x for x, _ in operands), true_graph=graphs[0], false_graph=graphs[1])
         return items(batcher, taken, flags)
     ignored, batcher.builder.ignored = batcher.builder.ignored, FLOAT_ERRORS  # of lanes that do not take the branch
-    true, false = (inlined(batcher, graph, operands) for graph in arms)
+    takers = predicate, batcher.apply("logical_not", predicate)
+    true, false = (inlined(only(batcher, lanes), graph, operands) for graph, lanes in zip(arms, takers))
     batcher.builder.ignored = ignored
     return [(chosen(batcher, predicate, x, y), True) for x, y in zip(true, false)]
 
@@ -104,7 +111,7 @@ def batch_while_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) ->
 def looped(batcher: Batcher, inputs: Sequence[Operand], cond_graph: Graph, body_graph: Graph, carried: int) -> list[Operand]:
     lanes, flags = settled(batcher, body_graph, [flag for _, flag in inputs], carried)
     tested = Lanes(batcher, cond_graph, flags)
-    if tested.flags[0]:
+    if tested.flags[0] or batcher.active is not None:
         return looped_apart(batcher, inputs, cond_graph, body_graph, carried)
     made = batcher.apply(
         "while_loop",
@@ -123,12 +130,14 @@ def looped_apart(
     flags = [k < carried or flag for k, (_, flag) in enumerate(inputs)]
     operands = list(zip(given(batcher, inputs, flags), flags))
     ignored, batcher.builder.ignored = batcher.builder.ignored, FLOAT_ERRORS
-    goes_on = batcher.with_axis(inlined(batcher, cond_graph, operands)[0])
+    goes_on = only(batcher, batcher.with_axis(inlined(batcher, cond_graph, operands)[0])).active
+    assert goes_on is not None
     batcher.builder.ignored = ignored
 
-    lanes = Lanes(batcher, body_graph, flags)
+    lanes = Lanes(batcher, body_graph, flags, active=goes_on.meta)
     inner = lanes.batcher
-    going = inner.builder.input(goes_on.meta)
+    going = inner.active
+    assert going is not None
     kept = zip(lanes.outputs, lanes.inputs[:carried])
     after: list[Operand] = [(chosen(inner, going, new, (old, True)), True) for new, old in kept]
     constants = list(zip(lanes.inputs[carried:], flags[carried:]))

@@ -58,6 +58,8 @@ def vjp_cond(
     wrt = [k for k, x in enumerate(operands) if wanted[1 + k] and is_differentiable(x.node.meta)]
     arms = [pulled_back(graph, list(known), wrt) for graph in (true_graph, false_graph)]
     used = [k for k in wrt if any(arm.found[k] is not None for arm in arms)]
+    if not used:
+        return [None] * (1 + len(operands))
     graphs = []
     for arm in arms:
         outputs = [x if (x := arm.found[k]) is not None else zeros(arm.builder, arm.inputs[k]) for k in used]
@@ -182,6 +184,8 @@ def vjp_for_loop(
     seeds = {k for k in range(carried) if g[k] is not None}
     stacks = [k for k in range(carried, len(g)) if g[k] is not None]
     one = pull_iteration_back(body_graph, carried, seeds, stacks, wanted)
+    if not one.found:
+        return [None] * len(operands)
     arrays, constants = range(carried, carried + scanned), range(carried + scanned, len(operands))
     summed, moved = ([k for k in group if k in one.found] for group in (constants, arrays))
     found = [*one.carry_gradients(), *(one.found[k] for k in (*summed, *moved))]
@@ -246,6 +250,8 @@ def vjp_while_loop(
 ) -> list[Part]:
     builder = operands[0].builder
     one = pull_iteration_back(body_graph, carried, {k for k in range(carried) if g[k] is not None}, (), wanted)
+    if not one.found:
+        return [None] * len(operands)
     used = [k for k in range(carried, len(operands)) if k in one.found]
     sums = [one.builder.input(one.inputs[k].meta) for k in used]
     added = [one.builder.apply("add", total, one.found[k]) for total, k in zip(sums, used)]
