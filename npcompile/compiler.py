@@ -18,9 +18,9 @@ from npcompile.tracer.bytecode.decode import forget_decoded
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
 from npcompile.tracer.ending import is_user_function
 from npcompile.tracer.entry import compiled_function, plain_function, wrapped_behind
-from npcompile.tracer.faults import warn_of_fault
+from npcompile.tracer.faults import text_of_fault, warn_of_fault
 from npcompile.tracer.function import ALIVE, CompiledFunction
-from npcompile.tracer.point import FAULT, GraphBreakError, Options
+from npcompile.tracer.point import GraphBreakError, Options
 from npcompile.tracer.python import allowed
 from npcompile.tracer.values import Transform
 
@@ -191,8 +191,10 @@ def make_entry(function: types.FunctionType, options: Options, is_switched: bool
     except Exception as error:
         if config.internal_errors == "raise" or options.fullgraph and not options.falls_back:
             raise
-        warn_of_fault(error, f"read the code of {function.__qualname__}, which runs natively")
-        fault = GraphBreakError(FAULT) if options.falls_back else None
+        what = f"read the code of {function.__qualname__}"
+        fault = GraphBreakError(text_of_fault(error, what)) if options.falls_back else None
+        if fault is None:
+            warn_of_fault(error, f"{what}, which runs natively")
     if fault is not None:
         raise fault
     return function

@@ -1,7 +1,8 @@
 """Derivatives of functions that are no one graph, as their branches and loops depend on data: by eager Tensors.
 
 The function is called with Tensors in place of the arrays that derivatives are taken with respect to, and what it computes
-is recorded. What it takes out of a Tensor as a Python number (`float(x)`, `x.item()`) is a constant, as everywhere.
+is recorded. What it takes out of a Tensor as a Python number (`float(x)`, `x.item()`) is a constant, as everywhere: a warning
+says where, unless that is meant.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.tensor import Tensor, asarray, attach, enable_grad, is_grad_enabled, no_grad
 from npcompile.tensor_core.tensors.backward import backward, gradients_of
 from npcompile.tensor_core.tensors.handle import from_node
+from npcompile.tensor_core.tensors.taken import TAKEN, Taken
 from npcompile.tensor_core.transforms.value import Value
+from npcompile.tracer.bytecode.tracebacks import warn_once
+from npcompile.tracer.point import GraphBreakError
 
 NUMBERS = (int, float, complex)
 Arguments = tuple[Any, ...]
@@ -31,7 +35,7 @@ _NESTED: ContextVar[bool] = ContextVar("_NESTED", default=False)
 
 
 class NotPossible(Exception):
-    """The call has no result here either: why it was not captured says more."""
+    """The call has no result here either."""
 
 
 @contextmanager
@@ -42,6 +46,31 @@ def nested() -> Iterator[None]:
             yield
     finally:
         _NESTED.reset(token)
+
+
+@contextmanager
+def noting_taken() -> Iterator[list[Taken]]:
+    found: list[Taken] = []
+    token = TAKEN.set(found)
+    try:
+        yield found
+    finally:
+        TAKEN.reset(token)
+
+
+def report_taken(function: Function, taken: Sequence[Taken], results: Any) -> None:
+    """Say where the function has lost a derivative. GraphBreakError where nothing is left of it."""
+    name = getattr(function, "__qualname__", repr(function))
+    if taken and not any(map(is_recorded, trees.flatten(results)[0])):
+        raise GraphBreakError(
+            f"{name} has no derivative: it takes a number out of what is differentiated ({taken[0].place}), and computes its "
+            "result of this alone. NumPy's functions of arrays (np.sin in place of math.sin, say) keep the derivative."
+        )
+    for place in dict.fromkeys(each.place for each in taken if not each.is_meant):
+        warn_once(
+            f"A number is taken out of what is differentiated ({place}): it is a constant there, without a derivative. "
+            "Leave it an array, with NumPy's functions, or use x.item() where that is meant."
+        )
 
 
 def is_nested() -> bool:
@@ -78,6 +107,8 @@ class Variables:
                 x[...] = copy if isinstance(x, Tensor) else copy.detach()._data
 
     def gradients(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool = False) -> list[Tensor]:
+        if not outputs:
+            return [zero_or(x, None) for x in self.variables]
         found = gradients_of(outputs, self.variables, cotangents, retain_graph=retain, create_graph=self.has_derivatives)
         return [zero_or(x, g) for x, g in zip(self.variables, found)]
 
@@ -99,7 +130,7 @@ def variable(x: Any) -> Tensor:
         return made
     made = (x.detach() if isinstance(x, Tensor) else asarray(x)).clone()
     if kind_of(made.dtype) not in "fc":
-        raise NotPossible
+        raise NotPossible(f"a derivative with respect to {made.dtype} numbers")
     return made.requires_grad_()
 
 
@@ -138,14 +169,19 @@ def value_and_grad(function: Function, options: dict[str, Any], args: Arguments,
 
 
 def chosen(argnums: int | Sequence[int], args: Arguments) -> tuple[list[int], Variables]:
-    numbers = [k % len(args) for k in ([argnums] if isinstance(argnums, int) else argnums)]
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(-len(args) <= k < len(args) for k in numbers):
+        raise NotPossible(f"argnums={argnums}, but {len(args)} positional arguments were given")
+    numbers = [k % len(args) for k in numbers]
     return numbers, Variables.of(tuple(args[k] for k in numbers))
 
 
 def called(function: Function, args: Arguments, kwargs: Keywords, numbers: Sequence[int], variables: Variables) -> Any:
     replaced = dict(zip(numbers, variables.arguments()))
-    with nested():
-        return function(*(replaced.get(k, x) for k, x in enumerate(args)), **kwargs)
+    with nested(), noting_taken() as taken:
+        made = function(*(replaced.get(k, x) for k, x in enumerate(args)), **kwargs)
+    report_taken(function, taken, made)
+    return made
 
 
 def differentiated(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> tuple[Any, Any, Any]:
@@ -154,9 +190,10 @@ def differentiated(function: Function, options: dict[str, Any], args: Arguments,
     value, aux = called(function, args, kwargs, numbers, variables), None
     if options["has_aux"]:
         value, aux = value
-    if not is_recorded(value) or value.ndim or kind_of(value.dtype) != "f":
-        raise NotPossible
-    found = variables.results(variables.gradients([value], [np.ones((), value.dtype)]))
+    if np.ndim(value) or kind_of(dtype_of(value)) != "f":
+        raise NotPossible("it must return one real floating-point number: sum it up, or use jacobian")
+    outputs = [value] if is_recorded(value) else []  # else it is a constant
+    found = variables.results(variables.gradients(outputs, [np.ones((), y.dtype) for y in outputs]))
     variables.write_back()
     tensors = has_tensors(args, kwargs)
     return plain(value, tensors), plain(aux, tensors), found[0] if isinstance(argnums, int) else found
@@ -164,11 +201,12 @@ def differentiated(function: Function, options: dict[str, Any], args: Arguments,
 
 def jacobian(function: Function, options: dict[str, Any], args: Arguments, kwargs: Keywords) -> Any:
     numbers, variables = chosen(options["argnums"], args)
-    leaves, treedef = trees.flatten(called(function, args, kwargs, numbers, variables))
-    if not leaves or not all(isinstance(y, Tensor) and kind_of(y.dtype) in "fc" for y in leaves):
-        raise NotPossible
+    made = called(function, args, kwargs, numbers, variables)
+    treedef, outputs = trees.flatten(made)[1], outputs_of(made)
+    if not outputs or not all(kind_of(y.dtype) in "fc" for y in outputs):
+        raise NotPossible("it must return floating-point or complex numbers")
     rows = []
-    for y in leaves:
+    for y in outputs:
         seeds = [unit(y, place) for place in np.ndindex(y.shape)] if is_recorded(y) else []
         parts = [variables.gradients([y], [seed], retain=True) for seed in seeds]
         columns = [[part[k] for part in parts] for k in range(len(variables.variables))]
@@ -199,22 +237,22 @@ def pullback(function: Function, options: dict[str, Any], args: Arguments, kwarg
     given = trees.flatten(cotangent)[0]
     require_alike(given, outputs)
     recorded = [(y, c) for y, c in zip(outputs, given) if is_recorded(y)]
-    found = variables.gradients([y for y, _ in recorded], [c for _, c in recorded]) if recorded else [
-        zero_or(x, None) for x in variables.variables]  # fmt: skip
+    found = variables.gradients([y for y, _ in recorded], [c for _, c in recorded])
     variables.write_back()
     return variables.results(found)
 
 
 def outputs_of(tree: Any) -> list[Tensor]:
+    """Its leaves as Tensors. Numbers and arrays are constants."""
     leaves = trees.flatten(tree)[0]
-    if not all(isinstance(y, Tensor) for y in leaves):
-        raise NotPossible
-    return leaves
+    if not all(isinstance(y, (Tensor, *NUMBERS, np.generic, np.ndarray)) for y in leaves):
+        raise NotPossible("it must return arrays and numbers, or trees of them")
+    return [y if isinstance(y, Tensor) else asarray(y) for y in leaves]
 
 
 def require_alike(given: Sequence[Any], wanted: Sequence[Any]) -> None:
     if len(given) != len(wanted) or any(np.shape(x) != np.shape(y) or dtype_of(x) != dtype_of(y) for x, y in zip(given, wanted)):
-        raise NotPossible
+        raise NotPossible("a cotangent has its result's shape and dtype, a tangent its argument's")
 
 
 def dtype_of(x: Any) -> np.dtype:
@@ -252,7 +290,7 @@ def vmap(function: Function, options: dict[str, Any], args: Arguments, kwargs: K
     """The function called for each example."""
     results = [trees.flatten(function(*example, **kwargs)) for example in examples(options["in_axes"], args)]
     if not results:
-        raise NotPossible
+        raise NotPossible("there is no example to call it for")
     axis = options["out_axes"]
     return results[0][1].unflatten([np.stack(column, axis) for column in zip(*(leaves for leaves, _ in results), strict=True)])
 
@@ -263,7 +301,7 @@ def examples(in_axes: Any, args: Arguments) -> Iterator[Arguments]:
     mapped = [(np.shape(leaf), axis) for (leaves, _), axis in flat if axis is not None for leaf in leaves]
     sizes = {shape[axis] for shape, axis in mapped if -len(shape) <= axis < len(shape)}
     if len(axes) != len(args) or len(sizes) != 1 or any(not -len(shape) <= axis < len(shape) for shape, axis in mapped):
-        raise NotPossible
+        raise NotPossible("in_axes has one axis for each positional argument, and all mapped axes have one size")
     for k in range(sizes.pop()):
         yield tuple(treedef.unflatten([leaf if axis is None else taken(leaf, axis, k) for leaf in leaves])
                     for (leaves, treedef), axis in flat)  # fmt: skip

@@ -19,14 +19,17 @@ from npcompile import trees
 from npcompile.backends.registry import FloatingPointSignal
 from npcompile.compiler import caller, captured, compiled_function, original
 from npcompile.eager_transforms import DERIVATIVES, EAGER, NotPossible, examples, is_nested
+from npcompile.logs import log
+from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.tensor import Tensor, no_grad
-from npcompile.tensor_core.user_warnings import warn_once
+from npcompile.tensor_core.user_warnings import warn_once, warn_user
 from npcompile.tracer.arrays.transformed import transforms
 from npcompile.tracer.bytecode.tracebacks import hide_frames
 from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
+from npcompile.tracer.decisions import Break
 from npcompile.tracer.entry import as_found
-from npcompile.tracer.point import FAULT, GraphBreakError
+from npcompile.tracer.point import GraphBreakError
 from npcompile.tracer.values import Transform
 
 
@@ -70,38 +73,68 @@ class TransformedFunction(Transform):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.kind in DERIVATIVES and is_nested():  # what is recorded here needs derivatives itself
-            return EAGER[self.kind](self.function, self.options, args, kwargs)
+            return self._eagerly(args, kwargs)
         if WHY_UNKNOWN:
             warn_once(WHY_UNKNOWN)
-            return self._without_capture(GraphBreakError(WHY_UNKNOWN), args, kwargs)
+            return self._without_capture(GraphBreakError(WHY_UNKNOWN, Break(WHY_UNKNOWN, "", Location("", 0))), args, kwargs)
         if self._eager and signature(args) in self._eager:
-            return EAGER[self.kind](self.function, self.options, args, kwargs)
+            return self._eagerly(args, kwargs)
         try:
             entry = self._entry
             if entry is None:
                 entry = self._entry = self._compile()
             return entry(*args, **kwargs)
         except GraphBreakError as error:
-            why = error.with_traceback(None)
-        return self._without_capture(why, args, kwargs)  # not within the handler: the user's function runs
+            declined = error.with_traceback(None)
+        return self._without_capture(declined, args, kwargs)  # not in the handler: what is raised there has a context
 
     def _compile(self) -> Callable[..., Any]:
         within = functools.update_wrapper(WithinEntry(self.kind, self.given, self.options, self), self.function, updated=())
         return captured(caller(within))
 
     def _without_capture(self, error: GraphBreakError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result on eager Tensors; else what the function raises by itself, or why it was not captured."""
-        eager = EAGER.get(self.kind)
-        if eager is not None and (self.kind in OWN_DERIVATIVES or any(text in str(error) for text in DATA_DECIDES)):
-            try:
-                result = eager(self.function, self.options, args, kwargs)
-                self._eager.add(signature(args))
-                return result
-            except Exception:  # noqa: BLE001, S110  (with Tensors in place of arrays it may be another error: asked below)
-                pass
+        """The result on eager Tensors; else what the function raises by itself, or why there is none."""
+        message = self._why(error)
+        try:
+            result = EAGER[self.kind](self.function, self.options, args, kwargs)
+        except NotPossible as found:
+            if str(found).lower() not in message.lower():
+                message += f" On eager Tensors: {found}."
+        except GraphBreakError as found:
+            message = str(found)
+        except Exception as found:  # noqa: BLE001  (with Tensors in place of arrays it may be another error: asked below)
+            message += f" On eager Tensors: {type(found).__name__}: {found}"
+        else:
+            self._eager.add(signature(args))
+            self._tell(error, message)
+            return result
         with suppress(NotPossible):
             self._run_plainly(args, kwargs)
-        raise error
+        raise GraphBreakError(message, error.why) from None
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return EAGER[self.kind](self.function, self.options, args, kwargs)
+        except NotPossible as found:
+            why = Break(str(found), "", Location("", 0))
+        raise GraphBreakError(self._message(why), why)
+
+    def _why(self, error: GraphBreakError) -> str:
+        return str(error) if error.why is None else self._message(error.why)
+
+    def _message(self, why: Break) -> str:
+        """For the user: what was called, and why there is no result."""
+        code = getattr(self.function, "__code__", None)
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        here = why.location if code is None else Location(code.co_filename, code.co_firstlineno)
+        return f"npc.{PUBLIC_NAMES.get(self.kind, self.kind)} of {name}: {why.text(here)}"
+
+    def _tell(self, error: GraphBreakError, message: str) -> None:
+        """Once for each kind of arguments: that the function is slower than it could be, and why."""
+        message = f"{message} It runs on eager Tensors, which is slower."
+        log("graph_breaks", lambda: message)
+        if error.why is None:
+            warn_user(message)
 
     def _run_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Call the function on copies of its arguments: it raises its own errors, and warns on its own lines."""
@@ -125,14 +158,8 @@ class TransformedFunction(Transform):
         return self._unchecked(*args, **kwargs)
 
 
-# These take Tensors, or compute no derivatives: they run as they are.
-OWN_DERIVATIVES = ("plain", "checkpoint", "custom_gradient")
-# What eager Tensors can do and one graph cannot. (The second is of loops of an unknown number of iterations.)
-DATA_DECIDES = (
-    *("branch on array data", "loop over outside data", "a while_loop has no second derivative"),
-    *("numpy.random.", "a random number decides", "print is not captured", "data decides"),
-    *([FAULT, WHY_UNKNOWN] if WHY_UNKNOWN else [FAULT]),
-)
+# What the user called to get one of the other kinds.
+PUBLIC_NAMES = {"pullback": "vjp", "plain": "vjp"}
 
 # kind -> the calls of the function itself that a call of the transformed one stands for.
 PLAIN_ARGUMENTS: dict[str, Callable[[dict[str, Any], Any], Iterable[Sequence[Any]]]] = {
@@ -168,9 +195,11 @@ class WithinEntry(Transform):
         assert outer is not None
         if "unchecked" not in self.options and (error is None or isinstance(error, (FloatingPointSignal, Unexpected))):
             return outer._report(args, kwargs)
-        outer._run_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
-        assert error is not None, f"{self.kind} of {self.function} was not captured"
-        raise error
+        with suppress(NotPossible):
+            outer._run_plainly(args, kwargs)  # an index out of bounds, or a singular matrix: raised on the user's line
+        if error is not None:
+            raise error
+        return outer._eagerly(args, kwargs)  # it was in a branch that no example takes
 
 
 Transform.outside = TransformedFunction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -19,6 +20,7 @@ from npcompile.tensor_core.tensors.dispatch import perform
 from npcompile.tensor_core.tensors.handle import RemovableHook, from_node, moved_node, require_numbers
 from npcompile.tensor_core.tensors.memory import MemoryAccess
 from npcompile.tensor_core.tensors.modes import enable_grad, is_grad_enabled, no_grad
+from npcompile.tensor_core.tensors.taken import note_taken
 
 __all__ = [
     "RemovableHook",
@@ -217,20 +219,39 @@ class Tensor(MemoryAccess):
 
     def item(self, *args: Any) -> Any:
         """The element as a Python number; of several, the one at the position given."""
+        note_taken(self.requires_grad, is_meant=True)
         return self._host.item(*args)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
+        note_taken(self.requires_grad, is_meant=True)
         return self._host.tolist()
 
     def __float__(self) -> float:
+        note_taken(self.requires_grad, is_meant=False)
         return float(self._host)
 
     def __int__(self) -> int:
         return int(self._host)
 
     def __complex__(self) -> complex:
+        note_taken(self.requires_grad, is_meant=False)
         return complex(self._host)
+
+    def __floor__(self) -> int:
+        return math.floor(self._host)
+
+    def __ceil__(self) -> int:
+        return math.ceil(self._host)
+
+    def __trunc__(self) -> int:
+        return int(self._host)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        """As of a NumPy scalar: a Python int, or with `digits` a number of the same dtype."""
+        if self.ndim:
+            raise TypeError("only Tensors of no dimensions can be rounded by round(): use np.round")
+        return round(self._host[()]) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
 
     def __index__(self) -> int:
         return operator.index(self._host)

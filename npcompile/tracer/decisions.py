@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from npcompile.tensor_core.graph import Location
+
+OURS = f"{Path(__file__).parents[1]}/"  # begins the file names of this package
 
 
 class Restart(Exception):
@@ -28,6 +31,7 @@ class Decisions:
     levels: dict[int, Levels] = field(default_factory=dict)  # of those: how deep a function is in itself, as sizes decide
     rolled_loops: set[int] = field(default_factory=set)  # loop headers of the outermost frame
     short_loops: set[int] = field(default_factory=set)  # those of few enough iterations for one graph
+    unrolled: set[tuple[types.CodeType, int]] = field(default_factory=set)  # long loops of inlined functions that are no node
     stops: dict[int, Break] = field(default_factory=dict)  # instructions of the outermost frame that end the graph
     branches: dict[tuple[types.CodeType, int], str] = field(default_factory=dict)  # on data, that are no node -> why
     declined: dict[str, None] = field(default_factory=dict)  # guards: of which kinds was what is not captured
@@ -49,6 +53,10 @@ class Break:
         return self.callers[0] if self.callers else self.location
 
     def __str__(self) -> str:
-        via = "".join(f", called from {c}" for c in reversed(self.callers))
-        hint = f" {self.hint}" if self.hint else ""
-        return f"{self.reason} ({self.location}{via}).{hint}"
+        return self.text(self.location)
+
+    def text(self, known: Location) -> str:
+        """What happened, on which of the user's lines, and what to do; `known` is one where no line of the user's is."""
+        places = [c for c in (*self.callers, self.location) if not c.filename.startswith(OURS)] or [known]
+        via = ", called from ".join(map(str, reversed(places)))
+        return f"{self.reason} ({via}).{f' {self.hint}' if self.hint else ''}"

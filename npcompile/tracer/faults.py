@@ -48,9 +48,13 @@ def codes_of(handler: object) -> list[types.CodeType]:
     return [code for function in found if (code := getattr(function, "__code__", None)) is not None]
 
 
-def warn_of_fault(error: Exception, what: str) -> None:
+def text_of_fault(error: Exception, what: str) -> str:
     """`what`: what was under way, where, and what becomes of it."""
-    warn_user(
+    return (
         f"npcompile made a mistake when it {what}: {type(error).__name__}: {error}. Please report it; "
         'npcompile.config.internal_errors = "raise" shows where it comes from.'
     )
+
+
+def warn_of_fault(error: Exception, what: str) -> None:
+    warn_user(text_of_fault(error, what))

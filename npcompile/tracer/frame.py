@@ -211,6 +211,8 @@ class Frame:
             if result is None:
                 self.index = index + 1
             elif isinstance(result, Yielded):
+                if self.loop_header is not None:
+                    raise BodyDeclined(Decline("a long loop that gives an item of a generator in each iteration"))
                 self.index = index + 1
                 return result
             elif isinstance(result, int):

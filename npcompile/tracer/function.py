@@ -494,7 +494,8 @@ class CompiledFunction:
     def finish(self, point: Point, capture: Capture, frame: Frame, outcome: Outcome, seconds: float) -> Variant:
         """Compile the graph and generate the program that runs it and goes on."""
         if self.options.fullgraph and not isinstance(outcome, Return):
-            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why_split(outcome, self.program)}")
+            why = why_split(outcome, self.program)
+            raise GraphBreakError(f"fullgraph=True, but {self.code.co_qualname} breaks: {why}", why)
         emitter = Emitter(capture, capture.name_constant)
         ending = Ending(self, point, capture, frame, emitter)
         changes = [value for effect in capture.effects for value in effect.values]

@@ -21,7 +21,7 @@ from npcompile.tracer.capture import MixedDevices
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
-from npcompile.tracer.faults import is_fault, warn_of_fault
+from npcompile.tracer.faults import is_fault, text_of_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
@@ -45,11 +45,12 @@ class Options:
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
 
 
-FAULT = "npcompile made a mistake"
-
-
 class GraphBreakError(RuntimeError):
-    """`fullgraph=True` and the function cannot be captured as one graph."""
+    """`fullgraph=True`, or a transform as `grad`, and the function cannot be captured as one graph."""
+
+    def __init__(self, message: str, why: Break | None = None) -> None:
+        super().__init__(message)
+        self.why = why  # None where that is a mistake of this package
 
 
 @dataclass(slots=True, eq=False)
@@ -236,8 +237,7 @@ class Point:
         """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
         function = self.function
         if function.options.falls_back and config.internal_errors != "raise":
-            warn_of_fault(error, f"{what} {function.code.co_qualname}, which runs without a graph")
-            raise GraphBreakError(FAULT) from None
+            raise GraphBreakError(text_of_fault(error, f"{what} {function.code.co_qualname}")) from None
         if not function.hides_faults:
             raise error
 

@@ -9,6 +9,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.instructions.containers import require_begun_in_body
 from npcompile.tracer.python import attributes, containers, effects, objects, operators
 from npcompile.tracer.python.introspection import call_isinstance, type_of
 from npcompile.tracer.python.python_builtins import call_len
@@ -36,6 +37,7 @@ def set_update(frame: Frame, i: Instruction) -> None:
 
 def set_under_construction(frame: Frame, position: int) -> SetValue:
     container = frame.capture.realize(frame.stack[-position])
+    require_begun_in_body(frame, position)
     if not isinstance(container, SetValue) or container.source is not None:
         raise Decline("a set that was begun before the graph")
     return container

@@ -45,9 +45,16 @@ def build_slice(frame: Frame, i: Instruction) -> None:
 def under_construction(frame: Frame, position: int) -> Any:
     """The list or dict that is being built, `position` deep in the stack."""
     container = frame.capture.realize(frame.stack[-position])
+    require_begun_in_body(frame, position)
     if not isinstance(container, (Sequence, Mapping)) or container.source is not None:
         raise Decline("a container that was begun before the graph")
     return container
+
+
+def require_begun_in_body(frame: Frame, position: int) -> None:
+    """Not in a body, captured once for all iterations, for a container that the iterations fill together."""
+    if frame.loop_header is not None and frame.parent is not None and len(frame.stack) - position < len(frame.parent.stack):
+        raise Decline("a comprehension of many items")
 
 
 @handles("LIST_APPEND")

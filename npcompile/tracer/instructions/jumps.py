@@ -14,7 +14,7 @@ from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 from npcompile.tracer import branches, loops, raising, unlikely
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.decisions import Break
+from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.frame import ELEMENTWISE_LIMIT, UNROLL_LIMIT, Branch, Frame, Jump, NextItem, Outcome, Yielded, handles
 from npcompile.tracer.python import generators, identity, iteration, operators
 from npcompile.tracer.values import (
@@ -126,6 +126,8 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
         if frame.parent is None and i.index in rolled:
             return Jump(i.index)
         is_long = takes_long(frame, i.index, iterator)
+        if not is_long and iterator.position == 1 and iteration.remaining(iterator) == UNROLL_LIMIT:
+            is_long = loops.may_be_node(frame, iterator)  # so it was before the first iteration
         if (is_long or iterator.position == 1) and loops.may_be_node(frame, iterator):
             if iterator.position == 0:
                 frame.push(iteration.next_item(frame.capture, iterator))
@@ -136,6 +138,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
                     return frame.program.after_loop(i.index)
                 except Decline:
                     if frame.parent is not None:
+                        require_unrollable(frame, i.index, iterator)
                         raise
         if is_long or iteration.length_changes(iterator):
             frame.roll(i.index)
@@ -161,6 +164,9 @@ MOST_IN_NEST = 128  # elementwise operations of loops in loops, in all passes
 def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
     """Are there too many iterations for one graph? More are not too many where they do a few elementwise operations."""
     left = iteration.remaining(iterator) or 0
+    if (frame.program.code, header) in frame.capture.decisions.unrolled:
+        frame.before.setdefault(header, len(frame.capture.builder.made))
+        return False
     is_first = iterator.position == 0 and frame.parent is None and frame.capture.place is None
     if is_first and iterator.kind == "range" and frame.capture.is_native(header, frame.locals):
         return not loops.has_gradients(frame)
@@ -179,6 +185,14 @@ def takes_long(frame: Frame, header: int, iterator: Iterator) -> bool:
         return False
     new = made[frame.before[header] :]
     return not is_elementwise(new) or len(new) // 2 * (left + 2) > MOST_UNROLLED
+
+
+def require_unrollable(frame: Frame, header: int, iterator: Iterator) -> None:
+    """Capture again with all iterations of a loop that has no place in a node, unless there are too many."""
+    key = frame.program.code, header
+    if (iteration.remaining(iterator) or 0) < ELEMENTWISE_LIMIT and key not in frame.capture.decisions.unrolled:
+        frame.capture.decisions.unrolled.add(key)
+        raise Restart
 
 
 def is_elementwise(nodes: Sequence[Node]) -> bool:
