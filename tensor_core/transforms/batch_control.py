@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from npcompile.tensor_core.array import expand, full, permute, reshaped
-from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node
-from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Graph, Node, subgraphs
 from npcompile.tensor_core.transforms.batch import Batcher, Operand, made_again, rule
 from npcompile.tensor_core.transforms.reverse import gradients
 from npcompile.tensor_core.transforms.subgraph import Name, graph_of
@@ -18,10 +17,11 @@ from npcompile.tensor_core.transforms.subgraph import Name, graph_of
 class Lanes:
     """A graph made again in a builder of its own, with a batch axis on some of its inputs."""
 
-    def __init__(self, batcher: Batcher, graph: Graph, flags: Sequence[bool], active: TensorMeta | None = None) -> None:
-        """With `active` the first input says which lanes are active; the others are those of the graph."""
+    def __init__(self, batcher: Batcher, graph: Graph, flags: Sequence[bool], active: Sequence[Node] = ()) -> None:
+        """A node `active` says which lanes are: it becomes one more input, after those of the graph."""
         self.builder = Builder(env=batcher.builder.env)
-        self.batcher = Batcher(self.builder, batcher.size, active=self.builder.input(active) if active else None)
+        self.active = [self.builder.input(n.meta) for n in active]
+        self.batcher = Batcher(self.builder, batcher.size, active=next(iter(self.active), None))
         self.checks = graph.checks
         self.inputs = [
             self.builder.input(n.meta.with_(shape=(batcher.size, *n.shape)) if flag else n.meta)
@@ -36,7 +36,7 @@ class Lanes:
     def graph(self, name: str, flags: Sequence[bool], extra: Sequence[Operand] = ()) -> Graph:
         """With a batch axis on the outputs that `flags` tells: all that differ from lane to lane, at least."""
         outputs = [self.batcher.with_axis(x) if flag else x[0] for x, flag in zip(self.outputs, flags, strict=True)]
-        return graph_of(self.builder.env, self.inputs, outputs, name=name, checks=self.checks)
+        return graph_of(self.builder.env, [*self.inputs, *self.active], outputs, name=name, checks=self.checks)
 
 
 def inlined(batcher: Batcher, graph: Graph, operands: Sequence[Operand]) -> list[Operand]:
@@ -65,15 +65,25 @@ def only(batcher: Batcher, lanes: Node) -> Batcher:
     return replace(batcher, active=both)
 
 
+def told_to(batcher: Batcher, *graphs: Graph) -> list[Node]:
+    """Which lanes are active, for graphs in a node that ask: a loop in them ends when these have ended."""
+    return [batcher.active] if batcher.active is not None and any(map(may_wait, graphs)) else []
+
+
+def may_wait(graph: Graph) -> bool:
+    return any(n.op in ("while_loop", "while_vjp") or any(map(may_wait, subgraphs(n).values())) for n in graph.nodes)
+
+
 @rule("cond")
 def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
     (predicate, is_batched), *operands = inputs
     arms = [node.params[name] for name in ("true_graph", "false_graph")]
     if not is_batched:
-        lanes = [Lanes(batcher, graph, [flag for _, flag in operands]) for graph in arms]
+        active = told_to(batcher, *arms)
+        lanes = [Lanes(batcher, graph, [flag for _, flag in operands], active) for graph in arms]
         flags = [a or b for a, b in zip(*(each.flags for each in lanes))]
         graphs = [each.graph(name, flags) for each, name in zip(lanes, ("true", "false"))]
-        taken = batcher.apply("cond", predicate, *(x for x, _ in operands), true_graph=graphs[0], false_graph=graphs[1])
+        taken = batcher.apply("cond", predicate, *(x for x, _ in operands), *active, true_graph=graphs[0], false_graph=graphs[1])
         return items(batcher, taken, flags)
     ignored, batcher.builder.ignored = batcher.builder.ignored, FLOAT_ERRORS  # of lanes that do not take the branch
     takers = predicate, batcher.apply("logical_not", predicate)
@@ -85,18 +95,21 @@ def batch_cond(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[
 @rule("checkpoint")
 def batch_checkpoint(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> list[Operand]:
     flags = [flag for _, flag in inputs]
-    lanes, again = Lanes(batcher, node.params["body_graph"], flags), node.params.get("again")
+    active = told_to(batcher, node.params["body_graph"])
+    lanes, again = Lanes(batcher, node.params["body_graph"], flags, active), node.params.get("again")
     params: dict[str, Any] = {"body_graph": lanes.graph("checkpointed", lanes.flags)}
     if again is not None:
-        part = Lanes(batcher, again.graph, flags[len(flags) - len(again.graph.inputs) :])
+        part = Lanes(batcher, again.graph, flags[len(flags) - len(again.graph.inputs) :], active)
         params["again"] = Name(part.graph("again", part.flags))
-    return items(batcher, batcher.apply("checkpoint", *(x for x, _ in inputs), **params), lanes.flags)
+    return items(batcher, batcher.apply("checkpoint", *(x for x, _ in inputs), *active, **params), lanes.flags)
 
 
-def settled(batcher: Batcher, body: Graph, flags: list[bool], carried: int) -> tuple[Lanes, list[bool]]:
+def settled(
+    batcher: Batcher, body: Graph, flags: list[bool], carried: int, active: Sequence[Node] = ()
+) -> tuple[Lanes, list[bool]]:
     """The body in lanes, with a batch axis on all carries that get one in some iteration."""
     while True:
-        lanes = Lanes(batcher, body, flags)
+        lanes = Lanes(batcher, body, flags, active)
         grown = [a or b for a, b in zip(flags, lanes.flags[:carried])] + flags[carried:]
         if grown == flags:
             return lanes, flags
@@ -134,7 +147,7 @@ def looped_apart(
     assert goes_on is not None
     batcher.builder.ignored = ignored
 
-    lanes = Lanes(batcher, body_graph, flags, active=goes_on.meta)
+    lanes = Lanes(batcher, body_graph, flags, active=[goes_on])
     inner = lanes.batcher
     going = inner.active
     assert going is not None
@@ -176,11 +189,13 @@ def batch_while_vjp(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> 
     return [(x if x is not None else full(builder, w.shape, 0, w.dtype), True) for x, w in zip(found, wrt)]
 
 
-def batched_body(batcher: Batcher, body: Graph, flags: list[bool], carried: int) -> tuple[Graph, list[bool], list[bool]]:
+def batched_body(
+    batcher: Batcher, body: Graph, flags: list[bool], carried: int, active: Sequence[Node]
+) -> tuple[Graph, list[bool], list[bool]]:
     """The body of a for_loop in lanes, which of its inputs have the batch axis, and which of its outputs."""
-    key = body, tuple(flags), carried
+    key = body, tuple(flags), carried, len(active)
     if key not in batcher.graphs:
-        lanes, flags = settled(batcher, body, flags, carried)
+        lanes, flags = settled(batcher, body, flags, carried, active)
         out = [*flags[:carried], *lanes.flags[carried:]]
         batcher.graphs[key] = lanes.graph("body", out), flags, out
     found: tuple[Graph, list[bool], list[bool]] = batcher.graphs[key]
@@ -192,14 +207,15 @@ def batch_for_loop(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> l
     """Elements have the batch axis first, so arrays have it second while the loop goes along axis 0."""
     params = node.params
     carried, scanned, less = params["carried"], params["scanned"], params.get("extends")
-    body = partial(batched_body, batcher, flags=[flag for _, flag in inputs], carried=carried)
+    active = told_to(batcher, params["body_graph"])
+    body = partial(batched_body, batcher, flags=[flag for _, flag in inputs], carried=carried, active=active)
     graph, flags, out = body(params["body_graph"])
     operands = given(batcher, inputs, flags)
     for k in range(carried, carried + scanned):
         if flags[k]:
             operands[k] = swapped(batcher.builder, operands[k])
     extends = None if less is None else Name(body(less.graph)[0])
-    made = batcher.apply("for_loop", *operands, **params | {"body_graph": graph, "extends": extends})
+    made = batcher.apply("for_loop", *operands, *active, **params | {"body_graph": graph, "extends": extends})
     results = items(batcher, made, out)
     return [(swapped(batcher.builder, x) if k >= carried and flag else x, flag) for k, (x, flag) in enumerate(results)]
 

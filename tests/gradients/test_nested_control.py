@@ -69,6 +69,35 @@ def while_loop_in_cond(x):
     return npc.cond(x > 0, lambda y: npc.while_loop(lambda c: c < 5, lambda c: c * 1.5, y), lambda y: y, x)
 
 
+def shrunk(x):
+    """Never ends for negative numbers, of which no branch here takes one."""
+    return npc.while_loop(lambda c: c < 5, lambda c: c * 1.5, x) * 0.3
+
+
+def while_loop_in_fori_loop_in_cond(x):
+    return npc.cond(x > 0, lambda y: npc.fori_loop(0, 2, lambda i, c: shrunk(c), y), lambda y: y, x)
+
+
+def while_loop_in_scan_in_cond(x):
+    step = lambda c, e: (shrunk(c) * e, c)  # noqa: E731
+    return npc.cond(x > 0, lambda y: npc.scan(step, y, np.array([1.0, 2.0]))[0], lambda y: y, x)
+
+
+def while_loop_in_checkpoint_in_cond(x):
+    return npc.cond(x > 0, lambda y: npc.checkpoint(shrunk)(y), lambda y: y, x)
+
+
+def while_loop_in_branches_that_all_take(x):
+    always = np.sum(np.arange(3)) > 0
+    return npc.cond(x > 0, lambda y: npc.cond(always, shrunk, lambda z: z, y), lambda y: y, x)
+
+
+def while_loop_where_a_loop_goes_on(x):
+    """The inner loop never ends for what the outer one ends with."""
+    inner = lambda c: npc.while_loop(lambda d: d * d < 4, lambda d: d * 0 + 3.0 * d, c)  # noqa: E731
+    return npc.while_loop(lambda c: (c != 0) & (c * c < 9), lambda c: npc.cond(c * c < 1, lambda d: d * 0, inner, c), x)
+
+
 def scan_in_cond(x):
     return npc.cond(x > 0, lambda y: npc.scan(lambda c, e: (c * e * c, c), y, np.array([1.0, 2.0]))[0], lambda y: y, x)
 
@@ -93,7 +122,11 @@ CONDITIONS = [
     *(chain, two_returns, cond_in_first_branch, cond_in_second_branch, three_deep, functions_that_report_errors),
     *(index_in_branch, fori_loop_in_cond, scan_in_cond, cond_in_checkpoint, checkpoint_in_cond, cond_in_fori_loop, cond_in_scan),
 ]
-LOOPS = [cond_in_while_loop, while_loop_in_cond, while_loop_in_while_loop, while_loop_in_fori_loop]
+LOOPS = [
+    *(cond_in_while_loop, while_loop_in_cond, while_loop_in_while_loop, while_loop_in_fori_loop),
+    *(while_loop_in_fori_loop_in_cond, while_loop_in_scan_in_cond, while_loop_in_checkpoint_in_cond),
+    *(while_loop_in_branches_that_all_take, while_loop_where_a_loop_goes_on),
+]
 
 
 def slopes(f: Callable, xs: np.ndarray, step: float = 1e-6) -> np.ndarray:
