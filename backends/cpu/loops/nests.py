@@ -10,12 +10,19 @@ import numpy as np
 
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
 from npcompile.backends.cpu.kept_values import kept_text, not_needed
+from npcompile.backends.cpu.loops.scalar_loops import NoForm
 from npcompile.backends.cpu.primitives import c_type, primitive_text
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.kernel import Let, Value
 
 INTEGER = re.compile(r"U?INT64_C\((-?\d+)\)")
 NARROW = (2, 3)  # elements of rows for which loops are compiled apart
+DEEPEST = 8  # loops in each other: with 24 GCC takes a minute, with 40 four
+
+
+def require_shallow(ndim: int) -> None:
+    if ndim > DEEPEST:
+        raise NoForm(f"a statement over arrays of more than {DEEPEST} dimensions")
 
 
 @dataclass(slots=True)
@@ -61,6 +68,9 @@ class Nest:
     known: KnownNumbers = field(default_factory=KnownNumbers)
     lets: list[Let] = field(default_factory=list)  # the operations, for what they note
     made: int = 0
+
+    def __post_init__(self) -> None:
+        require_shallow(len(self.sizes))
 
     def element(self, part: Part) -> str:
         """The C expression of the element where the loops are, as an lvalue."""

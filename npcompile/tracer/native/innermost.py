@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from npcompile.backends.cpu.loops import strip_functions
@@ -81,6 +82,7 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
 def is_nest(b: Blocks, index: int) -> bool:
     """Is the loop the outermost that iterations of loops inside leave soon? The outermost of all is for threads."""
 
+    @cache  # without it, twice as long for each loop more
     def depth(k: int) -> int:
         return max((1 + depth(j) for j in b.loops if j != k and j in b.loops[k]), default=0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import Part, is_flat
-from npcompile.backends.cpu.loops.nests import known_product
+from npcompile.backends.cpu.loops.nests import known_product, require_shallow
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.selections import COUNT, FILL, SELECT, SPREAD, text_of
 from npcompile.tracer.native.arrays import copied, is_array, kind_of, memory, part_of, statements
@@ -32,6 +32,7 @@ def rows(parts: Sequence[Part]) -> tuple[list[str], list[str], str]:
     """(beginnings of loops over the rows of arrays of the same sizes, the first byte of each row, elements of a row)."""
     if all(map(is_flat, parts)):
         return [], [p.data for p in parts], f"({known_product(parts[0].sizes)})"
+    require_shallow(parts[0].ndim)
     around = range(parts[0].ndim - 1)
     begins = [f"for (int64_t i{k} = 0; i{k} < {parts[0].sizes[k]}; i{k}++) {{" for k in around]
     return begins, ["".join([p.data, *(f" + i{k} * {p.strides[k]}" for k in around)]) for p in parts], parts[0].sizes[-1]
