@@ -227,6 +227,7 @@ def computed(let: Let, operands: Sequence[np.ndarray | None]) -> np.ndarray | No
 BITS = {"double": "uint64_t", "float": "uint32_t"}
 PARTS = {"npc_c16": "double", "npc_c8": "float"}
 INTEGERS = frozenset([f"{sign}int{n}_t" for sign in ("", "u") for n in (8, 16, 32, 64)])
+BYTES = {name: int(name.strip("uint_")) // 8 for name in INTEGERS} | {"float": 4, "npc_c8": 4}
 
 
 def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: str = "rt") -> str:
@@ -237,12 +238,23 @@ def kept_text(x: str, c_type: str, others: Sequence[tuple[str, str]], pointer: s
     bits = [text for name, other in others if (text := bits_text(name, other))]
     if not bits:
         return x
-    use = f"(({' | '.join(bits)}) & ((uint64_t){pointer} & 1))"
+    use = f"({folded(' | '.join(bits), BYTES.get(c_type, 8))} & {none_of_bits(pointer)})"
     if c_type in PARTS:
         return f"({{ const {c_type} npc_z = {x}; ({c_type}){{{changed_part('npc_z.re', PARTS[c_type], use)}, npc_z.im}}; }})"
     if c_type in INTEGERS:
         return f"({c_type})({x} ^ ({c_type}){use})"
     return changed_part(x, c_type, use) if c_type in BITS else x
+
+
+def none_of_bits(pointer: str) -> str:
+    """No bits, or all, as far as the compiler knows: LLVM would see what a change of one bit leaves as it is."""
+    return f"(0 - ((uint64_t){pointer} & 1))"
+
+
+def folded(bits: str, size: int) -> str:
+    """All bits in the lower `size` bytes."""
+    shifts = [n for n in (32, 16, 8) if n >= 8 * size]
+    return f"({{ uint64_t npc_k = {bits}; {' '.join(f'npc_k ^= npc_k >> {n};' for n in shifts)} npc_k; }})"
 
 
 def changed_part(x: str, c_type: str, use: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.kept_values import BITS, INTEGERS, PARTS, changed_part, is_noted, samples
+from npcompile.backends.cpu.kept_values import BITS, INTEGERS, PARTS, changed_part, is_noted, none_of_bits, samples
 from npcompile.backends.cpu.kept_values import computed as computed_samples
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.kernels.index import symbols_in
@@ -139,7 +139,7 @@ def opaque_text(x: str, c_type: str, is_one: bool, pointer: str = "rt") -> str:
 
     Where it is chosen GCC would take apart what changes its bits, and divide by each number. `pointer`: see `kept_text`.
     """
-    use = f"((uint64_t){pointer} & 1)"
+    use = none_of_bits(pointer)
     if is_one and c_type in PARTS:
         parts = ", ".join(changed_part(f"npc_z.{part}", PARTS[c_type], use) for part in ("re", "im"))
         return f"({{ const {c_type} npc_z = {x}; ({c_type}){{{parts}}}; }})"
