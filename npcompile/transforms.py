@@ -50,7 +50,7 @@ class TransformedFunction(Transform):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
-    @property  # type: ignore[override]
+    @property  # type: ignore[misc, override]
     def function(self) -> Any:
         """The user's, as it is now: another's code may have been put in the place of a compiled one's, and that goes with it."""
         return original(self._given)

@@ -20,7 +20,7 @@ import pytest
 import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.settings import Config
-from npcompile.switch import TOOLS
+from npcompile.switch import SWITCH, TOOLS
 
 X = np.arange(1.0, 5.0)
 
@@ -181,6 +181,35 @@ def test_methods_and_generators_while_disabled() -> None:
         np.testing.assert_array_equal(box.run(X), stepped(X, 3.0))
         np.testing.assert_array_equal(next(box.parts(X)), stepped(X, 3.0))
     assert not compiled_function(Box.run).graphs
+
+
+def test_switching_inside_of_a_compiled_function() -> None:
+    def block(x):
+        y = x + 1
+        with npc.disabled():
+            y = stepped(y)
+        return y * 2
+
+    def setting(x):
+        npc.config.enabled = False
+        try:
+            return stepped(x) * 2
+        finally:
+            npc.config.enabled = True
+
+    def raising(x):
+        with npc.disabled(), npc.config.patch(enabled=False):
+            raise ValueError(float(x[0]))
+
+    for function in (block, setting):
+        compiled = npc.compile(function, backend="eager")
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(X), function(X))
+    compiled = npc.compile(raising, backend="eager")
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"^1\.0$"):
+            compiled(X)
+    assert npc.config.enabled and not SWITCH.is_asked
 
 
 def test_errors_while_disabled_have_the_users_frames_alone() -> None:
