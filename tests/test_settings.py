@@ -285,7 +285,7 @@ def test_what_changed_names_the_guard_and_the_value(function: Any, calls: list[t
     assert any(re.search(text, each) for each in changed), changed
 
 
-@pytest.mark.parametrize(("function", "calls", "text"), [CHANGES[0], *CHANGES[4:6]])
+@pytest.mark.parametrize(("function", "calls", "text"), [CHANGES[4]])
 def test_the_warning_names_the_guard_and_the_value(function: Any, calls: list[tuple[Any, ...]], text: str) -> None:
     compiled = npc.compile(function, backend="eager")
     with npc.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:
@@ -305,18 +305,18 @@ def test_the_warning_names_the_guard_and_the_value(function: Any, calls: list[tu
 
 
 def test_the_limit_is_that_of_a_place() -> None:
-    def f(x, a, b):
-        y = x + len(a)
+    def f(x, b):
+        y = x + 1
         npc.graph_break()
-        return y * len(b)
+        return y * b.sum()
 
-    compiled = npc.compile(f, backend="eager")
+    compiled = npc.compile(f, backend="eager", dynamic=False)
     with npc.config.patch(recompile_limit=3), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for k in range(8):
-            np.testing.assert_array_equal(compiled(X, "same", "b" * k), f(X, "same", "b" * k))
+            np.testing.assert_array_equal(compiled(X, np.ones(k)), f(X, np.ones(k)))
     assert len({str(w.message).split(" and runs")[0] for w in caught}) == len(caught) > 0
-    assert "b == 'bb', but b is 'bbb'" in str(caught[0].message)
+    assert "b.shape == (2,), but b.shape is (3,)" in str(caught[0].message)
     start = min(compiled_function(compiled).points.values(), key=lambda p: p.number)
     assert len(start.variants) == 1 and not start.is_native
 

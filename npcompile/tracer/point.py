@@ -15,6 +15,7 @@ from npcompile.settings import config
 from npcompile.switch import is_plain_now
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_held
+from npcompile.tracer.assumptions import FIXED_VALUES
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
 from npcompile.tracer.capture import MixedDevices
@@ -25,10 +26,12 @@ from npcompile.tracer.faults import is_fault, text_of_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
-from npcompile.tracer.recompiles import is_of_other_kind, is_stale, why_not
+from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
 MOST_KINDS = 4  # times `config.recompile_limit` are the programs for values of all kinds together
+CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
+OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a program has
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
 
 
@@ -204,8 +207,22 @@ class Point:
             self.dropped += 1
             return True
         alike = [v for v in computing if not is_of_other_kind(v.guards, self.function.namespace, values, layouts)]
-        are_few = len(self.variants) - len(computing) <= limit
-        return are_few and len(alike) < limit and len(computing) < MOST_KINDS * limit
+        are_few = len(self.variants) - len(computing) <= limit and len(computing) < MOST_KINDS * limit
+        return are_few and (len(alike) < limit or self.assume_less(alike, values))
+
+    def assume_less(self, alike: list[Variant], values: dict[str, Any]) -> bool:
+        """Stop to ask for the values that tell these variants from a call, where the graph can end instead; room for one more."""
+        found = False
+        for variant in alike:
+            asked, source = asked_of(variant.guards, self.function.namespace, values)
+            keys = [key for key in self.seen if key.startswith(CONSTANTS) and is_about(asked, key.partition(" of ")[2])]
+            found |= bool(keys) or source in self.fixed
+            self.seen |= {key: [("others",)] * (FIXED_VALUES + 1) for key in keys}
+            if source in self.fixed:
+                self.fixed[source] = OTHERS
+        if found:
+            self.variants.remove(alike[-1])
+        return found
 
     def add_variant(self, state: tuple[Any, ...]) -> None:
         before = [*self.variants]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.tracer.conditions import IS_FIXED
 from npcompile.tracer.made_anew import IS_OF_PYTHON
 
 
@@ -110,6 +111,24 @@ def is_gone(kind: type, *programs: dict[str, Any]) -> bool:
         if not is_running and id(each) not in ours and getattr(each, "__objclass__", None) is not kind:
             return False
     return True
+
+
+def asked_of(guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any]) -> tuple[str, str]:
+    """The part of a guard that does not hold, and the source of the integer that it is about, if it is about one alone."""
+    try:
+        asked = first_failing(guards, namespace | parameters)
+    except CANNOT_ASK:
+        return "", ""
+    text = "" if asked is None else ast.unparse(asked)
+    if not (match := IS_FIXED.fullmatch(text)):
+        return text, ""
+    bound = f"(({match[1]} := "
+    return text, next((guard[len(bound) : -len(") is not None)")] for guard in guards if guard.startswith(bound)), "")
+
+
+def is_about(asked: str, source: str) -> bool:
+    """Does the text ask for what the source gives, and not for a part of it?"""
+    return re.search(rf"(?<![\w.]){re.escape(source)}(\.__code__)?(?![\w.\[])", asked) is not None
 
 
 def bound_in(guards: tuple[str, ...], names: list[str]) -> list[str]:

@@ -260,3 +260,15 @@ def test_exceptions_and_recursion_of_what_is_left_to_python() -> None:
     for _ in range(100):
         nested = [nested]
     assert depth_of(nested) == 100
+
+
+def test_combinations_of_values() -> None:
+    """A few values of each of several arguments are many programs: where they meet the limit, what varies is assumed no more."""
+
+    def program(x: Any, a: str, b: list[float], n: int) -> Any:
+        y = x * len(a) + len(b)
+        return y.reshape(6)[: n % 3 + 1] * (2 if a == "aa" else 3)
+
+    options = [("a" * i, [1.0] * j, n) for n in range(3) for i in range(1, 4) for j in range(3)]
+    compiled = checked(program, [(X, *each) for each in options] * 2)
+    assert max(len(point.variants) for point in points_of(compiled)) <= npc.config.recompile_limit
