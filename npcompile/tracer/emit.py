@@ -18,7 +18,7 @@ from npcompile.numpy_shim.objects import ShimObject
 from npcompile.tensor_core.array import Array, Storage, view_text
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.float_errors import may_report
-from npcompile.tensor_core.graph import Graph, Node, topological
+from npcompile.tensor_core.graph import Graph, Node, subgraphs, topological
 from npcompile.tensor_core.meta import Decline, TupleMeta
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
@@ -201,8 +201,7 @@ class Emitter:
         comment = f"  # {', '.join(map(str, graph.metas))}" if graph.metas else ""
         call = [f"{results}{function}({', '.join(arguments)}){comment}", *(f"holds = {name} >= {LEAST}" for name in least)]
         errors = ["FloatingPointSignal"] * bool(graph.checks)
-        raised = {e for node in graph.nodes for e in OPS[node.op].raises}
-        errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised)
+        errors += sorted(e.__name__ if e.__module__ == "builtins" else self.name_constant(e) for e in raised_in(graph))
         if self.capture.place is None and (errors or not self.capture.draws.generators):  # a device says itself what it has
             # Of one that writes to an argument the graph says whether that was yet to come when memory was lacking.
             errors = list(dict.fromkeys([*errors, "FloatingPointSignal" if graph.writes else "MemoryError"]))
@@ -569,6 +568,12 @@ class BegunIterator(Exception):
 
     def __init__(self, index: int):
         self.index = index
+
+
+def raised_in(graph: Graph) -> set[type[Exception]]:
+    """What the operations of a graph raise for some data, those of the graphs in it too."""
+    inside = [raised_in(part) for node in graph.nodes for part in subgraphs(node).values()]
+    return {e for node in graph.nodes for e in OPS[node.op].raises}.union(*inside)
 
 
 def holds(value: Any, item: Any, seen: tuple[int, ...] = ()) -> bool:

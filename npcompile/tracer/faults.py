@@ -9,6 +9,7 @@ import types
 from npcompile.tensor_core.user_warnings import warn_user
 
 OF_VALUES = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # classes derived from them are the same
+OF_DATA = (ValueError, IndexError, ArithmeticError)  # what functions of NumPy's raise for some data
 MODULES = ("builtins", "ctypes", "npcompile", "numpy")  # of the classes of exceptions that our mistakes are
 
 

@@ -347,7 +347,9 @@ class CompiledFunction:
     @property
     def hides_faults(self) -> bool:
         """Does the user's own code run where this package has made a mistake?"""
-        return not (config.internal_errors == "raise" or self.options.fullgraph or self.options.has_own_backend)
+        options = self.options
+        asks_for_errors = options.fullgraph and not options.falls_back or options.has_own_backend
+        return not asks_for_errors and config.internal_errors != "raise"
 
     def whole(self) -> Callable[..., Any]:
         """The user's function from its beginning to its end, called as a segment is."""

@@ -22,7 +22,7 @@ from npcompile.tracer.capture import MixedDevices
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
-from npcompile.tracer.faults import is_fault, text_of_fault, warn_of_fault
+from npcompile.tracer.faults import OF_DATA, is_fault, text_of_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
@@ -253,10 +253,10 @@ class Point:
     def raise_if_asked(self, error: Exception, what: str) -> None:
         """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
         function = self.function
-        if function.options.falls_back and config.internal_errors != "raise":
-            raise GraphBreakError(text_of_fault(error, f"{what} {function.code.co_qualname}")) from None
         if not function.hides_faults:
             raise error
+        if function.options.falls_back:
+            raise GraphBreakError(text_of_fault(error, f"{what} {function.code.co_qualname}")) from None
 
     def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
@@ -280,6 +280,8 @@ class Point:
             return True
         if not isinstance(error, Exception) or not is_fault(error):
             return False
+        if isinstance(error, OF_DATA) and self.function.hides_faults:  # most likely NumPy's, which raises it again
+            return True
         self.raise_if_asked(error, "ran")
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")

@@ -418,11 +418,13 @@ WAYS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_what_exceptions_are_linked_to(way, setting):
     x = np.array([1.5, 2.0, 3.0])
-    with npc.config.patch(internal_errors=setting):
+    with npc.config.patch(internal_errors=setting), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         for program in RAISING:
             call = WAYS[way](program)
             for _ in range(2):
                 assert chain_of(call, x.copy()) == chain_of(program, x.copy()), program
+    assert not said, said[0].message
 
 
 @pytest.mark.parametrize("way", ["compile", "grad", "vmap", "wrap_numpy"])
