@@ -22,7 +22,7 @@ from npcompile.tensor_core.tensors.backward import backward, gradients_of
 from npcompile.tensor_core.tensors.handle import from_node
 from npcompile.tensor_core.tensors.taken import TAKEN, Taken
 from npcompile.tensor_core.transforms.value import Value
-from npcompile.tracer.bytecode.tracebacks import warn_once
+from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.point import GraphBreakError
 
 NUMBERS = (int, float, complex)
