@@ -25,7 +25,7 @@ static inline {T} npc_divide_{K}({T} a, {T} b) {{
   {P} u = is_real ? a.re : a.im, v = is_real ? a.im : a.re;
   {P} ratio = smaller / larger, scale = ({P})1 / (larger + smaller * ratio), part = NPC_ROUNDED(u * ratio);
   {P} re = (u + NPC_ROUNDED(v * ratio)) * scale, im = (is_real ? v - part : part - v) * scale, zero = is_zero ? x : 1;
-  {T} z = {{is_zero ? a.re / zero : re, is_zero ? a.im / zero : im}};
+  {T} z = {{(is_zero ? a.re : re) / zero, (is_zero ? a.im : im) / zero}}; /* clang would divide by a zero x in one arm for both */
   return z;
 }}
 static inline {T} npc_inverse_{K}({T} a) {{
