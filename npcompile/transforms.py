@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,8 +107,10 @@ class TransformedFunction(Transform):
             self._eager.add(signature(args))
             self._tell(error, message)
             return result
-        with suppress(NotPossible):
+        try:  # noqa: SIM105  (`suppress` takes the user's groups of exceptions apart, since Python 3.12)
             self._run_plainly(args, kwargs)
+        except NotPossible:
+            pass
         raise GraphBreakError(message, error.why) from None
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
