@@ -40,10 +40,7 @@ def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
         value = value.astype(meta.dtype)
     if not meta.boxed:
         return value[()]
-    strides = bind(meta.strides, symbols)
-    axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
-    prototype = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else value
-    out = np.empty_like(prototype, order="K")  # owns its memory, in the order of the prototype
+    out: np.ndarray = np.ndarray(value.shape, value.dtype, strides=bind(meta.strides, symbols))  # owns its memory
     out[...] = value
     return out
 

@@ -25,6 +25,7 @@ from npcompile.tensor_core.array import (
     fresh,
     permute,
     size_node,
+    transpose,
 )
 from npcompile.tensor_core.dim import Dim, Size, maximum, minimum, same
 from npcompile.tensor_core.graph import Builder, Node
@@ -106,7 +107,7 @@ def getitem(builder: Builder, x: Array, key: Any) -> Array:
     rest = rest_of(view, selection)
     if selection.is_copy:
         return fresh(builder, node, copied_meta(rest, "K"))
-    return fresh(builder, *place(builder, node, rest, order, selection.target))
+    return place(builder, node, rest, order, selection.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,11 +413,11 @@ def rest_of(view: Array, selection: Selection) -> TensorMeta:
     return TensorMeta(shape, view.dtype, strides)
 
 
-def place(builder: Builder, node: Node, rest: TensorMeta, order: Shape, target: int) -> tuple[Node, TensorMeta]:
-    """Move the looked-up axes, which come first, to `target`.
+def place(builder: Builder, node: Node, rest: TensorMeta, order: Shape, target: int) -> Array:
+    """A new array, with the looked-up axes, which come first, at `target`: a view then, of the array with these axes first.
 
-    In memory they stay first, in C order, and the others keep the order that they had. Without others the looked-up
-    axes are as the index arrays are (numpy/_core/src/multiarray/mapping.c, PyArray_MapIterNew).
+    In memory they are in C order, and the others keep the order that they had. Without others the looked-up axes are as the
+    index arrays are (numpy/_core/src/multiarray/mapping.c, PyArray_MapIterNew).
     """
     width = node.meta.ndim - rest.ndim
     itemsize = rest.dtype.itemsize
@@ -424,9 +425,8 @@ def place(builder: Builder, node: Node, rest: TensorMeta, order: Shape, target: 
     if same(rest.size, 1):
         outer = tuple(s // INTP.itemsize * itemsize for s in order)
     axes = placed_axes(node.meta.ndim, width, target)
-    strides = outer + like_strides(rest.shape, itemsize, rest)
-    shape, strides = (tuple(s[a] for a in axes) for s in (node.meta.shape, strides))
-    return permute(builder, node, axes), TensorMeta(shape, rest.dtype, strides)
+    found = fresh(builder, node, TensorMeta(node.meta.shape, rest.dtype, outer + like_strides(rest.shape, itemsize, rest)))
+    return found if axes == tuple(range(len(axes))) else transpose(found, axes)
 
 
 def placed_axes(ndim: int, width: int, target: int) -> tuple[int, ...]:

@@ -438,7 +438,10 @@ def tile(builder: Builder, A: Any, reps: Any) -> Array:
     node = views.reshaped(builder, a.node, tuple(n for size in sizes for n in (1, size)))
     node = expand(builder, node, tuple(n for pair in zip(reps, sizes) for n in pair))
     shape = tuple(r * n for r, n in zip(reps, sizes))
-    return fresh(builder, views.reshaped(builder, node, shape), TensorMeta(shape, a.dtype))
+    last = max(k for k, r in enumerate(reps) if not same(r, 1))  # what NumPy returns is a view of the last copy that it makes
+    rows = product((*shape[:last], reps[last])), product(sizes[last:])
+    copied = fresh(builder, views.reshaped(builder, node, rows), TensorMeta(rows, a.dtype))
+    return copied.view("reshape", shape, TensorMeta(shape, a.dtype))
 
 
 # --- places
@@ -484,7 +487,8 @@ def isin(
     found = builder.apply("reduce", same_value, reducer="logical_or", axes=(x.ndim,))
     if flag(invert):
         found = builder.apply("logical_not", found)
-    return fresh(builder, found, TensorMeta(x.shape, found.meta.dtype))
+    row = (product(x.shape),)  # NumPy's result is a view of one
+    return views.reshape(fresh(builder, views.reshaped(builder, found, row), TensorMeta(row, found.meta.dtype)), x.shape)
 
 
 FEW = 64

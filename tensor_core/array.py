@@ -172,17 +172,10 @@ def transpose(x: Array, axes: Sequence[int]) -> Array:
 def reshape(x: Array, shape: Shape, order: str = "C") -> Array:
     """x.reshape(shape, order=order) for a shape without -1: a view where NumPy gives one, else a fresh array."""
     strides = reshape_strides(x.meta, shape, order)
-    if order == "F":
-        reversed_axes = tuple(reversed(range(x.ndim)))
-        if strides is None:
-            turned = STEPS["permute"].read(x.builder, x.node, reversed_axes)
-            node = x.builder.apply("reshape", turned, shape=tuple(reversed(shape)))
-            node = STEPS["permute"].read(x.builder, node, tuple(reversed(range(len(shape)))))
-            return fresh(x.builder, node, TensorMeta(shape, x.dtype, contiguous_strides(shape, x.dtype.itemsize, "F")))
-        return x.view("reshape_f", shape, x.meta.with_(shape=shape, strides=strides))
-    if strides is None:
-        return fresh(x.builder, x.builder.apply("reshape", x.node, shape=shape), TensorMeta(shape, x.dtype))
-    return x.view("reshape", shape, x.meta.with_(shape=shape, strides=strides))
+    if strides is None:  # a view of a copy
+        x = fresh(x.builder, x.node, TensorMeta(x.shape, x.dtype, contiguous_strides(x.shape, x.dtype.itemsize, order)))
+        strides = contiguous_strides(shape, x.dtype.itemsize, order)
+    return x.view("reshape_f" if order == "F" else "reshape", shape, x.meta.with_(shape=shape, strides=strides))
 
 
 def broadcast_to(x: Array, shape: Shape) -> Array:
