@@ -1,0 +1,97 @@
+"""Packages' own tests, plain and with every function compiled: `python -m tests.packages scipy.signal networkx`.
+
+A suite passes when each test that passes plain passes compiled. What differs is printed with the end of its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Run:
+    """What one run of a suite wrote."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)  # test -> passed, failed, skipped, or crashed
+    texts: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, path: Path) -> Run:
+        for line in path.read_text().splitlines():
+            facts = json.loads(line)
+            match facts.pop("event"):
+                case "start":
+                    self.outcomes[facts["test"]] = "crashed"  # until it ends
+                case "end" if self.outcomes[facts["test"]] != "failed":  # an error after a test fails it
+                    self.outcomes[facts["test"]] = facts["outcome"]
+                    self.texts[facts["test"]] = facts["text"]
+                    self.seconds += facts["seconds"]
+                case "compiled" | "summary":
+                    self.summary |= facts
+        return self
+
+    def passed(self) -> list[str]:
+        return [test for test, outcome in self.outcomes.items() if outcome == "passed"]
+
+
+def run_suite(suite: str, *, compiled: str = "", cases: int = 0, timeout: float = 3600, select: str = "") -> Run:
+    """Run the tests of `suite` ("scipy.signal", or "scipy.signal.tests.test_windows"); `compiled`: the package to compile."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = Path(folder) / "outcomes.jsonl"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
+        command += ["-p", "tests.packages.plugin", f"--outcomes={outcomes}", f"--compile={compiled}", f"--cases={cases}"]
+        command += ["-c", os.devnull, "--rootdir", folder, "--pyargs", suite, *(["-k", select] if select else [])]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+        if not outcomes.exists():
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+        return Run().read(outcomes)
+
+
+def compare(suite: str, *, cases: int, select: str = "") -> list[str]:
+    """The tests that pass plain and not compiled, after a line about the suite."""
+    package = suite.partition(".tests")[0]
+    plain = run_suite(suite, cases=cases, select=select)
+    compiled = run_suite(suite, compiled=package, cases=cases, select=select)
+    lost = [test for test in plain.passed() if compiled.outcomes.get(test) != "passed"]
+    facts = compiled.summary
+    share = facts.get("limited", 0) / max(1, facts.get("called", 0))
+    print(
+        f"{suite:<24} {len(plain.passed()):>5} pass plain, {len(compiled.passed()):>5} compiled, {len(lost)} lost; "
+        f"{facts.get('called', '?')} functions called, {share:.0%} met the recompile limit; "
+        f"{plain.seconds:.0f} s plain, {compiled.seconds:.0f} s compiled",
+        flush=True,
+    )
+    for test in lost:
+        print(f"--- {test}: {compiled.outcomes.get(test, 'not run')}\n{compiled.texts.get(test, '')[-1500:]}", flush=True)
+    return lost
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.packages", description=__doc__)
+    parser.add_argument(
+        "suites",
+        nargs="+",
+        metavar="SUITE",
+        help="a package, or one module of its tests (scipy.signal.tests.test_windows)",
+    )
+    parser.add_argument("--cases", type=int, default=0, help="at most so many cases of each parametrized test")
+    parser.add_argument("-k", dest="select", default="", help="pytest's -k")
+    given = parser.parse_args()
+    lost = [test for suite in given.suites for test in compare(suite, cases=given.cases, select=given.select)]
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
