@@ -148,9 +148,11 @@ class Replacement:
             for name, value in list(vars(owner).items()):
                 if (changed := self.attribute(value)) is not value:
                     setattr(owner, name, changed)
-        for module in modules:
-            for value in list(vars(module).values()):
-                self.inside(value)
+        tops = {name.partition(".")[0] for name in self.names}  # whose other modules may have tables of functions
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in tops and isinstance(module, types.ModuleType):
+                for value in list(vars(module).values()):
+                    self.inside(value)
         for function in self.functions.values():
             for cell in contents(function):
                 cell.cell_contents = self.of(cell.cell_contents)
