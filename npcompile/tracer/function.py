@@ -91,7 +91,7 @@ ALIVE: weakref.WeakValueDictionary[int, CompiledFunction] = weakref.WeakValueDic
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CompiledFunction:
-    """Everything compiled for one Python function, until `renewed` makes another: what runs then goes on with this one."""
+    """Everything compiled for one Python function, until `renew` makes another: what runs then goes on with this one."""
 
     user: types.FunctionType
     options: Options
