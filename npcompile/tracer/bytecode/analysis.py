@@ -227,7 +227,9 @@ def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]
 
 def cache_entries(name: str) -> int:
     """How many CACHE words follow an instruction: a list by opcode up to 3.12, then a table by name."""
-    table: Any = vars(opcode_tables).get("_inline_cache_entries", {})
+    if WHY_UNKNOWN:
+        return 0
+    table: Any = vars(opcode_tables)["_inline_cache_entries"]
     return table.get(name, 0) if isinstance(table, dict) else table[dis.opmap[name]]
 
 
