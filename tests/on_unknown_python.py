@@ -19,10 +19,7 @@ if PLANTED in ("version", "opcodes"):
     Version = namedtuple("Version", "major minor micro releaselevel serial")
     sys.version_info = Version(3, 99, 0, "final", 0)
 if PLANTED == "opcodes":  # with instructions of other names
-    for table in {id(t): t for t in (dis.opmap, opcode.opmap)}.values():
-        renamed = {f"{name}_X": number for name, number in table.items()}
-        table.clear()
-        table.update(renamed)
+    dis.opmap = opcode.opmap = {f"{name}_X": number for name, number in dis.opmap.items()}
     vars(opcode).pop("_inline_cache_entries", None)
 if PLANTED == "free-threaded":
     sys.abiflags += "t"
