@@ -30,7 +30,7 @@ from npcompile.tracer.native.variables import Variables, set_always
 CALLED = re.compile(r"\brt->(\w+)")
 # What bodies of parallel loops may call of the runtime.
 IN_BODIES = frozenset(
-    ("parallel", "parallel_in_pieces", "threads", "scratch", "release", "watch", "poll", "empty", "incref", "decref")
+    ("parallel", "parallel_in_pieces", "threads", "scratch", "release", "watch", "poll", "hold", "empty", "incref", "decref")
 )
 
 
@@ -225,7 +225,7 @@ def written(b: Blocks, apart: Apart, label: str) -> tuple[list[str], list[str]]:
         body = with_fewer_looks(body, code.floats(), IN_CHUNK)
         functions = spread.functions(body, declarations, given(code, spread), apart.held)
         are_apart = code.keep_apart({w.array.name for w in writes}, spread.kinds)
-        plain = [f"npc_is_plain({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
+        plain = [f"!rt->overlaps_itself({w.array.name}_array)" for w in writes if not w.array.is_contiguous]
         return functions, [*are_apart, *plain]
     finally:
         code.lines, code.declarations, b.labels, b.pending, b.refused, b.clean, b.at, b.came_back, b.returns = outer
