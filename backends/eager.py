@@ -40,7 +40,12 @@ def give_out(value: Any, meta: TensorMeta, symbols: dict[str, int]) -> Any:
         value = value.astype(meta.dtype)
     if not meta.boxed:
         return value[()]
-    out: np.ndarray = np.ndarray(value.shape, value.dtype, strides=bind(meta.strides, symbols))  # owns its memory
+    strides = bind(meta.strides, symbols)
+    axes = sorted(range(value.ndim), key=lambda a: (-strides[a], a))
+    prototype = np.empty([value.shape[a] for a in axes], value.dtype).transpose(np.argsort(axes)) if axes else value
+    out = np.empty_like(prototype, order="K")  # owns its memory, in the order of the prototype
+    if all(n == 1 or s == t for n, s, t in zip(out.shape, out.strides, strides)):  # those of axes of length 1 too
+        out = np.ndarray(value.shape, value.dtype, strides=strides)
     out[...] = value
     return out
 
