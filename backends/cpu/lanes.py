@@ -9,6 +9,7 @@ import functools
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_definitions import definitions_of
+from npcompile.backends.cpu.small_powers import LANES_TEXT
 
 BYTES = 64
 IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
@@ -94,6 +95,7 @@ FUNCTIONS += "".join(
     ROUNDING.replace("ROUND", name).replace("HOW", how)
     for name, how in (("rint", "8"), ("floor", "9"), ("ceil", "10"), ("trunc", "11"))
 )
+FUNCTIONS += LANES_TEXT
 POSITIONS = r"""
 static inline npc_words8 npc_order8(void) { return (npc_words8){0, 1, 2, 3, 4, 5, 6, 7}; }
 static inline npc_words8 npc_order_of8(npc_choice8 which) { /* of lanes that are left out, that of the first */
@@ -104,6 +106,7 @@ static inline npc_words8 npc_order_of8(npc_choice8 which) { /* of lanes that are
 
 def text_of(lanes: Lanes, text: str) -> str:
     replaced = {"NUMBER": lanes.c, "SHORT": lanes.dtype, "WORD": lanes.word, "CHOICE": lanes.choice, "SIGN": lanes.sign}
+    replaced["BITS"] = "q" if lanes.dtype == "f8" else "d"
     for name, meant in (replaced | {"PS": lanes.instructions}).items():
         text = text.replace(name, meant)
     return lanes.named(text)

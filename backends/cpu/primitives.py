@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, MEMORY_TYPES, SUFFIX
+from npcompile.backends.cpu.small_powers import POWERS
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
@@ -186,6 +187,7 @@ for numpy_name, libm_name in NUMPY_LIBM.items():
     PRIMITIVES.setdefault(numpy_name, {}).update(kinds("efg", f"{libm_name}{{s}}({operands})"))
 PRIMITIVES["fmod"] |= kinds("fg", "npc_fmod_{K}({0}, {1})") | {"e": "npc_fmod_f4({0}, {1})"}
 PRIMITIVES["exp"] |= kinds("fg", "npc_exp_{K}({0})") | {"e": "npc_exp_f4({0})"}
+PRIMITIVES["power"] |= {"f": "npc_small_power_{K}({0}, {1}, pow{s}({0}, {1}))"}
 PRIMITIVES["cbrt"] |= kinds("fg", "npc_cbrt_{K}({0})")
 PRIMITIVES["log"] |= kinds("fg", "npc_log_{K}({0})") | {"e": "npc_log_f4({0})"}
 for numpy_name, libm_name in COMPLEX_LIBM.items():
@@ -319,9 +321,6 @@ def primitive_text(op: str, args: list[str], dtypes: list[np.dtype], out: np.dty
     return rounded_text(f"({text})", out) if kind(out) == "e" and op not in EXACT else text
 
 
-# x * x is rounded as power rounds it; the others err by at most 3 units in the last place, and leave the range where it does.
-POWERS = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 4: "({0} * {0}) * ({0} * {0})"}
-
 # Of complex numbers, of 8 and 16 bytes. In float64 no such power of a float32 leaves the range.
 KNOWN_EXPONENTS = {8: {*range(-7, 0), *range(2, 8)}, 16: {*range(-16, 0), *range(2, 17)}}
 
@@ -330,7 +329,8 @@ def power_text(x: str, dtype: np.dtype, exponent: object) -> str | None:
     """x to a power that is known and small, by multiplication."""
     if dtype.kind == "c" and exponent in KNOWN_EXPONENTS[dtype.itemsize]:
         return f"npc_known_power_{short(dtype)}({x}, {int(exponent.real)})"  # type: ignore[attr-defined]
-    return POWERS[exponent].format(x) if kind(dtype) in "fiu" and exponent in POWERS else None  # type: ignore[index]
+    is_small = kind(dtype) in "fiu" and exponent in POWERS and (exponent != -1 or kind(dtype) == "f")
+    return POWERS[exponent].format(x) if is_small else None  # type: ignore[index]
 
 
 def is_native(node: Node) -> bool:

@@ -17,6 +17,7 @@ from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.lanes import BYTES, LANES, Lanes
 from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, power_text
+from npcompile.backends.cpu.small_powers import CHOSEN
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
 from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value, walk
@@ -182,7 +183,8 @@ def template_of(s: Let) -> str | None:
             return OF_SINGLES[op]
         case op if op in FUNCTIONS and (of == {"f8"} or of == {"f4"}):
             operands = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
-            return f"{WHOLE}{FUNCTIONS[op]}{SUFFIX[of.pop()]}({operands})"
+            made = f"{WHOLE}{FUNCTIONS[op]}{SUFFIX[of.pop()]}({operands})"
+            return CHOSEN.replace("POWER", made) if op == "power" else made
     found = {"f8": TEMPLATES, "f4": TEMPLATES, "b1": OF_TRUTH_VALUES, "i8": OF_INTEGERS}
     return found.get(of.pop(), {}).get(s.op) if len(of) == 1 else None
 

@@ -44,6 +44,19 @@ def test_errors_are_reported(name: str, bad: float) -> None:
         np.testing.assert_array_equal(run(x)[0][3], getattr(np, name)(x)[3])
 
 
+@pytest.mark.parametrize(
+    ("numbers", "exponents", "dtype"),
+    [([1e300, 1.5], [0.5, 2.0], "f8"), ([1e38, 1.5], [0.7, 4.0], "f4"), ([0.0, 1.5], [0.7, -1.0], "f8")],
+)
+def test_powers_report_nothing_of_exponents_that_others_have(numbers: list[float], exponents: list[float], dtype: str) -> None:
+    x, y = (np.array(values * 13, dtype) for values in (numbers, exponents))
+    builder = Builder()
+    inputs = [builder.input(TensorMeta(a.shape, a.dtype)) for a in (x, y)]
+    run = compile_cpu(builder.finish([builder.apply("power", *inputs)]))
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(run(x, y)[0], x**y, rtol=1e-6)
+
+
 @pytest.mark.parametrize("divisor", [3 + 0j, 3j, -0.5 + 0j, complex(0, -0.5), 1 + 2j])
 @pytest.mark.parametrize("name", ["complex64", "complex128"])
 def test_one_complex_divisor_of_many_numbers_reports_nothing(name: str, divisor: complex) -> None:

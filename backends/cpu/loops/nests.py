@@ -11,7 +11,7 @@ import numpy as np
 from npcompile.backends.cpu.array_trees import Apply, Gather, Number, Part, Read, Tree
 from npcompile.backends.cpu.kept_values import kept_text, not_needed
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.backends.cpu.primitives import c_type, primitive_text
+from npcompile.backends.cpu.primitives import c_type, power_text, primitive_text
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.kernel import Let, Value
 
@@ -121,6 +121,8 @@ class Nest:
                 if (hidden := self.known.hidden(let)) is not None:
                     values[hidden] = self.known.opaque(let.args[hidden], values[hidden], self.function.take("rt", "char*"))
                 text = primitive_text(op, values, [a.dtype for a in args], dtype)
+                if op == "power" and isinstance(args[1], Number):
+                    text = power_text(values[0], args[0].dtype, literal(args[1].text, dtype)) or text
                 if kept := self.known.kept(let):
                     others = [(arm.name, c_type(arm.dtype)) for arm in kept]
                     text = kept_text(text, c_type(dtype), others, self.function.take("rt", "char*"))
