@@ -459,6 +459,8 @@ def linspace(
     operands = [m.with_(shape=shape, strides=broadcast_strides(m, shape)) for m in (grid, delta_meta)]
     result_strides = keep_order_strides(shape, wanted.itemsize, operands)
     result = fresh(builder, cast(builder, node, wanted), TensorMeta(shape, wanted, result_strides))
+    if not ends and div > 0 and wanted == computed:  # NumPy computes in a view of the indices
+        result = reshape(result, shape)
     place = axis_of(axis, len(shape))
     result = transpose(result, [*range(1, place + 1), 0, *range(place + 1, len(shape))]) if place else result
     if not flag(retstep):

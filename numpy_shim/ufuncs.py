@@ -71,8 +71,9 @@ def call_ufunc(
         raise Decline("without out, where= leaves elements uninitialised")
     node = apply_loop(builder, ufunc, operands, loop, shape)
     arrays = [o.value for o in operands if isinstance(o.value, Array)]
-    require_known_order(order.upper(), operands, loop)
-    meta = result_meta(shape, loop[-1], arrays, order.upper())
+    order = order.upper()
+    require_known_order(order, operands, loop)
+    meta = result_meta(shape, loop[-1], arrays, "F" if order == "K" and is_one_row(arrays, operands, loop, shape) else order)
     return fresh(builder, node, meta, boxed=bool(shape) or target is ...)
 
 
@@ -80,6 +81,20 @@ def require_known_order(order: str, operands: Sequence[Operand], loop: Dtypes) -
     for x, dtype in zip((o.value for o in operands), loop):
         if order == "A" and isinstance(x, Array) and x.ndim == 1 and x.dtype != dtype and not is_contiguous(x.meta):
             raise Decline("whether order='A' sees this vector, or its contiguous cast, depends on its size")
+
+
+def is_one_row(arrays: Sequence[Array], operands: Sequence[Operand], loop: Dtypes, shape: Shape) -> bool:
+    """Does NumPy's loop go once over the memory of arrays in F order? Their axes of length 1 keep their place in memory then.
+
+    So it does where no array is cast or broadcast (try_trivial_single_output_loop in numpy/_core/src/umath/ufunc_object.c).
+    """
+    if all(not same(n, 1) for n in shape):  # the order of others is the same in either way
+        return False
+    casts = any(isinstance(o.value, Array) and o.value.ndim > 0 and o.type != dtype for o, dtype in zip(operands, loop))
+    whole = [x for x in arrays if x.ndim > 0]
+    if casts or any(x.ndim != len(shape) or not all(map(same, x.shape, shape)) for x in whole):
+        return False
+    return all(is_contiguous(x.meta, "F") for x in whole) and not all(is_contiguous(x.meta) for x in whole)
 
 
 def split_outputs(ufunc: np.ufunc, arguments: Sequence[Any], out: Any) -> tuple[Sequence[Any], list[Array | EllipsisType | None]]:

@@ -15,6 +15,8 @@ FUNCTIONS = {
     "copies by ravel": lambda x: (x.T.ravel(), x.T.flatten(), x.ravel("F"), x.copy("F"), x.T.copy().reshape(2, 6)),
     "index arrays": lambda x: (x[PICK], x[:, PICK], x[PICK, PICK], x[None, :, PICK], x.T[:, PICK], x[:, [[0, 1], [1, 0]]]),
     "masks": lambda x: (x[x > 3], x[x[:, 0] > 3], x[:, x[0] > 1]),
+    "grids": lambda x: (np.linspace(0, x[0, 1], 5), np.linspace(0, 1, 4, endpoint=False), np.linspace(0, 9, 4, dtype=int)),
+    "grids between arrays": lambda x: (np.linspace(0, x[0], 5), np.linspace(0, x[0], 5, axis=1), np.linspace(0, 1, 1)),
     "others": lambda x: (np.take(x, [0, 1], 1), np.repeat(x, 2, 1), np.roll(x, 1, 0), np.concatenate([x, x]), np.sort(x)),
 }
 
@@ -49,3 +51,22 @@ def test_owners_are_written(backend):
     x = np.arange(12.0).reshape(3, 4)
     for ours, theirs in zip(npc.compile(shared, backend=backend)(x), shared(x), strict=True):
         assert np.array_equal(ours, theirs)
+
+
+ARITHMETIC = {
+    "without casts": lambda x, y: (x + 1, np.sin(x), x > 1, x + x, np.clip(x, 1, 2), x * 2 + 1, x + np.float64(2), -(x[::-1])),
+    "with casts": lambda x, y: (x + 1j, np.add(x, 1, dtype="f4", casting="same_kind"), x.astype("f4") + x, np.sqrt(x > 1)),
+    "of arrays unlike each other": lambda x, y: (x + y, y + x, x + y[:1], x[..., :1] + x, x + x[..., 0, 0][..., None, None]),
+}
+
+
+@pytest.mark.parametrize("backend", HOST_BACKENDS)
+@pytest.mark.parametrize("shape", [(4, 1, 3), (4, 3, 1), (1, 4, 3), (4, 1, 1), (0, 1, 3), (4, 2, 3)])
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_strides_of_axes_of_one_element(name, shape, backend):
+    function = ARITHMETIC[name]
+    y = np.arange(float(np.prod(shape))).reshape(shape)
+    for x in (y, np.asfortranarray(y), np.moveaxis(np.ascontiguousarray(np.moveaxis(y, 0, -1)), -1, 0), np.repeat(y, 2, 0)[::2]):
+        for ours, theirs in zip(npc.compile(function, backend=backend)(x, y), function(x, y), strict=True):
+            assert ours.strides == theirs.strides and ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
