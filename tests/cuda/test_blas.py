@@ -18,7 +18,7 @@ from npcompile.backends.cuda import backend as cuda_backend
 from npcompile.backends.cuda.runtime import blas, graphs
 from npcompile.backends.cuda.runtime.graphs import Replayed, capturing
 from npcompile.backends.cuda.runtime.launch import SOURCE, Argument, Batch, Native, Step
-from tests.cuda.test_launch import on_a_device
+from tests.backends import gpu
 
 LIBRARY = """
 #include <complex.h>
@@ -168,7 +168,7 @@ def test_errors(device: HostDevice) -> None:
         by_launch_c(device, a, a)
 
 
-@on_a_device
+@gpu
 def test_a_training_step_is_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = pytest.importorskip("cupy")
     made: list[Replayed] = []

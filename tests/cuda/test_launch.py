@@ -190,13 +190,7 @@ def test_no_driver_is_no_native_launcher() -> None:
 # --- on a device
 
 
-def on_a_device(test: Callable[..., None]) -> Callable[..., None]:
-    for mark in gpu:
-        test = mark(test)
-    return test
-
-
-@on_a_device
+@gpu
 def test_a_thread_whose_first_call_is_a_launch() -> None:
     cupy = pytest.importorskip("cupy")
     f = npc.compile(lambda x: x * 2 + 1)
@@ -209,7 +203,7 @@ def test_a_thread_whose_first_call_is_a_launch() -> None:
     assert len(got) == 3 and all((y == x * 2 + 1).all() for y in got)
 
 
-@on_a_device
+@gpu
 def test_launches_go_to_the_current_stream() -> None:
     cupy = pytest.importorskip("cupy")
     f = npc.compile(lambda x: np.sin(x) * 2)
@@ -226,7 +220,7 @@ def test_launches_go_to_the_current_stream() -> None:
     assert cupy.allclose(y, np.sin(1.0) * 2)
 
 
-@on_a_device
+@gpu
 def test_a_warm_start_on_the_device_imports_no_triton(tmp_path: Path) -> None:
     program = """
 import sys

@@ -17,7 +17,8 @@ from npcompile.backends.cuda.runtime.quick import Quick
 from npcompile.backends.cuda.runtime.recipe import Phase, Recipe, key_of_call
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.meta import contiguous_strides
-from tests.cuda.test_launch import Driver, driver, on_a_device  # noqa: F401  (a fixture)
+from tests.backends import gpu
+from tests.cuda.test_launch import Driver, driver  # noqa: F401  (a fixture)
 from tests.cuda.there import There, same, there  # noqa: F401  (a fixture)
 
 X = np.random.default_rng(0).standard_normal((12, 16))
@@ -82,7 +83,7 @@ def test_hosts_and_devices_in_turn(there: There) -> None:  # noqa: F811
         same(there.get(f(there.put(X), there.put(X))), np.exp(-X) * X)
 
 
-@on_a_device
+@gpu
 def test_errors_are_numpys_after_quick_calls() -> None:
     cupy = pytest.importorskip("cupy")
     f = npc.compile(lambda x: 1 / x)
@@ -93,7 +94,7 @@ def test_errors_are_numpys_after_quick_calls() -> None:
         f(x)
 
 
-@on_a_device
+@gpu
 @pytest.mark.parametrize("mode", MODES)
 def test_streams_and_threads(mode: str) -> None:
     cupy = pytest.importorskip("cupy")
@@ -117,7 +118,7 @@ def test_streams_and_threads(mode: str) -> None:
     assert not failed
 
 
-@on_a_device
+@gpu
 def test_quick_calls_are_taken() -> None:
     cupy = pytest.importorskip("cupy")
     from npcompile.backends.cuda.runtime import quick
