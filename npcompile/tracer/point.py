@@ -288,7 +288,7 @@ class Point:
         return True
 
     def add(self, made: Variant, state: tuple[Any, ...]) -> None:
-        """What computes comes first, what asks nothing last. That globals are there is no question that tells programs apart."""
+        """Variants that compute come first, those that ask nothing last. A guard that a global exists tells no programs apart."""
         computing = [v for v in self.variants if v.computes]
         if made.computes:
             self.variants.insert(0, made)
