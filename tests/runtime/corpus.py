@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     known = loader()
     if options.plain:
         known.compiler = replace(known.compiler, libraries=("-lm",))
