@@ -63,6 +63,11 @@ def runs_on_cpu(backend: Backend) -> bool:
     return backend in (compile_cpu, compile_placed)
 
 
+def runs_on_host_alone(backend: Backend) -> bool:
+    """Does it take NumPy's arrays, with no device in use that `device` might move them to?"""
+    return runs_on_cpu(backend) and not _in_use
+
+
 def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
     if not _in_use:
         return compile_cpu(graph, example_inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npcompile.backends.transfers import Transfer, recorded
@@ -35,6 +35,7 @@ class Explanation:
     gradients: tuple[Split, ...] = ()  # of graphs with gradients: forward and backward graph, what is saved
     transfers: tuple[Transfer, ...] = ()  # copies between host and device that the call made, in order
     natives: tuple[str, ...] = ()  # what runs as a native program made of the bytecode: the function or a loop, and its line
+    verdicts: str = ""  # does it run compiled or as it is, for each kind of arguments so far, and why
 
     def __str__(self) -> str:
         summary = f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'break')}"
@@ -46,6 +47,7 @@ class Explanation:
             lines += [f"gradients {k}: {what}", *(f"    {line}" for line in str(split.backward).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
         lines += [f"native program: {native}" for native in self.natives]
+        lines += [f"verdict: {self.verdicts}"] * bool(self.verdicts)
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
         if self.transfers:
@@ -89,7 +91,8 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
             location = code and Location(code.co_filename, code.co_firstlineno, code.co_qualname)
             breaks = (Break(WHY_UNKNOWN, "", location),) if WHY_UNKNOWN and location else ()
             return Explanation(getattr(fresh, "__qualname__", repr(fresh)), (), (), breaks, (), (), (), (), {}, result)
-        return account(compiled, result, transfers)
+        verdicts = "" if known is None or not known.is_measured else str(known.trial)
+        return replace(account(compiled, result, transfers), verdicts=verdicts)
 
     return run
 

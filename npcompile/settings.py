@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 INTERNAL_ERRORS = ("warn", "raise")
+TIERS = ("measured", "always")
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
@@ -68,6 +69,11 @@ class Config:
     """Do functions stay compiled while a debugger, coverage or a line profiler traces? False: they run as they are then, so that
     breakpoints stop and lines are counted. True is for test suites that measure coverage and are to test what is compiled."""
 
+    tiers: str = "measured"
+    """When do functions run compiled? "measured": where that is quicker than plain Python, which the first calls with each kind
+    of arguments find out (docs/tiers.md). "always": wherever something can be compiled, so that each call does the same as the
+    one before. Tests of what is compiled need that."""
+
     check: float = field(default_factory=check_in_environment)
     """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK
     sets it from outside. A copy of the process (os.fork) calls the plain function with the same arguments: the call raises
@@ -83,6 +89,8 @@ class Config:
             raise ValueError(f"recompile_limit is a number of programs, not {value!r}")
         if name == "internal_errors" and value not in INTERNAL_ERRORS:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
+        if name == "tiers" and value not in TIERS:
+            raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
         if name in BOOLEANS and not isinstance(value, bool):
             raise ValueError(f"{name} is True or False, not {value!r}")
         if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):

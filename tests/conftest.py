@@ -16,6 +16,7 @@ from npcompile.tracer.function import OURS, CompiledFunction
 from tests.backends import NO_DEVICE
 
 npc.config.internal_errors = "raise"
+npc.config.tiers = "always"  # what is compiled is tested, not what this machine found to pay
 # Newer compilers refuse calls of functions that are not declared: in tests all of them do.
 UNDECLARED = "-Werror=implicit-function-declaration"
 compiler.BASE_FLAGS = (*(flag for flag in compiler.BASE_FLAGS if flag != "-w"), UNDECLARED)

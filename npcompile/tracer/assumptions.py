@@ -13,6 +13,7 @@ from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, contiguous_strides
 from npcompile.tracer.decisions import Decisions
+from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
 
 FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs are made for; for others they end there
@@ -64,6 +65,11 @@ class Assumptions:
 
     def guard_code(self, source: str, function: types.FunctionType) -> None:
         self.guard(f"{source}.__code__ is {self.name_constant(function.__code__)}")
+
+    def guard_entry(self, source: str, entry: types.FunctionType) -> None:
+        """It enters what it enters now, compiled or as it is."""
+        code, current = f"{source}.__code__", self.name_constant(compiled_function(entry).current)
+        self.guard(f"({code} is {current}.stub or {code} is {current}.aside)")
 
     def ask(self, comparison: Comparison) -> Constant:
         """Its answer in this call, which becomes a guard."""

@@ -8,29 +8,81 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
 
 from npcompile.checking import checked
 from npcompile.switch import SWITCH, TOOLS, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
+from npcompile.tracer.bytecode.aside import taking_an_item
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, hide_frames
+
+
+class Counts(chain):  # type: ignore[type-arg]
+    """What the code of a function that has stepped aside takes an item of in each call."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return repeat, (0,)  # what is unpickled has its first code, or stays as it is
+
+
+class Refill:
+    """The iterators of Counts: after as many items as calls are not timed the entry enters what times the next."""
+
+    __slots__ = ("handle", "is_begun")
+
+    def __init__(self, current: Current) -> None:
+        self.handle, self.is_begun = Handle(current), False
+
+    def __iter__(self) -> Refill:
+        return self
+
+    def __next__(self) -> Any:
+        current = self.handle()
+        if current is None:
+            return repeat(0)
+        if self.is_begun:
+            current.come_back()
+        self.is_begun = True
+        return repeat(0, current.calls)
 
 
 class Current:
     """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
 
-    __slots__ = ("__weakref__", "compiled", "enter", "user")
+    __slots__ = ("__weakref__", "aside", "calls", "compiled", "enter", "stub", "user")
 
     def __init__(self) -> None:
         self.compiled: Any = None  # the CompiledFunction
+        self.stub: Any = None  # code of the entry that enters
+        self.aside: Any = None  # its code where the function runs as it is: the user's
+        self.calls = 0  # that are not timed, once it has stepped aside
         self.enter: Callable[..., Any]  # its dispatch, whose calls may be checked
         self.user: types.FunctionType  # what runs where nothing compiled may; profilers of lines give it other code
 
     def be(self, compiled: Any) -> None:
         """Enter `compiled` from now on, by its latest dispatch."""
-        self.enter = checked(compiled, compiled.dispatch, getattr(self, "enter", None))
+        self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
+        if compiled is not self.compiled:
+            self.come_back()
+            self.aside = None
         self.compiled, self.user = compiled, compiled.user
+
+    def step_aside(self, calls: int) -> None:
+        """Let the entry be the user's own code, until it was called so often."""
+        compiled = self.compiled
+        self.calls = calls
+        if self.aside is None:
+            self.aside = taking_an_item(compiled.python.__code__, Counts.from_iterable(Refill(self)), Handle(self))
+        if compiled.entry.__code__ is self.stub:
+            compiled.entry.__code__ = self.aside
+
+    def come_back(self) -> None:
+        """Let the entry enter what is compiled again."""
+        if self.aside is not None and self.compiled.entry.__code__ is self.aside:
+            self.compiled.entry.__code__ = self.stub
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Current, (), self.compiled  # as state: it leads back here
@@ -54,8 +106,8 @@ class Handle(weakref.ref):  # type: ignore[type-arg]
 
 def make_entry(user: types.FunctionType, parameters: Parameters, current: Current, is_switched: bool) -> types.FunctionType:
     """A function of the user's signature, names and globals."""
-    code = entry_code(user.__code__, parameters, Handle(current), is_switched)
-    entry = types.FunctionType(code, user.__globals__, user.__name__, user.__defaults__)
+    current.stub = entry_code(user.__code__, parameters, Handle(current), is_switched)
+    entry = types.FunctionType(current.stub, user.__globals__, user.__name__, user.__defaults__, user.__closure__)
     entry.__kwdefaults__ = user.__kwdefaults__
     functools.update_wrapper(entry, user)
     entry.__npcompile_original__ = user  # type: ignore[attr-defined]
@@ -77,7 +129,8 @@ def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_
     }
     (made,) = (c for c in compile(source, filename, "exec").co_consts if isinstance(c, types.CodeType))
     constants = tuple(held.get(c, c) for c in made.co_consts)
-    return made.replace(co_consts=constants, co_name=code.co_name, co_qualname=code.co_qualname)
+    names = code.co_name, code.co_qualname
+    return made.replace(co_consts=constants, co_name=names[0], co_qualname=names[1], co_freevars=code.co_freevars)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
 from npcompile.backends.measured import compile_measured
 from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
-from npcompile.devices import compile_here, compile_there, runs_on_cpu
+from npcompile.devices import compile_here, compile_there, runs_on_cpu, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder, Graph
@@ -42,13 +42,14 @@ from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
-from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
+from npcompile.tracer.entry import Current, Handle, as_found, compiled_function, entry_code, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
+from npcompile.tracer.profitability import Trial
 from npcompile.tracer.python import (
     array_function,
     copying,
@@ -122,6 +123,8 @@ class CompiledFunction:
     has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
+    _trial: Trial | None = None
+    _plain: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if self.python is None:
@@ -136,6 +139,9 @@ class CompiledFunction:
             self.current.be(self)
         if self.entry is None:
             self.entry = make_entry(self.user, self.parameters, self.current, self.is_switched)
+        elif self.current.stub is None:  # it was unpickled
+            self.current.stub = entry_code(self.code, self.parameters, Handle(self.current), self.is_switched)
+            self.entry.__code__ = self.current.stub
         ALIVE[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,6 +187,36 @@ class CompiledFunction:
     def dispatch(self) -> Callable[..., Any]:
         """What callers enter: the dispatch of the Point at the start."""
         return next(iter(self.points.values())).enter
+
+    @property
+    def is_measured(self) -> bool:
+        """May calls run as they are, to find out what pays?"""
+        options = self.options
+        is_free = not options.fullgraph and not options.has_own_backend and self.is_switched and not self.is_frozen
+        return config.tiers == "measured" and is_free and not config.check and runs_on_host_alone(options.backend)
+
+    @property
+    def trial(self) -> Trial:
+        """What finds out whether it pays to run compiled."""
+        if self._trial is None:
+            self._trial = Trial(self)
+        return self._trial
+
+    @property
+    def entered(self) -> Callable[..., Any]:
+        """What the entry enters after something was compiled, or nothing yet."""
+        if not self.is_measured:
+            return self.dispatch
+        self.trial.is_due = True
+        return self.trial
+
+    @property
+    def plain(self) -> Callable[..., Any]:
+        """What calls the user's function with a value for each of its parameters."""
+        if self._plain is None:
+            names = ", ".join(self.parameters.names)
+            self._plain = self.execute(f"def plain({names}):\n    return {self.call_of_user(self.parameters.names)}\n", "plain")
+        return self._plain
 
     @property
     def is_current(self) -> bool:

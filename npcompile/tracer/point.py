@@ -26,6 +26,7 @@ from npcompile.tracer.faults import OF_DATA, is_fault, text_of_fault, warn_of_fa
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
+from npcompile.tracer.profitability import Compilations
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
@@ -225,6 +226,7 @@ class Point:
         return found
 
     def add_variant(self, state: tuple[Any, ...]) -> None:
+        Compilations.number += 1
         before = [*self.variants]
         try:
             if self.has_room(state):

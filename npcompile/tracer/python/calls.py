@@ -402,7 +402,7 @@ def inline(
         globals_source = capture.name_constant(function.__globals__)
     owner, owner_source = (function, source) if entry is None else (entry, capture.name_constant(entry))
     if entry is not None:  # another function's may be put in its place: what it was made of goes with it
-        capture.guard_code(owner_source, entry)
+        capture.guard_entry(owner_source, entry)
     defaults = [lift(d) if is_constant and is_atomic(d) else Lazy(f"{owner_source}.__defaults__[{k}]", d)
                 for k, d in enumerate(owner.__defaults__ or ())]  # fmt: skip
     named = {

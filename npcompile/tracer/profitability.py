@@ -1,0 +1,285 @@
+"""Does it pay? Whether a function runs compiled or as it is, measured for each kind of arguments.
+
+The first calls of a kind go one way and the other in turn, and their times are compared: each call is run once, so nothing is
+done twice. Where plain Python is quicker the function steps aside: its entry gets the user's own code, with a count of calls
+after which one is timed again. The verdict falls within the first calls and stays, so that answers whose last bits depend on
+it do not go back and forth; calls that take much longer than those before (their arguments may have grown) are measured anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import timeit
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from npcompile.tensor_core.op import OPS
+from npcompile.tensor_core.tensor import Tensor
+from npcompile.tracer.bytecode.parameters import Parameters
+from npcompile.tracer.bytecode.tracebacks import uncounted
+from npcompile.tracer.entry import Current, compiled_function, make_entry
+
+COMPILED, PLAIN = "compiled", "as it is"
+FEW, MANY = 3, 8  # calls each way after which a clear verdict falls, and any
+CLEAR = 1.4  # times as long is no noise
+GROWN = 4.0  # times as long as before: the arguments are others
+PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
+MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of what compiling took
+FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
+MOST_KINDS = 32  # of arguments that are measured; others run compiled
+BETWEEN = 0.02  # seconds of calls between those that are timed again
+FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
+TIMED = 50  # calls that are timed together
+SIZED = (list, tuple, dict, set, str, bytes)
+
+
+@dataclass(slots=True)
+class Times:
+    """The calls with one kind of arguments, in seconds."""
+
+    compiled: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
+    calls: int = 0  # that were measured
+    last: int = 0  # the latest call of its kind, counted among those of all kinds
+    may_ask: bool = False  # is a plain call short enough to find out?
+    verdict: str | None = None
+    why: str = ""
+
+    def judge(self) -> None:
+        """Find the verdict, if the times tell it."""
+        number = min(len(self.compiled), len(self.plain))
+        if number < FEW:
+            return
+        ours, theirs = min(self.compiled), min(self.plain)
+        if number >= MANY or not theirs / CLEAR < ours < theirs * CLEAR:
+            self.verdict = PLAIN if theirs <= ours else COMPILED
+            self.why = f"compiled {in_words(ours)}, as it is {in_words(theirs)}"
+
+
+class Compilations:
+    """How often something was compiled in this process: a call during which something was tells nothing."""
+
+    number = 0
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """What an entry enters while it is open, or differs by kind, whether its function runs compiled."""
+
+    function: Any  # the CompiledFunction
+    kinds: dict[Any, Times] = field(default_factory=dict)
+    is_running: bool = False  # is a call being timed? Those that it makes of the same function are part of it
+    is_aside: bool = False  # has the function stepped aside, but for a call that is timed again?
+    is_due: bool = False  # is what the entry enters to be chosen again? Something was compiled, or enough calls were made
+    longer: int = 0  # calls in a row that took much longer than before
+    calls: int = 0  # that came here
+
+    @uncounted
+    def __call__(self, *state: Any) -> Any:
+        kind = kind_of(state)
+        times = self.kinds.get(kind)
+        if times is None:
+            if len(self.kinds) >= MOST_KINDS:
+                return self.function.dispatch(*state)
+            times = self.kinds[kind] = Times()
+            if any(isinstance(v, Tensor) or hasattr(type(v), "__cuda_array_interface__") for v in state):
+                times.verdict, times.why = COMPILED, "Tensors and arrays on a device"
+        self.calls = times.last = self.calls + 1
+        if self.is_running:
+            return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
+        if times.verdict is None:
+            return self.measure(times, state)
+        if self.is_aside and times.verdict is PLAIN:
+            return self.look_again(kind, times, state)
+        if self.is_due:
+            self.settle()
+        return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
+
+    def timed(self, run: Callable[..., Any], state: tuple[Any, ...]) -> tuple[Any, float]:
+        """The result of a call, and its seconds; infinite where something was compiled meanwhile."""
+        self.is_running, before = True, Compilations.number
+        began = perf_counter()
+        try:
+            result = run(*state)
+            took = perf_counter() - began
+        finally:
+            self.is_running = False
+        return result, took if Compilations.number == before else math.inf
+
+    def measure(self, times: Times, state: tuple[Any, ...]) -> Any:
+        """A call one way or the other. The first two, which something may be compiled in, are compiled."""
+        function, times.calls = self.function, times.calls + 1
+        if times.may_ask and len(times.plain) < len(times.compiled):
+            result, took = self.timed(function.plain, state)
+            times.plain += [max(took - overheads()[1], 1e-9)] * (took < math.inf)
+        elif times.calls == 1 or times.may_ask:
+            result, took = self.timed(function.dispatch, state)
+            times.compiled += [took + overheads()[0]] * (took < math.inf and times.may_ask)
+        else:
+            with Stopwatch(function) as watch:
+                result, took = self.timed(function.dispatch, state)
+            if took < math.inf:
+                times.may_ask = took + PER_NATIVE * watch.seconds < max(MOST_TO_ASK, compiling_seconds(function) / 2)
+                times.compiled.append(took + overheads()[0])
+                if not times.may_ask:
+                    times.verdict, times.why = COMPILED, f"{in_words(took)}, of which loops {in_words(watch.seconds)}"
+        if times.verdict is None:
+            times.judge()
+        if times.verdict is not None:
+            self.settle()
+        return result
+
+    def settle(self) -> None:
+        """Where all kinds of arguments go the same way, the entry goes it without asking."""
+        function = self.function
+        used = [times for times in self.kinds.values() if times.verdict or self.calls - times.last < FORGOTTEN]
+        self.is_due = any(times.verdict is None for times in used)
+        if not function.is_current or any(times.verdict is not used[0].verdict for times in used):
+            return
+        with function.lock:
+            if used[0].verdict is PLAIN:
+                self.is_aside, self.longer = True, 0
+                function.current.step_aside(calls_between(min(min(times.plain) for times in used)))
+            elif not function.breaks:  # a small array costs what is around one graph at most
+                function.current.enter = function.dispatch
+            else:
+                took = min(min(times.compiled, default=BETWEEN) for times in used)
+                function.current.enter = entering(function.dispatch, calls_between(took), self)
+
+    def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
+        """A call of a function that has stepped aside, timed as those were that the verdict is from."""
+        result, took = self.timed(self.function.plain, state)
+        took -= overheads()[1]
+        self.longer = self.longer + 1 if took > GROWN * min(times.plain) else 0
+        if self.longer == FEW:
+            self.is_aside, self.kinds[kind] = False, Times()
+        elif not self.longer:
+            self.settle()
+        return result
+
+    def __str__(self) -> str:
+        told = [f"{times.verdict or 'open'} ({times.why or counted(times)})" for times in self.kinds.values()]
+        return "; ".join(dict.fromkeys(told)) or "not called"
+
+
+def calls_between(seconds: float) -> int:
+    """How many calls are not looked at, if each takes so long."""
+    return min(max(int(BETWEEN / seconds), FEWEST), MOST)
+
+
+@uncounted
+def entering(dispatch: Callable[..., Any], calls: int, trial: Trial) -> Callable[..., Any]:
+    """What calls the dispatch so often, then asks whether that is still best."""
+    counts = itertools.repeat(0, calls)
+
+    def enter(*state: Any) -> Any:
+        for _ in counts:
+            return dispatch(*state)
+        trial.is_due = True
+        return trial(*state)
+
+    return enter
+
+
+@functools.cache
+def overheads() -> tuple[float, float]:
+    """Seconds that an entry adds to what it enters, and `CompiledFunction.plain` to what it calls."""
+
+    def direct(first: Any) -> Any:
+        return first
+
+    def called(function: Callable[..., Any]) -> float:
+        return min(timeit.repeat(lambda: function(0), number=TIMED, repeat=TIMED)) / TIMED
+
+    def plain(first: Any) -> Any:
+        return direct(first)
+
+    assert isinstance(direct, types.FunctionType)
+    current = Current()
+    current.enter = current.user = direct
+    entry = make_entry(direct, Parameters.of(direct.__code__), current, True)
+    least = called(direct)
+    return max(called(entry) - least, 0.0), max(called(plain) - least, 0.0)
+
+
+def counted(times: Times) -> str:
+    return f"{times.calls} calls"
+
+
+def in_words(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"
+
+
+def kind_of(state: tuple[Any, ...]) -> Any:
+    """The types of values, and about how many elements they have together: powers of 4."""
+    size = 0
+    for value in state:
+        if type(value) is np.ndarray:
+            size += value.size
+        elif isinstance(value, SIZED):
+            size += len(value)
+    return *map(type, state), size.bit_length() + 1 >> 1
+
+
+# --- what a function has compiled
+
+
+def functions_of(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """The function, and those compiled that its programs call where their graphs end."""
+    seen = set() if seen is None else seen
+    if id(function) not in seen:
+        seen.add(id(function))
+        yield function
+        for callee in [*function.callees.values()]:
+            if (known := compiled_function(callee)) is not None:
+                yield from functions_of(known, seen)
+
+
+def compiling_seconds(function: Any) -> float:
+    return sum(sum(v.seconds.values()) for f in functions_of(function) for p in [*f.points.values()] for v in p.variants)
+
+
+class Stopwatch:
+    """The seconds that compiled loops take inside of a `with` block, of which Python may take many times as long."""
+
+    def __init__(self, function: Any):
+        self.seconds = 0.0
+        self.timed: list[tuple[dict[str, Any], str, Any]] = []  # namespace, name in it, what it names
+        for each in functions_of(function):
+            for point in [*each.points.values()]:
+                for variant in point.variants:
+                    if variant.compiled is not None and has_loop(variant.graph):
+                        call = variant.compiled.quickest
+                        if name := each.names.get(id(call)):
+                            self.timed.append((each.namespace, name, call))
+
+    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any) -> Any:
+            began = perf_counter()
+            try:
+                return call(*arguments)
+            finally:
+                self.seconds += perf_counter() - began
+
+        return timed
+
+    def __enter__(self) -> Stopwatch:
+        for namespace, name, call in self.timed:
+            namespace[name] = self.around(call)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for namespace, name, call in self.timed:
+            namespace[name] = call
+
+
+def has_loop(graph: Any) -> bool:
+    """Is it a native program, or a graph with a loop in it?"""
+    return graph is None or any(OPS[node.op].kind == "control" for node in graph.nodes)

@@ -1,0 +1,419 @@
+"""Functions run compiled where that is quicker than plain Python, and as they are elsewhere. Times are made up here."""
+
+import gc
+import inspect
+import pickle
+import threading
+import weakref
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+from npcompile.tracer import profitability
+from npcompile.tracer.bytecode.aside import taking_an_item
+from npcompile.tracer.profitability import COMPILED, FEWEST, FORGOTTEN, MANY, PLAIN, Trial
+
+CALLS = 2 * MANY + 2  # after which each kind has its verdict
+
+
+@pytest.fixture(autouse=True)
+def tiers():
+    with npc.config.patch(tiers="measured"):
+        yield
+
+
+class Clock:
+    """What calls take: seconds(state, is_plain)."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.seconds, self.ways = seconds, []
+
+        def timed(trial, run, state):
+            is_plain = run is trial.function.plain
+            trial.is_running = True
+            try:
+                result = run(*state)
+            finally:
+                trial.is_running = False
+            self.ways.append(PLAIN if is_plain else COMPILED)
+            return result, self.seconds(state, is_plain)
+
+        monkeypatch.setattr(Trial, "timed", timed)
+        monkeypatch.setattr(profitability, "overheads", lambda: (0.0, 0.0))
+        monkeypatch.setattr(profitability, "BETWEEN", 0.0)  # the fewest calls between those that are timed again
+
+
+@pytest.fixture
+def plain_is_quick(monkeypatch):
+    return Clock(monkeypatch, lambda state, is_plain: 1e-6 if is_plain else 2e-6)
+
+
+@pytest.fixture
+def compiled_is_quick(monkeypatch):
+    return Clock(monkeypatch, lambda state, is_plain: 2e-6 if is_plain else 1e-6)
+
+
+def is_aside(function):
+    return function.__code__ is compiled_function(function).current.aside
+
+
+def test_steps_aside_where_plain_python_is_quicker(plain_is_quick):
+    @npc.compile
+    def scaled(x, by=2.0):
+        return x * by + 1
+
+    answers = [scaled(np.arange(3.0)) for _ in range(CALLS)]
+    assert is_aside(scaled)
+    assert all(np.array_equal(a, [1, 3, 5]) for a in answers)
+    assert scaled(np.arange(2), by=3).tolist() == [1, 4]
+    assert inspect.signature(scaled) == inspect.signature(compiled_function(scaled).user)
+    assert {COMPILED, PLAIN} == set(plain_is_quick.ways)
+
+
+def test_stays_compiled_where_that_is_quicker(compiled_is_quick):
+    @npc.compile
+    def root(x):
+        return np.sqrt(x) + 1
+
+    for _ in range(CALLS):
+        root(np.arange(3.0))
+    known = compiled_function(root)
+    assert not is_aside(root)
+    assert known.current.enter == known.dispatch
+
+
+def test_each_call_is_run_once(plain_is_quick):
+    done = []
+
+    @npc.compile
+    def noted(x):
+        done.append(float(x[0]))
+        return x + 1
+
+    for k in range(CALLS + 3):
+        noted(np.full(2, float(k)))
+    assert done == [float(k) for k in range(CALLS + 3)]
+
+
+def test_a_loop_that_python_would_take_long_for_is_not_tried(monkeypatch):
+    clock = Clock(monkeypatch, lambda state, is_plain: 0.05)
+
+    class Watch(profitability.Stopwatch):
+        def __exit__(self, *error):
+            super().__exit__(*error)
+            assert self.timed
+            self.seconds = 0.05
+
+    monkeypatch.setattr(profitability, "Stopwatch", Watch)
+
+    @npc.compile
+    def summed(n):
+        total = 0
+        for k in range(n):
+            total += k
+        return total
+
+    for _ in range(CALLS):
+        assert summed(100) == 4950
+    assert PLAIN not in clock.ways
+    assert "loops" in str(compiled_function(summed).trial)
+
+
+def test_the_time_of_compiled_loops_is_told():
+    @npc.compile
+    def summed(n):
+        total = 0
+        for k in range(n):
+            total += k * k % 7
+        return total
+
+    summed(10)
+    summed(11)
+    known = compiled_function(summed)
+    with profitability.Stopwatch(known) as watch:
+        known.dispatch(3_000_000)
+    assert watch.seconds > 0
+    before = watch.seconds
+    known.dispatch(10)
+    assert watch.seconds == before
+
+
+def test_longer_calls_are_measured_anew(monkeypatch):
+    clock = Clock(monkeypatch, lambda state, is_plain: 1e-6 * (state[0] if is_plain else 20))
+
+    @npc.compile
+    def power(n):
+        return 3 * n + 1
+
+    for _ in range(CALLS):
+        power(2)
+    assert is_aside(power)
+    clock.ways.clear()
+    for _ in range(2 * FEWEST):
+        power(2)
+    assert clock.ways == [PLAIN] * len(clock.ways)
+    for _ in range(4 * FEWEST + CALLS):
+        power(1000)
+    assert not is_aside(power)
+    assert COMPILED in clock.ways
+
+
+def test_kinds_of_arguments_have_verdicts_of_their_own(monkeypatch):
+    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (state[0].size > 100) else 1))
+
+    @npc.compile
+    def doubled(x):
+        return x + x
+
+    small, large = np.arange(5.0), np.arange(5000.0)
+    for _ in range(CALLS):
+        doubled(small)
+    for _ in range(FEWEST + CALLS + FORGOTTEN):
+        doubled(large)
+    trial = compiled_function(doubled).trial
+    assert {times.verdict for times in trial.kinds.values()} == {COMPILED, PLAIN}
+    assert doubled(small).tolist() == [0, 2, 4, 6, 8]
+    assert np.array_equal(doubled(large), large + large)
+
+
+def test_answers_are_of_one_way_once_the_verdict_fell(plain_is_quick):
+    @npc.compile
+    def total(x):
+        return np.exp(np.sin(x)).sum()
+
+    x = np.linspace(0, 9, 1001)
+    for _ in range(CALLS):
+        total(x)
+    later = {float(total(x)) for _ in range(3 * FEWEST)}
+    assert later == {float(np.exp(np.sin(x)).sum())}
+
+
+def test_recursion_and_exceptions_while_it_is_measured(plain_is_quick):
+    @npc.compile
+    def fib(n):
+        if n < 0:
+            raise ValueError(f"{n} is negative")
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    for _ in range(CALLS):
+        assert fib(9) == 34
+        with pytest.raises(ValueError, match="-1 is negative"):
+            fib(-1)
+
+
+def test_cells_defaults_keywords(plain_is_quick):
+    def adder(by):
+        def inner(x, *rest, scale=2, **named):
+            nonlocal by
+            by += 1
+            return [x * scale + by, rest, named, [k * by for k in range(2)]]
+
+        return inner
+
+    ours, theirs = npc.compile(adder(1)), adder(1)
+    for k in range(CALLS + 5):
+        assert ours(k, 4, scale=3, a=5) == theirs(k, 4, scale=3, a=5)
+    assert is_aside(ours)
+    assert ours(1) == theirs(1)
+
+
+def test_tracebacks_and_handlers_of_code_that_stepped_aside(plain_is_quick):
+    @npc.compile
+    def careful(x, n):
+        try:
+            for k in range(n):
+                if k == 3:
+                    raise KeyError(k)
+            with np.errstate(all="ignore"):
+                y = x / 0
+        except KeyError as error:
+            return str(error)
+        finally:
+            n += 1
+        return float(y[0])
+
+    for _ in range(CALLS):
+        careful(np.ones(2), 2)
+    assert is_aside(careful)
+    assert careful(np.ones(2), 5) == "3"
+    assert careful(np.ones(2), 1) == np.inf
+    places = []
+    for function in (careful, compiled_function(careful).user):
+        with pytest.raises(TypeError) as raised:
+            function(np.ones(2), "no")
+        places.append([(entry.name, entry.lineno) for entry in raised.traceback[1:]])
+    assert places[0] == places[1]
+
+
+def test_the_program_of_a_caller_holds_whatever_its_callee_does(plain_is_quick):
+    """The caller's guards ask which function is entered, and not how it runs."""
+
+    @npc.compile
+    def inner(x):
+        return x + 1
+
+    @npc.compile
+    def outer(x):
+        return inner(x) * 2
+
+    with npc.config.patch(tiers="always"):
+        outer(np.arange(3.0))
+    number = profitability.Compilations.number
+    for _ in range(CALLS):
+        inner(np.arange(3.0))
+    assert is_aside(inner)
+    compiled_before = len(compiled_function(outer).points)
+    assert compiled_function(outer).dispatch(np.arange(3.0)).tolist() == [2, 4, 6]
+    assert profitability.Compilations.number == number + 1  # the inner function's own program
+    assert len(compiled_function(outer).points) == compiled_before
+
+
+def test_reset_forgets_verdicts(plain_is_quick):
+    @npc.compile
+    def plus(x):
+        return x + 1
+
+    for _ in range(CALLS):
+        plus(np.arange(3.0))
+    assert is_aside(plus)
+    npc.reset()
+    assert not compiled_function(plus).trial.kinds
+    plain_is_quick.ways.clear()
+    assert plus(np.arange(3.0)).tolist() == [1, 2, 3]
+    assert plain_is_quick.ways == [COMPILED]
+
+
+def test_pickled_and_dropped_after_it_stepped_aside(plain_is_quick):
+    def make(k):
+        @npc.compile
+        def plus(x):
+            return x + k
+
+        return plus
+
+    plus = make(3)
+    for _ in range(CALLS):
+        plus(np.arange(3.0))
+    assert is_aside(plus)
+    again = pickle.loads(cloudpickle.dumps(plus))
+    assert again(np.arange(3.0)).tolist() == [3, 4, 5]
+    for _ in range(CALLS):
+        again(np.arange(3.0))
+    assert is_aside(again)
+    there = weakref.ref(compiled_function(plus))
+    del plus
+    gc.collect()
+    assert there() is None
+
+
+def test_many_threads(plain_is_quick):
+    @npc.compile
+    def mean(x):
+        return x.sum() / x.size
+
+    found = []
+
+    def work():
+        for k in range(300):
+            found.append(float(mean(np.full(4, float(k)))) == k)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 1200
+    assert all(found)
+
+
+def test_what_the_user_asks_for_is_compiled(plain_is_quick):
+    def plus(x):
+        return x + 1
+
+    whole = npc.compile(plus, fullgraph=True)
+    eager = npc.compile(plus, backend="eager")
+    with npc.config.patch(tiers="always"):
+        always = npc.compile(plus)
+        always(np.arange(3.0))
+    for _ in range(CALLS):
+        for each in (whole, eager):
+            each(np.arange(3.0))
+    assert not any(map(is_aside, (whole, eager, always)))
+    assert not plain_is_quick.ways
+    with pytest.raises(ValueError, match="unknown tiers 'never': choose one of measured, always"):
+        npc.config.tiers = "never"
+
+
+def test_tensors_stay_compiled(plain_is_quick):
+    @npc.compile
+    def double(x):
+        return x * 2
+
+    for _ in range(CALLS):
+        double(npc.tensor([1.0, 2.0]))
+    assert not is_aside(double)
+
+
+def shapes_of_code():
+    """Functions that begin in each way that code can."""
+    cell = 3
+
+    def nothing():
+        pass
+
+    def cells(a):
+        b = a + cell
+
+        def inside():
+            return a + b
+
+        return inside()
+
+    def handlers(a):
+        try:
+            return 1 // a
+        except ZeroDivisionError:
+            return [k for k in range(300) if k % 2][-1]
+
+    def loop(a):
+        total = 0
+        for k in range(a + 3):
+            total += k
+        while total > 2:
+            total -= 2
+        return total
+
+    return [(nothing, ()), (cells, (2,)), (handlers, (0,)), (handlers, (2,)), (loop, (4,))]
+
+
+@pytest.mark.parametrize(("function", "arguments"), shapes_of_code(), ids=lambda v: getattr(v, "__name__", None))
+@pytest.mark.parametrize("items", [5, 1], ids=["endless", "ends"])
+def test_code_that_takes_an_item_in_each_call(function, arguments, items):
+    expected = function(*arguments)
+    taken = iter(range(items))
+    before = function.__code__
+    function.__code__ = taking_an_item(before, taken, None)
+    try:
+        assert [function(*arguments) for _ in range(4)] == [expected] * 4
+        assert [*dict.fromkeys(line for *_, line in function.__code__.co_lines())] == [
+            *dict.fromkeys(line for *_, line in before.co_lines())
+        ]
+    finally:
+        function.__code__ = before
+    assert next(taken, None) == (4 if items == 5 else None)
+
+
+def test_explain_tells_the_verdict(plain_is_quick):
+    @npc.compile
+    def plus(x):
+        return x + 1
+
+    assert npc.explain(plus)(np.arange(3.0)).verdicts == "not called"
+    for _ in range(CALLS):
+        plus(np.arange(3.0))
+    told = npc.explain(plus)(np.arange(3.0))
+    assert told.verdicts == "as it is (compiled 2.0 us, as it is 1.0 us)"
+    assert "verdict: as it is" in str(told)
