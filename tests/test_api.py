@@ -1,12 +1,15 @@
 """The names users call: signatures, options, errors, and the looking inside."""
 
 import functools
+import gc
 import inspect
 import logging
 import math
 import operator
 import subprocess
 import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ import pytest
 import npcompile as npc
 from npcompile.backends.eager import compile_eager
 from npcompile.compiler import compiled_function
+from npcompile.tracer import function as function_module
+from npcompile.tracer.bytecode.analysis import analyse
 
 X = np.linspace(0.5, 1.5, 5)
 
@@ -344,3 +349,59 @@ def test_what_a_cuda_device_needs_is_said_once():
     assert len(lines) == 3 and lines[0].startswith("Functions compiled for a CUDA device run uncompiled: ")
     for line in lines:
         assert "CuPy is not installed: pip install triton cupy-cuda12x" in line and "mistake" not in line
+
+
+# --- functions that are decorated and not called yet
+
+SOURCE = "def uncalled_{0}(x, k={0}):\n    for n in range(len(x)):\n        x = x * k + np.sin(x)\n    return x\n"
+
+
+def functions(count):
+    namespace = {"np": np}
+    for k in range(count):
+        exec(SOURCE.format(k), namespace)
+    return [namespace[f"uncalled_{k}"] for k in range(count)]
+
+
+def test_decorating_keeps_little():
+    plain = functions(200)
+    npc.compile(plain[0])
+    tracemalloc.start()
+    try:
+        kept = [npc.compile(f) for f in plain]
+        gc.collect()
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size / len(kept) < 4096
+
+
+def test_the_code_is_read_at_the_first_call(monkeypatch):
+    (plain,) = functions(1)
+    read = []
+    monkeypatch.setattr(function_module, "analyse", lambda code: read.append(code) or analyse(code))
+    compiled = npc.compile(plain)
+    npc.reset()  # which gives the entry another CompiledFunction
+    assert not read and not compiled_function(compiled).points
+    with npc.disabled():
+        compiled(X)
+    assert not read
+    with ThreadPoolExecutor(4) as pool:
+        results = [*pool.map(compiled, [X] * 4)]
+    assert read == [plain.__code__]
+    for result in results:
+        np.testing.assert_allclose(result, plain(X), rtol=1e-14)
+
+
+def test_run_only_before_the_first_call():
+    compiled = npc.run_only(npc.compile(f))
+    np.testing.assert_array_equal(compiled(X), f(X))
+    assert [(point.variants, point.is_native) for point in compiled_function(compiled).points.values()] == [([], True)]
+
+
+def test_checks_that_begin_before_the_first_call(monkeypatch):
+    compiled = npc.compile(f)
+    monkeypatch.setattr(npc.config, "check", 1.0)
+    np.testing.assert_array_equal(compiled(X), f(X))
+    np.testing.assert_array_equal(compiled(X), f(X))
+    assert compiled_function(compiled).current.enter.checks == 2

@@ -117,9 +117,9 @@ def make_entry(user: types.FunctionType, parameters: Parameters, current: Curren
 
 def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
-    source = entry_source(parameters, is_switched)
+    lines, made = entry_text(parameters, is_switched)
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,
         "switch": SWITCH,
@@ -127,15 +127,14 @@ def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_
         "runs_plain": runs_plain,
         "hide_frames": hide_frames,
     }
-    (made,) = (c for c in compile(source, filename, "exec").co_consts if isinstance(c, types.CodeType))
     constants = tuple(held.get(c, c) for c in made.co_consts)
-    names = code.co_name, code.co_qualname
-    return made.replace(co_consts=constants, co_name=names[0], co_qualname=names[1], co_freevars=code.co_freevars)
+    names = {"co_name": code.co_name, "co_qualname": code.co_qualname, "co_filename": filename}
+    return made.replace(co_consts=constants, co_freevars=code.co_freevars, **names)
 
 
 @functools.cache
-def entry_source(parameters: Parameters, is_switched: bool) -> str:
-    """Text in which strings stand for the objects."""
+def entry_text(parameters: Parameters, is_switched: bool) -> tuple[list[str], types.CodeType]:
+    """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters."""
     call, ask, found = (f"_{name}{'_' * max(map(len, ('', *parameters.names)))}" for name in ("call", "ask", "found"))
     traced = [f"{call}() is not None", *(f"{ask}({k}) is not None" for k in TOOLS)]
     switched = [
@@ -159,7 +158,9 @@ def entry_source(parameters: Parameters, is_switched: bool) -> str:
         f"        {call}()",
         "        raise",
     ]
-    return "\n".join([*lines, ""])
+    source = "\n".join([*lines, ""])
+    (made,) = (c for c in compile(source, GENERATED, "exec").co_consts if isinstance(c, types.CodeType))
+    return source.splitlines(True), made
 
 
 def compiled_function(function: Any) -> Any:

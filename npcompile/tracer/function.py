@@ -27,7 +27,7 @@ from npcompile.tensor_core.graph import Builder, Graph
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
-from npcompile.tensor_core.user_warnings import GENERATED, warn_once
+from npcompile.tensor_core.user_warnings import GENERATED, warn_once, warnings_held
 from npcompile.tracer import instructions, loops
 from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
@@ -43,7 +43,7 @@ from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
 from npcompile.tracer.entry import Current, Handle, as_found, compiled_function, entry_code, make_entry, plain_function
-from npcompile.tracer.faults import cannot_hold, warn_of_fault
+from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
@@ -123,6 +123,7 @@ class CompiledFunction:
     has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
+    is_unreadable: bool = False  # a mistake of ours came up when its code was read
     _trial: Trial | None = None
     _plain: Callable[..., Any] | None = None
 
@@ -131,10 +132,6 @@ class CompiledFunction:
             self.python = copied(self.user)
         self.code = self.python.__code__
         self.parameters = Parameters.of(self.code)
-        weakref.finalize(self, drop_sources, self.filenames)
-        self.program = decode(self.code)
-        self.facts = analyse(self.code)
-        self.start()
         if self.current.compiled is None:
             self.current.be(self)
         if self.entry is None:
@@ -166,8 +163,32 @@ class CompiledFunction:
         """A call of the user's function with expressions for its parameters."""
         return f"{self.name_constant(self.python)}({self.parameters.handed_on(values)})"
 
+    @property
+    def dispatch(self) -> Callable[..., Any]:
+        """What callers enter: the dispatch of the Point at the start. It is made at the first call."""
+        start = next(iter(self.points.values()), None)
+        return self.first_call if start is None else start.enter
+
+    @uncounted
+    def first_call(self, *state: Any) -> Any:
+        """Read the code, then enter the Point at the start; the user's own code where a mistake of ours prevents that."""
+        with warnings_held(), self.lock:
+            if not self.points and not self.is_unreadable:
+                try:
+                    self.start()
+                except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
+                    self.raise_if_asked(error, "read the code of")
+                    self.is_unreadable = True
+                    warn_of_fault(error, f"read the code of {self.code.co_qualname}, which runs natively")
+        if self.is_unreadable:
+            return self.parameters.call(self.python, *state)
+        return self.dispatch(*state)
+
     def start(self) -> None:
-        """Nothing is compiled yet."""
+        """Read the code and make the Point at the start. Nothing is compiled yet."""
+        weakref.finalize(self, drop_sources, self.filenames)
+        self.program = decode(self.code)
+        self.facts = analyse(self.code)
         self.namespace.update(
             G=self.python.__globals__,
             UNBOUND=UNBOUND,
@@ -179,14 +200,12 @@ class CompiledFunction:
         )
         self.namespace["np"] = __import__("numpy")
         layout = Layout(self.facts.start, 0, (), self.parameters.names)
-        point = self.points[layout.index, (), None] = Point(self, 0, layout)
+        point = Point(self, 0, layout, is_native=self.is_frozen)
         self.has_our_names = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         point.render()
-
-    @property
-    def dispatch(self) -> Callable[..., Any]:
-        """What callers enter: the dispatch of the Point at the start."""
-        return next(iter(self.points.values())).enter
+        self.points[layout.index, (), None] = point
+        if self.is_current:
+            self.current.be(self)
 
     @property
     def is_measured(self) -> bool:
@@ -386,6 +405,13 @@ class CompiledFunction:
         options = self.options
         asks_for_errors = options.fullgraph and not options.falls_back or options.has_own_backend
         return not asks_for_errors and config.internal_errors != "raise"
+
+    def raise_if_asked(self, error: Exception, what: str) -> None:
+        """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
+        if not self.hides_faults:
+            raise error
+        if self.options.falls_back:
+            raise GraphBreakError(text_of_fault(error, f"{what} {self.code.co_qualname}")) from None
 
     def whole(self) -> Callable[..., Any]:
         """The user's function from its beginning to its end, called as a segment is."""

@@ -22,7 +22,7 @@ from npcompile.tracer.capture import MixedDevices
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
-from npcompile.tracer.faults import OF_DATA, is_fault, text_of_fault, warn_of_fault
+from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
@@ -247,18 +247,10 @@ class Point:
             self.render()
             warn_once(f"Functions compiled for a CUDA device run uncompiled: {missing}.")
         except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
-            self.raise_if_asked(error, "captured")
+            self.function.raise_if_asked(error, "captured")
             self.give_up(error, before)
 
     # --- faults of ours
-
-    def raise_if_asked(self, error: Exception, what: str) -> None:
-        """Raise a mistake of ours again, unless the user's own code is to run: as GraphBreakError where the caller falls back."""
-        function = self.function
-        if not function.hides_faults:
-            raise error
-        if function.options.falls_back:
-            raise GraphBreakError(text_of_fault(error, f"{what} {function.code.co_qualname}")) from None
 
     def give_up(self, error: Exception, variants: list[Variant], what: str = "captured") -> None:
         """Compile nothing more here after a mistake of ours, and keep of what is compiled these variants."""
@@ -284,7 +276,7 @@ class Point:
             return False
         if isinstance(error, OF_DATA) and self.function.hides_faults:  # most likely NumPy's, which raises it again
             return True
-        self.raise_if_asked(error, "ran")
+        self.function.raise_if_asked(error, "ran")
         with warnings_held(), self.function.lock:
             self.give_up(error, [], "ran")
         return True
