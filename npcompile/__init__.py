@@ -15,6 +15,7 @@ from npcompile.control import cond, fori_loop, scan, while_loop
 from npcompile.devices import device
 from npcompile.explain import Explanation, compile_times, explain
 from npcompile.logs import set_logs, set_logs_from_environment
+from npcompile.packages import CompiledPackage, compile_package
 from npcompile.settings import config
 from npcompile.switch import disabled
 from npcompile.tensors import (
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CheckFailed",
+    "CompiledPackage",
     "Explanation",
     "GraphBreakError",
     "Tensor",
@@ -64,6 +66,7 @@ __all__ = [
     "asarray",
     "checkpoint",
     "compile",
+    "compile_package",
     "compile_times",
     "cond",
     "config",

@@ -1,0 +1,263 @@
+"""`npc.compile_package`: what is compiled of a package, wherever it is kept, and how that is undone."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.compiler import compiled_function
+
+INIT = """
+from lentil.shapes import Box, double, add, halves
+from lentil import shapes as _shapes
+renamed = _shapes.add
+"""
+SHAPES = """
+import functools
+import numpy as np
+
+def add(x, y):
+    return x + y
+
+def double(x):
+    return add(x, x)
+
+def traced(function):
+    @functools.wraps(function)
+    def inner(*args):
+        return function(*args)
+    return inner
+
+@traced
+def shifted(x):
+    return x + 1
+
+@functools.lru_cache
+def table(n):
+    return add(n, n)
+
+def halves(n):
+    for k in range(n):
+        yield k / 2
+
+def apply(x, by=double):
+    return by(x), by is double
+
+class Box:
+    side = 3.0
+
+    def __init__(self, x):
+        self.x = x
+
+    def area(self):
+        return self.x * self.side
+
+    @property
+    def total(self):
+        return np.sum(self.x)
+
+    @functools.cached_property
+    def largest(self):
+        return np.max(self.x)
+
+    @staticmethod
+    def twice(x):
+        return x * 2
+
+    @classmethod
+    def of(cls, n):
+        return cls(np.ones(n))
+
+class Flat(Box):
+    def area(self):
+        return super().area() * 0
+
+by_five = functools.partial(add, 5.0)
+box_of = Box.of
+METHODS = {"add": add, "more": [double, (by_five, add)]}
+NAMES = {add: "add"}
+"""
+LATER = """
+from lentil.shapes import double
+
+def four(x):
+    return double(double(x))
+
+class Later:
+    def eight(self, x):
+        return four(x) * 2
+"""
+BROKEN = "import nothing_of_this_name\n"
+
+
+@pytest.fixture
+def lentil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A package that is imported, apart from two of its modules."""
+    folder = tmp_path / "lentil"
+    (folder / "tests").mkdir(parents=True)
+    files = {"__init__": INIT, "shapes": SHAPES, "later": LATER, "broken": BROKEN, "data": "SIZE = 3\n"}
+    for name, text in {**files, "tests/__init__": "def helper(x):\n    return x\n"}.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("lentil")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lentil"]:
+        del sys.modules[name]
+
+
+def is_compiled(function: Any) -> bool:
+    return compiled_function(function) is not None
+
+
+def snapshot(package: Any) -> list[Any]:
+    """All that is kept in the package, by identity."""
+    shapes = package.shapes
+    classes = [dict(vars(owner)) for owner in (shapes.Box, shapes.Flat)]
+    containers = [dict(shapes.METHODS), list(shapes.METHODS["more"]), dict(shapes.NAMES)]
+    inner = [cell.cell_contents for cell in shapes.shifted.__closure__ or ()]
+    more = [inner, shapes.apply.__defaults__, shapes.Box.__dict__["largest"].func]
+    return [dict(vars(package)), dict(vars(shapes)), *classes, *containers, *more]
+
+
+def test_functions_are_compiled_wherever_they_are_kept(lentil: Any) -> None:
+    shapes = lentil.shapes
+    with npc.compile_package("lentil") as package:
+        assert is_compiled(lentil.add) and lentil.add is lentil.renamed is shapes.add is shapes.METHODS["add"]
+        assert shapes.METHODS["more"] == [shapes.double, (shapes.by_five, shapes.add)]
+        assert shapes.NAMES[shapes.add] == "add"
+        assert is_compiled(shapes.shifted) and is_compiled(compiled_function(shapes.shifted).user.__closure__[0].cell_contents)
+        assert is_compiled(shapes.by_five.func) and is_compiled(shapes.box_of.__func__)
+        members = vars(shapes.Box)
+        for each in (members["area"], members["total"].fget, members["largest"].func, members["twice"], members["of"]):
+            assert is_compiled(getattr(each, "__func__", each))
+        assert {f.__qualname__ for f in package.functions} > {"add", "Box.area", "Flat.area", "shifted"}
+
+
+def test_answers_stay(lentil: Any) -> None:
+    def answers() -> list[Any]:
+        shapes, x = lentil.shapes, np.arange(4.0)
+        box, flat = shapes.Box(x), shapes.Flat(x)
+        own = [box.area(), box.total, box.largest, box.twice(x), type(box).of(3).x, shapes.box_of(2).area(), flat.area()]
+        return [*own, lentil.double(x), shapes.shifted(x), shapes.table(4), list(lentil.halves(3)), shapes.by_five(x)]
+
+    plain = answers()
+    lentil.shapes.table.cache_clear()
+    with npc.compile_package("lentil"):
+        compiled = answers()
+        assert lentil.shapes.apply(1.0) == (2.0, True)
+    for expected, given in zip(plain, compiled, strict=True):
+        assert type(given) is type(expected)
+        np.testing.assert_array_equal(given, expected)
+
+
+def test_undo_puts_back_what_was_there(lentil: Any) -> None:
+    before = snapshot(lentil)
+    package = npc.compile_package("lentil")
+    assert snapshot(lentil) != before
+    package.undo()
+    assert snapshot(lentil) == before
+    assert package.functions == []
+    package.undo()
+    assert snapshot(lentil) == before
+
+
+def test_undo_leaves_what_was_put_there_since(lentil: Any) -> None:
+    with npc.compile_package("lentil"):
+        lentil.shapes.add = len
+        lentil.shapes.METHODS["more"].pop()
+    assert lentil.shapes.add is len
+    assert not is_compiled(lentil.shapes.double)
+
+
+def test_names_in_other_modules_change_too(lentil: Any) -> None:
+    other = types.ModuleType("other_than_lentil")
+    other.add = lentil.add  # type: ignore[attr-defined]
+    sys.modules[other.__name__] = other
+    try:
+        with npc.compile_package("lentil"):
+            assert is_compiled(other.add)
+        assert not is_compiled(other.add)
+    finally:
+        del sys.modules[other.__name__]
+
+
+def test_modules_imported_later_are_compiled(lentil: Any) -> None:
+    with npc.compile_package("lentil"):
+        later = importlib.import_module("lentil.later")
+        assert is_compiled(later.four) and is_compiled(later.Later.eight) and later.double is lentil.double
+        assert later.Later().eight(1.5) == 12.0
+        assert "exec_module" not in vars(later.__loader__)
+        assert not is_compiled(importlib.import_module("lentil.tests").helper)
+    assert not any(map(is_compiled, (later.four, later.Later.eight, later.double)))
+    assert not any("compiled functions" in repr(finder) or "LaterModules" in repr(finder) for finder in sys.meta_path)
+
+
+def test_an_error_in_a_module_imported_later_shows_no_frames_of_ours(lentil: Any) -> None:
+    def frames() -> list[str]:
+        sys.modules.pop("lentil.broken", None)
+        with pytest.raises(ModuleNotFoundError) as raised:
+            import lentil.broken  # noqa: F401
+        return [frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)]
+
+    plain = frames()
+    with npc.compile_package("lentil"):
+        assert frames() == plain
+
+
+def test_what_is_compiled_already_stays(lentil: Any) -> None:
+    own = lentil.shapes.add = npc.compile(lentil.shapes.add)
+    with npc.compile_package("lentil"), npc.compile_package("lentil.shapes", "lentil") as second:
+        assert lentil.shapes.add is own
+        assert second.functions == []
+    assert lentil.shapes.add is own
+    assert not is_compiled(lentil.shapes.double)
+
+
+def test_a_cache_stays_the_same(lentil: Any) -> None:
+    lentil.shapes.table(3)
+    with npc.compile_package("lentil"):
+        assert isinstance(lentil.shapes.table, functools._lru_cache_wrapper)
+        assert lentil.shapes.table.cache_info().currsize == 1
+
+
+def test_one_module_of_a_package(lentil: Any) -> None:
+    importlib.import_module("lentil.later")
+    with npc.compile_package("lentil.later"):
+        assert is_compiled(sys.modules["lentil.later"].four)
+        assert not is_compiled(lentil.add)
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "text"),
+    [
+        ((), ValueError, "none is given"),
+        (("no_package_of_this_name",), ModuleNotFoundError, "no_package_of_this_name"),
+        ((np,), TypeError, "module"),
+        (("numpy.linalg",), ValueError, "npcompile itself runs on it"),
+        (("npcompile",), ValueError, "npcompile itself runs on it"),
+        (("functools",), ValueError, "npcompile itself runs on it"),
+        (("lentil.data",), ValueError, "lentil.data has no functions"),
+    ],
+)
+def test_what_cannot_be_compiled_is_said(lentil: Any, names: tuple[Any, ...], error: type[Exception], text: str) -> None:
+    importlib.import_module("lentil.data")
+    before, finders = snapshot(lentil), list(sys.meta_path)
+    with pytest.raises(error, match=text):
+        npc.compile_package(*names)
+    assert snapshot(lentil) == before and sys.meta_path == finders
+
+
+def test_a_wrong_option_changes_nothing(lentil: Any) -> None:
+    before, finders = snapshot(lentil), list(sys.meta_path)
+    with pytest.raises(ValueError, match="unknown backend"):
+        npc.compile_package("lentil", backend="abacus")
+    assert snapshot(lentil) == before and sys.meta_path == finders
