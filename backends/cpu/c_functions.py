@@ -12,7 +12,7 @@ from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
-from npcompile.backends.cpu.small_powers import definition
+from npcompile.backends.cpu.small_powers import TEXT as SMALL_POWERS_TEXT
 
 # Short name of a dtype -> its C type in a register.
 C_TYPES = {
@@ -393,10 +393,9 @@ static inline {T} npc_logaddexp2_{K}({T} a, {T} b) {{
 def definitions() -> dict[str, str]:
     """Function of ours -> its text."""
     text = FUNCTIONS.replace("PHILOX_ROUNDS", PHILOX_ROUNDS)
-    text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS)))
+    text = text.replace("LOG1P_STEPS", "\n".join(map(LOG1P_STEP.format, LOG1P_TERMS))) + SMALL_POWERS_TEXT
     for name, suffix in (("f4", "f"), ("f8", ""), ("f16", "l")):
         large, far = ("0x1p22", "-300") if name == "f4" else ("0x1p51", "-30000")
-        text += definition(f"npc_small_power_{name}", C_TYPES[name], "1", "({} ? {} : {})".format)
         text += FLOAT_FUNCTIONS.format(T=C_TYPES[name], K=name, s=suffix, LARGE=large, FAR=far, LOG2_E=LOG2_E)
     text += complex_tangent.TANGENT_TEXT + complex_products.PRODUCTS_TEXT
     for name, part, real, suffix, large in (("c16", "double", "f8", "", "0x1.fcp1023"), ("c8", "float", "f4", "f", "0x1.fcp127")):

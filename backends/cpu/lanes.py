@@ -9,7 +9,7 @@ import functools
 from dataclasses import dataclass
 
 from npcompile.backends.cpu.c_definitions import definitions_of
-from npcompile.backends.cpu.small_powers import LANES_TEXT
+from npcompile.backends.cpu.small_powers import LANES_PRODUCTS, LANES_TEXT
 
 BYTES = 64
 IS_HERE = "#ifdef NPC_VECTORS8"  # before a loop that is written in vectors; behind #else it is not
@@ -95,7 +95,6 @@ FUNCTIONS += "".join(
     ROUNDING.replace("ROUND", name).replace("HOW", how)
     for name, how in (("rint", "8"), ("floor", "9"), ("ceil", "10"), ("trunc", "11"))
 )
-FUNCTIONS += LANES_TEXT
 POSITIONS = r"""
 static inline npc_words8 npc_order8(void) { return (npc_words8){0, 1, 2, 3, 4, 5, 6, 7}; }
 static inline npc_words8 npc_order_of8(npc_choice8 which) { /* of lanes that are left out, that of the first */
@@ -119,4 +118,5 @@ def types_text() -> str:
 @functools.cache
 def definitions() -> dict[str, str]:
     """Function -> its definition."""
-    return definitions_of("".join(text_of(lanes, FUNCTIONS) for lanes in LANES.values()) + POSITIONS)
+    texts = [text_of(lanes, FUNCTIONS + LANES_PRODUCTS[lanes.dtype] + LANES_TEXT) for lanes in LANES.values()]
+    return definitions_of("".join(texts) + POSITIONS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from npcompile.backends.cpu.c_functions import C_TYPES, COMPLEX_LIBM, MEMORY_TYPES, SUFFIX
-from npcompile.backends.cpu.small_powers import POWERS
+from npcompile.backends.cpu.small_powers import POWERS, PRODUCTS
 from npcompile.backends.kernels.operations import constant_value, short
 from npcompile.tensor_core.dtypes import is_bfloat16, is_number, kind_of
 from npcompile.tensor_core.graph import Node
@@ -325,12 +325,12 @@ def primitive_text(op: str, args: list[str], dtypes: list[np.dtype], out: np.dty
 KNOWN_EXPONENTS = {8: {*range(-7, 0), *range(2, 8)}, 16: {*range(-16, 0), *range(2, 17)}}
 
 
-def power_text(x: str, dtype: np.dtype, exponent: object) -> str | None:
-    """x to a power that is known and small, by multiplication."""
+def power_text(x: str, dtype: np.dtype, exponent: object, ending: str = "") -> str | None:
+    """x to a power that is known and small, by multiplication. `ending`: of functions' names, where not of numbers."""
     if dtype.kind == "c" and exponent in KNOWN_EXPONENTS[dtype.itemsize]:
         return f"npc_known_power_{short(dtype)}({x}, {int(exponent.real)})"  # type: ignore[attr-defined]
-    is_small = kind(dtype) in "fiu" and exponent in POWERS and (exponent != -1 or kind(dtype) == "f")
-    return POWERS[exponent].format(x) if is_small else None  # type: ignore[index]
+    text = {"f": POWERS, "i": PRODUCTS, "u": PRODUCTS}.get(kind(dtype), {}).get(exponent)  # type: ignore[call-overload]
+    return text and text.format(x, K=ending or f"_{short(dtype)}")
 
 
 def is_native(node: Node) -> bool:

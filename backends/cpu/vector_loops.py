@@ -140,7 +140,7 @@ class Vectors(Elements):
                 return f"{size_text(index)} + {size_text(linear[0])} * {order}"
             case Let(_, op, args):
                 operands, dtype = [self.operand(v) for v in args], args[0].dtype
-                if op == "power" and (product := power_text(operands[0], dtype, self.constants.get(args[1].name))):
+                if op == "power" and (product := power_text(operands[0], dtype, self.constants.get(args[1].name), "@")):
                     return product
                 text = (template_of(s) or "").format(*operands, T=c_type(dtype))
                 return text.replace(WHOLE, CALLED_WHOLE) if is_some or not self.are_inside else text

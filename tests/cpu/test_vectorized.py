@@ -129,5 +129,5 @@ def test_small_powers_are_products(dtype) -> None:
         if dtype == "i2":
             np.testing.assert_array_equal(got, expected)
         else:
-            np.testing.assert_array_max_ulp(got, expected, maxulp=3)
+            np.testing.assert_array_max_ulp(got, expected, maxulp=1)
             np.testing.assert_array_equal(np.signbit(got[:4]), np.signbit(expected[:4]))
