@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+TIERS = ("always", "measured")
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,12 +46,21 @@ class Run:
         return [test for test, outcome in self.outcomes.items() if outcome == "passed"]
 
 
-def run_suite(suite: str, *, compiled: str = "", cases: int = 0, timeout: float = 3600, select: str = "") -> Run:
+def run_suite(
+    suite: str, *, compiled: str = "", cases: int = 0, timeout: float = 7200, select: str = "", tiers: str = "always"
+) -> Run:
     """Run the tests of `suite` ("scipy.signal", or "scipy.signal.tests.test_windows"); `compiled`: the package to compile."""
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
-        command += ["-p", "tests.packages.plugin", f"--outcomes={outcomes}", f"--compile={compiled}", f"--cases={cases}"]
+        command += [
+            "-p",
+            "tests.packages.plugin",
+            f"--outcomes={outcomes}",
+            f"--compile={compiled}",
+            f"--cases={cases}",
+            f"--tiers={tiers}",
+        ]
         command += ["-c", os.devnull, "--rootdir", folder, "--pyargs", suite, *(["-k", select] if select else [])]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
@@ -59,11 +69,11 @@ def run_suite(suite: str, *, compiled: str = "", cases: int = 0, timeout: float 
         return Run().read(outcomes)
 
 
-def compare(suite: str, *, cases: int, select: str = "") -> list[str]:
+def compare(suite: str, *, cases: int, select: str = "", tiers: str = "always") -> list[str]:
     """The tests that pass plain and not compiled, after a line about the suite."""
     package = suite.partition(".tests")[0]
     plain = run_suite(suite, cases=cases, select=select)
-    compiled = run_suite(suite, compiled=package, cases=cases, select=select)
+    compiled = run_suite(suite, compiled=package, cases=cases, select=select, tiers=tiers)
     lost = [test for test in plain.passed() if compiled.outcomes.get(test) != "passed"]
     facts = compiled.summary
     share = facts.get("limited", 0) / max(1, facts.get("called", 0))
@@ -88,8 +98,11 @@ def main() -> int:
     )
     parser.add_argument("--cases", type=int, default=0, help="at most so many cases of each parametrized test")
     parser.add_argument("-k", dest="select", default="", help="pytest's -k")
+    parser.add_argument(
+        "--tiers", choices=TIERS, default="always", help='"measured": functions that are quicker as they are run so'
+    )
     given = parser.parse_args()
-    lost = [test for suite in given.suites for test in compare(suite, cases=given.cases, select=given.select)]
+    lost = [test for suite in given.suites for test in compare(suite, cases=given.cases, select=given.select, tiers=given.tiers)]
     return 1 if lost else 0
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import signal
 import time
 import types
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 import pytest
@@ -25,15 +26,19 @@ import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.packages import is_test
 
+LONGEST = 600  # seconds of a test; then it has lost its way
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("npcompile")
     group.addoption("--compile", default="", help="packages whose functions are compiled, separated by commas")
     group.addoption("--outcomes", required=True, help="file that gets a JSON line for each event")
+    group.addoption("--tiers", default="always", help='"measured": functions that are quicker as they are run so')
     group.addoption("--cases", type=int, default=0, help="at most so many cases of a parametrized test, spread over all")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    npc.config.tiers = config.getoption("tiers")
     names = [name for name in config.getoption("compile").split(",") if name]
     recorder = Recorder(open(config.getoption("outcomes"), "w", buffering=1))
     if names:
@@ -64,6 +69,19 @@ class Recorder:
 
     def write(self, **facts: Any) -> None:
         self.file.write(json.dumps(facts) + "\n")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        def end(*_: object) -> None:
+            raise TimeoutError(f"{item.nodeid} has no end")
+
+        before = signal.signal(signal.SIGALRM, end)
+        signal.alarm(LONGEST)
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.write(event="start", test=nodeid)
