@@ -361,9 +361,9 @@ class Capture(Assumptions):
         return value.known(key) if isinstance(value, OutsideMapping) and not value.is_loaded else value.items[key]
 
     def _wrap_set(self, source: str, x: Any) -> SetValue:
-        known = x.copy()
+        self.guard(f"type({source}) is {type(x).__name__}")  # first: an iterator would be spent by the next
         self.guard_key_types(source, x)
-        self.guard(f"type({source}) is {type(x).__name__} and {source} == {self.name_constant(known)}")
+        self.guard(f"{source} == {self.name_constant(x.copy())}")
         return SetValue(x.copy(), source)
 
     def _changes(self, source: str, x: Any) -> bool:

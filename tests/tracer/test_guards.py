@@ -363,3 +363,15 @@ def test_an_integer_is_compared_once():
 )
 def test_what_guards_say_of_an_integer_together(guards, asked):
     assert with_intervals(guards, {"s0", "s1"}) == asked
+
+
+def test_asking_an_argument_spends_no_iterator():
+    """A program for one set, from a call before, is not for an iterator: that has still all its items."""
+
+    def doubled(items):
+        return [2 * item for item in items] if items else []
+
+    compiled = npc.compile(doubled)
+    for make in (lambda: {1, 2, 3}, lambda: frozenset("ab"), lambda: iter([1, 2, 3]), lambda: (k for k in range(4)), lambda: {3, 4}):
+        for _ in range(2):
+            assert compiled(make()) == doubled(make())
