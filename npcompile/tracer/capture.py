@@ -282,7 +282,7 @@ class Capture(Assumptions):
         if kind is slice:
             self.guard(f"type({source}) is slice")
             return SliceValue(*(Lazy(f"{source}.{part}", getattr(x, part)) for part in ("start", "stop", "step")))
-        if kind is types.MethodType:
+        if kind is types.MethodType and isinstance(x.__func__, types.FunctionType):
             self.guard(f"type({source}) is {self.name_constant(kind)}")
             function = self.realize(Lazy(f"{source}.__func__", x.__func__))
             return Method(Lazy(f"{source}.__self__", x.__self__), function, x.__func__.__name__)

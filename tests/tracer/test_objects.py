@@ -1,6 +1,7 @@
 """Objects of the user's classes: what Python does for them, and what changes of their classes between calls do."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -353,3 +354,49 @@ def test_an_object_without_the_attribute_asks_as_often_as_in_python(user, kind):
                 COUNTED.clear()
                 found.append((np.asarray(function(kind(**attributes), np.ones(3))).tolist(), len(COUNTED)))
             assert found[0] == found[1], attributes
+
+
+class Scaled:
+    """A callable that bears a function's name, as np.vectorize does."""
+
+    __name__ = "scaled"
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, owner, x):
+        return self.factor * x + owner.shift
+
+
+class Unnamed:
+    def __call__(self, owner, x):
+        return x - owner.shift
+
+
+class Shifted:
+    def __init__(self, shift):
+        self.shift = shift
+
+
+def bind(owner, function, x):
+    print(end="")  # a break: what follows gets the method from outside
+    owner.method = types.MethodType(function, owner)
+    return owner.method, x * 2
+
+
+def run_method(method, x):
+    return method(x) + 1, method
+
+
+@pytest.mark.parametrize("function", [Scaled(3), Unnamed(), np.vectorize(lambda owner, x: x), len, functools.partial(Scaled(2))])
+def test_methods_of_callables_that_are_no_functions(function):
+    bound, run = npc.compile(bind), npc.compile(run_method)
+    x = np.arange(3.0)
+    for k in range(3):
+        owner = Shifted(k)
+        method, _ = bound(owner, function, x)
+        assert method is owner.method and method.__func__ is function and method.__self__ is owner
+        if function is not len:
+            result, same = run(method, x)
+            np.testing.assert_array_equal(result, method(x) + 1)
+            assert same is method
