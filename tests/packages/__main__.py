@@ -17,6 +17,7 @@ from typing import Any
 
 TIERS = ("always", "measured")
 ROOT = Path(__file__).parents[2]
+MOST_LIMITED = 0.03  # of the functions called; where more met the recompile limit it is said which, and why
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Run:
     outcomes: dict[str, str] = field(default_factory=dict)  # test -> passed, failed, skipped, or crashed
     texts: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    end: str = ""  # how the run ended, where that was not after the last test
     summary: dict[str, Any] = field(default_factory=dict)
 
     def read(self, path: Path) -> Run:
@@ -53,25 +55,27 @@ def run_suite(
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
-        command += [
-            "-p",
-            "tests.packages.plugin",
-            f"--outcomes={outcomes}",
-            f"--compile={compiled}",
-            f"--cases={cases}",
-            f"--tiers={tiers}",
-        ]
+        command += ["-p", "tests.packages.plugin", f"--outcomes={outcomes}", f"--compile={compiled}"]
+        command += [f"--cases={cases}", f"--tiers={tiers}"]
         command += ["-c", os.devnull, "--rootdir", folder, "--pyargs", suite, *(["-k", select] if select else [])]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            )
+            end = f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        except subprocess.TimeoutExpired:
+            end = f"stopped after {timeout:.0f} seconds"
         if not outcomes.exists():
-            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-        return Run().read(outcomes)
+            raise RuntimeError(f"{' '.join(command)}\n{end}")
+        run = Run().read(outcomes)
+        run.end = "" if "called" in run.summary else end
+        return run
 
 
-def compare(suite: str, *, cases: int, select: str = "", tiers: str = "always") -> list[str]:
-    """The tests that pass plain and not compiled, after a line about the suite."""
-    package = suite.partition(".tests")[0]
+def compare(suite: str, *, cases: int, select: str = "", package: str = "", tiers: str = "always") -> list[str]:
+    """The tests that pass plain and not compiled, after a line about the suite. `package`: what is compiled, if not its own."""
+    package = package or suite.partition(".tests")[0]
     plain = run_suite(suite, cases=cases, select=select)
     compiled = run_suite(suite, compiled=package, cases=cases, select=select, tiers=tiers)
     lost = [test for test in plain.passed() if compiled.outcomes.get(test) != "passed"]
@@ -83,8 +87,13 @@ def compare(suite: str, *, cases: int, select: str = "", tiers: str = "always") 
         f"{plain.seconds:.0f} s plain, {compiled.seconds:.0f} s compiled",
         flush=True,
     )
+    if compiled.end:
+        print(f"{sum(test not in compiled.outcomes for test in lost)} were not run: {compiled.end}", flush=True)
     for test in lost:
-        print(f"--- {test}: {compiled.outcomes.get(test, 'not run')}\n{compiled.texts.get(test, '')[-1500:]}", flush=True)
+        if test in compiled.outcomes:
+            print(f"--- {test}: {compiled.outcomes[test]}\n{compiled.texts.get(test, '')[-1500:]}", flush=True)
+    if share > MOST_LIMITED:
+        print("\n".join(facts["limits"]), flush=True)
     return lost
 
 
@@ -97,12 +106,14 @@ def main() -> int:
         help="a package, or one module of its tests (scipy.signal.tests.test_windows)",
     )
     parser.add_argument("--cases", type=int, default=0, help="at most so many cases of each parametrized test")
+    parser.add_argument("--compile", dest="package", default="", help="the package to compile, if not the suite's (networkx)")
     parser.add_argument("-k", dest="select", default="", help="pytest's -k")
     parser.add_argument(
         "--tiers", choices=TIERS, default="always", help='"measured": functions that are quicker as they are run so'
     )
     given = parser.parse_args()
-    lost = [test for suite in given.suites for test in compare(suite, cases=given.cases, select=given.select, tiers=given.tiers)]
+    named = {"cases": given.cases, "select": given.select, "package": given.package, "tiers": given.tiers}
+    lost = [test for suite in given.suites for test in compare(suite, **named)]
     return 1 if lost else 0
 
 

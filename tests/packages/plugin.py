@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import pkgutil
 import signal
 import time
@@ -66,6 +67,15 @@ class Recorder:
     def __init__(self, file: TextIO):
         self.file = file
         self.compiled: list[types.FunctionType] = []
+        self.limits: list[str] = []  # what npcompile said of functions that met the recompile limit
+        logger = logging.getLogger("npcompile.recompiles")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler := logging.Handler())
+        handler.emit = lambda record: self.hear(record.getMessage())  # type: ignore[method-assign]
+
+    def hear(self, message: str) -> None:
+        if "natively from now on" in message:
+            self.limits.append(message)
 
     def write(self, **facts: Any) -> None:
         self.file.write(json.dumps(facts) + "\n")
@@ -102,6 +112,7 @@ class Recorder:
             event="summary",
             called=len(called),
             limited=sum(any(point.is_native for point in made.points.values()) for made in called),
+            limits=self.limits,
             graphs=sum(len(made.graphs) for made in called),
             breaks=dict(breaks.most_common(30)),
         )

@@ -372,6 +372,12 @@ def test_asking_an_argument_spends_no_iterator():
         return [2 * item for item in items] if items else []
 
     compiled = npc.compile(doubled)
-    for make in (lambda: {1, 2, 3}, lambda: frozenset("ab"), lambda: iter([1, 2, 3]), lambda: (k for k in range(4)), lambda: {3, 4}):
+    for make in (
+        lambda: {1, 2, 3},
+        lambda: frozenset("ab"),
+        lambda: iter([1, 2, 3]),
+        lambda: (k for k in range(4)),
+        lambda: {3, 4},
+    ):
         for _ in range(2):
             assert compiled(make()) == doubled(make())
