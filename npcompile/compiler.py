@@ -137,21 +137,28 @@ def compile(
     >>> f(np.arange(3.0))
     np.float64(8.0)
     """
-    again = functools.partial(compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
-    if function is None:
-        return again
+    options = options_of(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, accuracy=accuracy)
+    return functools.partial(compiled_with, options) if function is None else compiled_with(options, function)
+
+
+def options_of(*, backend: str | Backend, fullgraph: bool = False, dynamic: bool | None, mode: str, accuracy: str) -> Options:
+    """What `compile` is asked for. ValueError for an unknown backend, mode or accuracy."""
     if accuracy not in ACCURACIES:
         raise ValueError(f"unknown accuracy {accuracy!r}: choose one of {', '.join(ACCURACIES)}")
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
-    chosen = find_backend(backend)
+    return Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS)
+
+
+def compiled_with(options: Options, function: Any) -> Any:
+    """What `compile` makes of a callable of any kind."""
     function = wrapped_behind(function) or function
     if isinstance(function, Transform) and callable(function):
         function = caller(function)
     elif is_object_with_call(function):
         function = function.__call__
     if type(function) in PARTS:
-        return PARTS[type(function)](function, again)
+        return PARTS[type(function)](function, functools.partial(compiled_with, options))
     if callable(function) and not isinstance(function, (type, types.FunctionType)):  # a ufunc, for one: there is no Python in it
         return function
     function = plain_function(function)
@@ -159,7 +166,7 @@ def compile(
         raise TypeError(f"npcompile.compile takes a function, not {type(function).__qualname__}: {function!r}")
     if hasattr(function, "__npcompile_disabled__"):
         return function
-    return make_entry(function, Options(placed(chosen), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS))
+    return make_entry(function, options)
 
 
 def is_object_with_call(function: Any) -> bool:

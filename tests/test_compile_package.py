@@ -16,6 +16,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.packages import AFTER
 
 INIT = """
 from lentil.shapes import Box, double, add, halves
@@ -261,3 +262,17 @@ def test_a_wrong_option_changes_nothing(lentil: Any) -> None:
     with pytest.raises(ValueError, match="unknown backend"):
         npc.compile_package("lentil", backend="abacus")
     assert snapshot(lentil) == before and sys.meta_path == finders
+
+
+def test_nothing_is_compiled_for_the_first_calls(tmp_path, monkeypatch):
+    (tmp_path / "rarely_called.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with npc.config.patch(tiers="measured"), npc.compile_package("rarely_called"):
+        from rarely_called import root
+
+        known = compiled_function(root)
+        for _ in range(AFTER):
+            assert root(np.arange(2.0)).tolist() == [1, 2]
+        assert not known.graphs
+        root(np.arange(2.0))
+        assert known.graphs

@@ -128,8 +128,9 @@ def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_
         "hide_frames": hide_frames,
     }
     constants = tuple(held.get(c, c) for c in made.co_consts)
-    names = {"co_name": code.co_name, "co_qualname": code.co_qualname, "co_filename": filename}
-    return made.replace(co_consts=constants, co_freevars=code.co_freevars, **names)
+    made = made.replace(co_consts=constants, co_freevars=code.co_freevars, co_filename=filename)
+    return made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
-from npcompile.tracer.profitability import Compilations
+from npcompile.tracer.profitability import Disturbances
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
@@ -46,6 +46,7 @@ class Options:
     mode: str = "default"
     accuracy: str = "numpy"
     has_own_backend: bool = False  # the user's, whose errors are the user's
+    after: int = 0  # calls that run as they are before something is compiled, unless they take long
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph
 
 
@@ -226,7 +227,7 @@ class Point:
         return found
 
     def add_variant(self, state: tuple[Any, ...]) -> None:
-        Compilations.number += 1
+        Disturbances.number += 1
         before = [*self.variants]
         try:
             if self.has_room(state):

@@ -32,8 +32,10 @@ CLEAR = 1.4  # times as long is no noise
 GROWN = 4.0  # times as long as before: the arguments are others
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
 MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of what compiling took
+PATIENCE = 3 * MANY  # disturbed calls in a row after which one counts as others do
 FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
 MOST_KINDS = 32  # of arguments that are measured; others run compiled
+LONG_ENOUGH = 0.1  # seconds, about what it takes to compile something
 BETWEEN = 0.02  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
 TIMED = 50  # calls that are timed together
@@ -63,8 +65,8 @@ class Times:
             self.why = f"compiled {in_words(ours)}, as it is {in_words(theirs)}"
 
 
-class Compilations:
-    """How often something was compiled in this process: a call during which something was tells nothing."""
+class Disturbances:
+    """How often something was compiled, or a call measured, in this process: a call during which that happened tells little."""
 
     number = 0
 
@@ -78,8 +80,10 @@ class Trial:
     is_running: bool = False  # is a call being timed? Those that it makes of the same function are part of it
     is_aside: bool = False  # has the function stepped aside, but for a call that is timed again?
     is_due: bool = False  # is what the entry enters to be chosen again? Something was compiled, or enough calls were made
+    patience: int = PATIENCE  # calls in a row that may be disturbed
     longer: int = 0  # calls in a row that took much longer than before
     calls: int = 0  # that came here
+    waited: float = 0.0  # seconds of calls that ran as they are, as nothing is compiled for the first few
 
     @uncounted
     def __call__(self, *state: Any) -> Any:
@@ -95,24 +99,38 @@ class Trial:
         if self.is_running:
             return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
         if times.verdict is None:
-            return self.measure(times, state)
+            return self.measure(times, state) if self.is_warm else self.wait(state)
         if self.is_aside and times.verdict is PLAIN:
             return self.look_again(kind, times, state)
         if self.is_due:
             self.settle()
         return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
 
+    @uncounted
     def timed(self, run: Callable[..., Any], state: tuple[Any, ...]) -> tuple[Any, float]:
-        """The result of a call, and its seconds; infinite where something was compiled meanwhile."""
-        self.is_running, before = True, Compilations.number
+        """The result of a call, and its seconds; infinite where it was disturbed, unless that never ends."""
+        self.is_running, before = True, Disturbances.number
         began = perf_counter()
         try:
             result = run(*state)
             took = perf_counter() - began
         finally:
             self.is_running = False
-        return result, took if Compilations.number == before else math.inf
+        return result, took if Disturbances.number == before or self.patience <= 0 else math.inf
 
+    @property
+    def is_warm(self) -> bool:
+        """Was the function called often enough, or long enough, to be worth compiling?"""
+        return self.calls > self.function.options.after or self.waited > LONG_ENOUGH
+
+    @uncounted
+    def wait(self, state: tuple[Any, ...]) -> Any:
+        began = perf_counter()
+        result = self.function.plain(*state)
+        self.waited += perf_counter() - began
+        return result
+
+    @uncounted
     def measure(self, times: Times, state: tuple[Any, ...]) -> Any:
         """A call one way or the other. The first two, which something may be compiled in, are compiled."""
         function, times.calls = self.function, times.calls + 1
@@ -126,10 +144,12 @@ class Trial:
             with Stopwatch(function) as watch:
                 result, took = self.timed(function.dispatch, state)
             if took < math.inf:
-                times.may_ask = took + PER_NATIVE * watch.seconds < max(MOST_TO_ASK, compiling_seconds(function) / 2)
+                times.may_ask = PER_NATIVE * watch.seconds < max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
                 times.compiled.append(took + overheads()[0])
                 if not times.may_ask:
                     times.verdict, times.why = COMPILED, f"{in_words(took)}, of which loops {in_words(watch.seconds)}"
+        Disturbances.number += 1  # to the calls that this one is part of
+        self.patience = PATIENCE if took < math.inf else self.patience - 1
         if times.verdict is None:
             times.judge()
         if times.verdict is not None:
@@ -153,6 +173,7 @@ class Trial:
                 took = min(min(times.compiled, default=BETWEEN) for times in used)
                 function.current.enter = entering(function.dispatch, calls_between(took), self)
 
+    @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
         """A call of a function that has stepped aside, timed as those were that the verdict is from."""
         result, took = self.timed(self.function.plain, state)
