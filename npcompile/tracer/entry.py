@@ -132,7 +132,6 @@ def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_
     return made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
-
 @functools.cache
 def entry_text(parameters: Parameters, is_switched: bool) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from npcompile.tracer.faults import OF_DATA, is_fault, warn_of_fault
 from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
-from npcompile.tracer.profitability import Disturbances
+from npcompile.tracer.profitability import BUDGET, Disturbances
 from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
@@ -192,6 +193,9 @@ class Point:
         function = self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.enter(*state)
+        if function.options.after and config.tiers == "measured" and not BUDGET.allows():
+            Disturbances.number += 1
+            return self.native(*state)
         with warnings_held(), function.lock:
             if self.generation == generation:
                 self.add_variant(state)
@@ -228,7 +232,7 @@ class Point:
 
     def add_variant(self, state: tuple[Any, ...]) -> None:
         Disturbances.number += 1
-        before = [*self.variants]
+        before, began = [*self.variants], time.perf_counter()
         try:
             if self.has_room(state):
                 self.log_recompile(state)
@@ -250,6 +254,8 @@ class Point:
         except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
             self.function.raise_if_asked(error, "captured")
             self.give_up(error, before)
+        finally:
+            BUDGET.spent += time.perf_counter() - began
 
     # --- faults of ours
 

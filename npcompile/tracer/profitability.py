@@ -35,6 +35,7 @@ MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of
 PATIENCE = 3 * MANY  # disturbed calls in a row after which one counts as others do
 FORGOTTEN = 32  # calls of other kinds after which one that is open is not waited for
 MOST_KINDS = 32  # of arguments that are measured; others run compiled
+FIRST_SECONDS, SHARE = 1.0, 0.5  # of compiling a package: what is always given, and of the time since it began
 LONG_ENOUGH = 0.1  # seconds, about what it takes to compile something
 BETWEEN = 0.02  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
@@ -63,6 +64,19 @@ class Times:
         if number >= MANY or not theirs / CLEAR < ours < theirs * CLEAR:
             self.verdict = PLAIN if theirs <= ours else COMPILED
             self.why = f"compiled {in_words(ours)}, as it is {in_words(theirs)}"
+
+
+class Budget:
+    """The seconds that may be spent on compiling what nobody has asked for by name: as many as the rest of the time takes."""
+
+    def __init__(self) -> None:
+        self.began, self.spent = perf_counter(), 0.0
+
+    def allows(self) -> bool:
+        return self.spent < FIRST_SECONDS + SHARE * (perf_counter() - self.began)
+
+
+BUDGET = Budget()
 
 
 class Disturbances:
@@ -121,7 +135,8 @@ class Trial:
     @property
     def is_warm(self) -> bool:
         """Was the function called often enough, or long enough, to be worth compiling?"""
-        return self.calls > self.function.options.after or self.waited > LONG_ENOUGH
+        after = self.function.options.after
+        return not after or (self.calls > after or self.waited > LONG_ENOUGH) and BUDGET.allows()
 
     @uncounted
     def wait(self, state: tuple[Any, ...]) -> Any:
