@@ -2,7 +2,7 @@
 
 import sys
 
-from npcompile.numpy_shim import indexing, operators, ufunc_methods
+from npcompile.numpy_shim import indexing, operators, other_ufuncs, ufunc_methods
 from npcompile.numpy_shim.registry import ATTRIBUTES, FUNCTIONS, METHODS
 from npcompile.tensor_core.tensors.dispatch import SURFACE
 
@@ -10,6 +10,7 @@ SURFACE.functions = FUNCTIONS
 SURFACE.methods = METHODS
 SURFACE.attributes = ATTRIBUTES
 SURFACE.ufunc_methods = ufunc_methods.UFUNC_METHODS
+SURFACE.other_ufunc = other_ufuncs.form_of
 SURFACE.operators = operators.BINARY | operators.INPLACE | operators.COMPARE
 SURFACE.operators |= {f"{symbol}x": captured for symbol, captured in operators.UNARY.items()}
 SURFACE.operators |= {"getitem": indexing.getitem, "setitem": indexing.setitem}

@@ -352,7 +352,7 @@ def ufunc_call(ufunc: np.ufunc, method: str) -> Call:
     if not isinstance(ufunc, np.ufunc):
         raise TypeError(f"__array_ufunc__ takes a ufunc, not {ufunc!r}")
     if method == "__call__":
-        return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc), ufunc=ufunc)
+        return Call(f"np.{ufunc.__name__}", ufunc, SURFACE.functions.get(ufunc) or SURFACE.other_ufunc(ufunc), ufunc=ufunc)
     captured = SURFACE.ufunc_methods.get(method)
     bound = captured and (lambda builder, *args, **kwargs: captured(builder, ufunc, *args, **kwargs))
     return Call(f"np.{ufunc.__name__}.{method}", getattr(ufunc, method), bound, 0 if method == "at" else None)

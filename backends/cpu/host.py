@@ -27,6 +27,7 @@ from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.ops.movement import region
+from npcompile.tensor_core.ops.ufuncs import called
 from npcompile.tensor_core.ops.whole import COUNTS, LEAST, Keywords, measured
 
 # Ops of one param as expressions of arrays, for speed: the others are called by their meaning in the op table.
@@ -177,6 +178,10 @@ class Host:
             index = (*region(**bind(node.params, {})), ...)
             lines.append(f"{target} = {arguments[0]}[{self.keep('index', index)}]")
             return lines if node not in self.for_pieces else [*lines, f"{target} = asarray({target}, order='C')"]
+        elif node.op == "ufunc" and not (isinstance(node.meta, TupleMeta) and node.meta.items[0].ndim == 0):
+            made = f"{self.keep('ufunc', called(**node.params))}({', '.join(arguments)})"
+            is_scalar = isinstance(node.meta, TensorMeta) and node.meta.ndim == 0
+            lines.append(f"{target} = {f'asarray({made})' if is_scalar else made}")
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")

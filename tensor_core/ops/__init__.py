@@ -15,6 +15,8 @@ from npcompile.tensor_core.ops import (
     reduction,
     scalar,
     sorting,
+    special,
+    ufuncs,
     whole,
 )
 
@@ -33,5 +35,7 @@ __all__ = [
     "reduction",
     "scalar",
     "sorting",
+    "special",
+    "ufuncs",
     "whole",
 ]

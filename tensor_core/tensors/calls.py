@@ -22,6 +22,7 @@ class Surface:
     methods: dict[str, Captured] = field(default_factory=dict)
     attributes: dict[str, Captured] = field(default_factory=dict)
     ufunc_methods: dict[str, Captured] = field(default_factory=dict)  # (builder, ufunc, ...)
+    other_ufunc: Callable[[Any], Captured | None] = lambda ufunc: None  # of those that are not in `functions`
     operators: dict[str, Captured] = field(default_factory=dict)  # "+", "+=", "==", "-x", "getitem", "setitem"
     # (function, args, kwargs) -> result, for NumPy functions that are written in Python and have no captured form.
     capture_call: Callable[[Any, tuple, dict], Any] | None = None

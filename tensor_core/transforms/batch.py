@@ -253,6 +253,17 @@ def batch_extern(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Nod
     return batcher.apply(node.op, *map(batcher.with_axis, inputs), **params)
 
 
+@rule("ufunc")
+def batch_ufunc(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
+    """Operands are repeated by the ufunc: those with the batch axis get as many axes as the result has."""
+    ndim = max(i.meta.ndim for i in node.inputs)
+    operands = []
+    for x, is_batched in inputs:
+        ones = (1,) * (ndim + 1 - x.meta.ndim)
+        operands.append(reshaped(batcher.builder, x, (batcher.size, *ones, *x.shape[1:])) if is_batched else x)
+    return batcher.apply("ufunc", *operands, **node.params)
+
+
 @rule("searchsorted", "interp")
 def batch_search(batcher: Batcher, node: Node, inputs: Sequence[Operand]) -> Node:
     a, v, *others = inputs

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.special import sici, xlogy
 
 from npcompile.backends.registry import find_backend
 from npcompile.tensor_core import OPS, Builder, TensorMeta
@@ -18,6 +19,7 @@ from npcompile.tensor_core.ops.scalar import REPORTING
 from tests.ops.table import BFLOAT16
 from tests.ops.test_elementwise import UFUNC_ROWS, loops
 
+DOUBLE = np.dtype(np.float64)
 Maker = Callable[[np.random.Generator], np.ndarray]
 
 
@@ -264,6 +266,8 @@ EXTERN = [
     Case("lexsort", (integers(0, 2, 6), floats(6)), {"axis": 0}),
     Case("lexsort", (integers(0, 2, 3, 4), integers(0, 1, 3, 4)), {"axis": 1}),
     Case("require_none", (lambda rng: np.zeros((2, 3), bool),)),
+    Case("ufunc", (floats(3), floats(2, 1)), {"function": xlogy, "loop": (DOUBLE,) * 3, "is_asked_for": False}),
+    Case("ufunc", (floats(2, 3),), {"function": sici, "loop": (DOUBLE,) * 3, "is_asked_for": True}),
     Case("searchsorted", (in_order(6), floats(2, 3)), {"side": "left"}),
     Case(
         "searchsorted",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim import flat
+from npcompile.numpy_shim import flat, other_ufuncs
 from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, Captured
 from npcompile.numpy_shim.ufunc_methods import UFUNC_METHODS
 from npcompile.tensor_core.array import Array, fresh
@@ -202,10 +202,10 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                 return own_copy(capture, result) if function in TO_ARRAY else as_tensor(capture, result)
             if isinstance(function, NUMPY_DISPATCHER):
                 operators.HOOKS["dispatch"](capture, function, [*arguments, *named.values()])
-        if function in FUNCTIONS:
+        if (captured := FUNCTIONS.get(function) or other_ufuncs.form_of(function)) is not None:
             try:
                 lowered = operators.lower_operand if isinstance(function, np.ufunc) else operators.lower
-                return run_captured(frame, FUNCTIONS[function], [], positional, keywords, lowered)
+                return run_captured(frame, captured, [], positional, keywords, lowered)
             except Decline as decline:
                 if isinstance(decline, DataDecides) or not is_written_in_python(function):
                     raise  # else NumPy's own code is inlined below: it knows every case that the captured form does not
@@ -285,7 +285,7 @@ def own_copy(capture: Any, x: Any) -> Any:
 
 def is_numpy_function(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
-    return function in FUNCTIONS or isinstance(function, NUMPY_DISPATCHER) or isinstance(owner, np.ufunc)
+    return function in FUNCTIONS or isinstance(function, (NUMPY_DISPATCHER, np.ufunc)) or isinstance(owner, np.ufunc)
 
 
 def call_function(
