@@ -33,6 +33,7 @@ NUMBERS = frozenset((int, float, bool, str, types.NoneType, type(iter(range(0)))
 FREE = ("input", "constant", "size", "reshape", "broadcast_to", "permute")  # or they belong to another operation
 UPDATES = ("slice_update", "scatter")  # whose size is that of what they write into
 MOST_ITEMS = 16  # of a list that are looked at
+MOST_LEVELS = 3  # of objects in attributes of objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +43,55 @@ class PlainLoop:
     region: frozenset[int]  # its instructions
     is_of_numbers: bool  # does it use elements of arrays only, however large they are?
     largest: int  # elements of an array that it was looked at with
+    rebound: frozenset[str]  # variables that it binds anew: others keep their objects anyway
 
 
 def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | None:
     """What runs the loop that a Point is in, from there to its end; None where its graphs are worth their time."""
-    if point.patience:
+    if point.plain is None:
         with point.function.lock:
             region = plain_region(point)
             if region is None:
                 point.patience = NEVER
                 return None
             largest = max((v.size for v in state if isinstance(v, np.ndarray)), default=0)
-            loop = PlainLoop(region, is_of_numbers(point.function, region), max(SMALL, largest))
+            loop = PlainLoop(
+                region, is_of_numbers(point.function, region), max(SMALL, largest), rebound_in(point.function, region)
+            )
             for other in point.function.points.values():
                 if other.layout.index in region and other.place is None:
                     other.patience, other.plain = 0, loop
     loop = point.plain
     largest = NEVER if loop.is_of_numbers else loop.largest
-    for value in state:
+    for k, value in enumerate(state):
         kind = type(value)
         if kind is np.ndarray:  # the usual ones are told first: calls of short loops wait for this
             if value.size > largest:
                 return None
-        elif kind not in NUMBERS and not (is_simple(value) and (loop.is_of_numbers or is_small(value, largest))):
+        elif kind not in NUMBERS and not (
+            (is_simple(value) or is_kept(point, k, loop.rebound)) and (loop.is_of_numbers or is_small(value, largest))
+        ):
+            point.patience = 2 * max(point.patience, PATIENCE)  # it takes long to look at objects
             return None
     if point.beyond is None:
         point.beyond = point.function.segment(point.layout, None, inside=point.plain.region)
     return point.beyond
+
+
+def rebound_in(function: Any, region: frozenset[int]) -> frozenset[str]:
+    instructions = (function.program.instructions[k] for k in region)
+    return frozenset(name for i in instructions if "FAST" in i.opname and not i.opname.startswith("LOAD") for name in names_of(i))
+
+
+def names_of(i: Any) -> tuple[str, ...]:
+    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+
+
+def is_kept(point: Any, k: int, rebound: Set[str]) -> bool:
+    """Is what has this place in the state of a variable that keeps it until the loop ends?"""
+    names = point.layout.local_names
+    first = len(point.parameters) - bool(point.layout.kept_names) - len(names)
+    return 0 <= k - first < len(names) and names[k - first] not in rebound
 
 
 def plain_region(point: Any) -> frozenset[int] | None:
@@ -145,9 +168,9 @@ def attributes_of(value: Any) -> list[Any]:
     return found
 
 
-def is_small(value: Any, largest: int) -> bool:
+def is_small(value: Any, largest: int, levels: int = MOST_LEVELS) -> bool:
     if isinstance(value, list | tuple):
-        return all(is_small(item, SMALL) for item in value[:MOST_ITEMS])
+        return all(is_small(item, SMALL, levels) for item in value[:MOST_ITEMS])
     if not is_builtin(value):
-        return all(is_small(item, largest) for item in attributes_of(value))
+        return all(is_small(item, largest, levels - 1) for item in attributes_of(value)) if levels else True
     return not isinstance(value, np.ndarray) or value.size <= largest

@@ -10,6 +10,7 @@ import ast
 import enum
 import gc
 import re
+import sys
 import types
 from typing import Any
 
@@ -103,7 +104,8 @@ OF_GLOBAL = re.compile(r"G\['\w+'\](\.__code__)? (is|==) ")
 
 def is_gone(kind: type, *programs: dict[str, Any]) -> bool:
     """Does nothing but its own parts, and the programs' names, refer to a class?"""
-    if not kind.__flags__ & IS_OF_PYTHON:
+    module = sys.modules.get(kind.__module__)
+    if not kind.__flags__ & IS_OF_PYTHON or getattr(module, kind.__qualname__, None) is kind:  # all objects are gone over below
         return False
     ours = {id(kind.__mro__), *map(id, programs)}
     for each in gc.get_referrers(kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
 import warnings
@@ -13,6 +14,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer import plain_loops
 from npcompile.tracer.plain_loops import PATIENCE, SMALL
 
 X = np.arange(200.0)
@@ -251,6 +253,55 @@ def test_objects_whose_end_nobody_sees_are_kept(watch: Any, is_plain: bool) -> N
     for _ in range(3):
         assert compiled(Pair(1.0, 2.0), 200, watch) == adds_pairs(Pair(1.0, 2.0), 200, watch)
     assert bool(plain_points(compiled)) or not is_plain
+
+
+class Linked:
+    """An object of objects, one of which leads back to it, as a graph and its views do."""
+
+    def __init__(self) -> None:
+        self.view, self.pair = View(self), Pair(1.0, 2.0)
+
+
+class View:
+    def __init__(self, of: Linked) -> None:
+        self.of = of
+
+
+def reads_linked(linked, n):
+    total, seen = 0.0, weakref.ref(linked)
+    for k in range(n):
+        total += linked.view.of.pair.x * int(str(k))
+    return total, seen() is linked
+
+
+def replaces_linked(linked, n):
+    first, linked, events = linked, Linked(), []
+    seen = weakref.ref(linked)
+    for k in range(n):
+        if k == 80:
+            linked = first
+        if k == 150:
+            gc.collect()
+            events.append(seen() is None)
+        events += [int(str(k))] if linked.pair.x == k else []
+    return events
+
+
+@pytest.mark.parametrize(("program", "is_plain"), [(reads_linked, True), (replaces_linked, False)])
+def test_objects_whose_variable_the_loop_does_not_bind_anew_may_be_any(program: Any, is_plain: bool) -> None:
+    compiled = npc.compile(program)
+    for _ in range(4):
+        assert compiled(Linked(), 200) == program(Linked(), 200)
+    assert bool(plain_points(compiled)) == is_plain
+
+
+def test_a_loop_that_keeps_an_object_is_looked_at_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Any] = []
+    monkeypatch.setattr(plain_loops, "is_simple", lambda value: looks.append(value) or False)
+    compiled = npc.compile(replaces_linked)
+    for _ in range(3):
+        compiled(Linked(), 5000)
+    assert 1 <= len(looks) < 100 and not plain_points(compiled)
 
 
 def arrays_held(size: int) -> int:

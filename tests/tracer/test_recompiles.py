@@ -12,6 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.tracer import recompiles
 from npcompile.tracer.left_to_python import FIRST_SPAN
 from npcompile.tracer.point import Point
 
@@ -197,6 +198,23 @@ def made_anew(k: int) -> tuple[Any, ...]:
 def test_classes_that_are_gone_make_room() -> None:
     compiled = checked(lambda part, x: part.go(x), [lambda k=k: made_anew(k) for k in range(20)])
     assert graphs_of(compiled) == 20 and len(points_of(compiled)[0].variants) <= npc.config.recompile_limit
+
+
+class Kept:
+    def go(self, x: Any) -> Any:
+        return x + 1
+
+
+KEPT = [type(f"Kept{k}", (Kept,), {}) for k in range(12)]
+globals().update({kind.__name__: kind for kind in KEPT})
+
+
+def test_classes_that_their_module_has_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for what refers to a class goes over all objects there are."""
+    looks: list[Any] = []
+    monkeypatch.setattr(recompiles.gc, "get_referrers", lambda *objects: looks.append(objects) or [object()])
+    checked(lambda part, x: part.go(x), [(kind(), X) for kind in KEPT])
+    assert not looks
 
 
 # --- where there is nothing to compile
