@@ -14,6 +14,7 @@ import json
 import logging
 import pkgutil
 import signal
+import sys
 import time
 import types
 import warnings
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     recorder = Recorder(open(config.getoption("outcomes"), "w", buffering=1))
     if names:
         import_all(names)
+        settle(names)
         began = time.perf_counter()
         recorder.compiled = npc.compile_package(*names).functions
         recorder.write(event="compiled", functions=len(recorder.compiled), seconds=time.perf_counter() - began)
@@ -130,3 +132,12 @@ def import_all(names: Iterable[str]) -> None:
                         importlib.import_module(found.name)
                     except Exception as error:  # optional modules need what is not installed
                         print(f"{found.name} is not imported: {error!r}"[:150])
+
+
+def settle(names: Iterable[str]) -> None:
+    """networkx's decorators write a function's code at its first call: a compiled one, of the code before, would at each."""
+    for module in [m for name, m in sys.modules.items() if name.partition(".")[0] in names]:
+        for value in list(vars(module).values()):
+            decorator = getattr(value, "__argmap__", None)
+            if decorator is not None and value.__code__.co_qualname == "argmap.__call__.<locals>.func":
+                decorator._lazy_compile(value)
