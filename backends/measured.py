@@ -62,7 +62,7 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
     source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
     kernels = tuple(k for c in compiled.values() for k in c.kernels)
     text = "\n".join([source, *(c.source for c in compiled.values())])
-    return CompiledGraph(call, text, kernels, calls=host.calls)
+    return CompiledGraph(call, text, kernels)
 
 
 def stages_of(graph: Graph) -> dict[Node, int]:

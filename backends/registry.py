@@ -69,21 +69,6 @@ def may_not_return() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What a program calls in turn, where that is all it does."""
-
-    pieces: int  # compiled ones
-    numpy: int  # functions of NumPy's
-    around: float  # microseconds that pieces take to enter, and that it adds to NumPy's functions
-
-    def __add__(self, other: Calls) -> Calls:
-        return Calls(self.pieces + other.pieces, self.numpy + other.numpy, self.around + other.around)
-
-
-A_PIECE = Calls(1, 0, 0.4)
-
-
 @dataclass(slots=True, eq=False)
 class CompiledGraph:
     """A graph ready to run: `call(*inputs, *symbols)` gives the tuple of outputs and does the writes."""
@@ -92,7 +77,6 @@ class CompiledGraph:
     source: str = ""  # the generated program
     kernels: tuple[str, ...] = ()  # their names, as a profiler shows them
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
-    calls: Calls | None = None  # if the user's own code would call the same functions
     counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, behind the outputs
     item: Callable[..., Any] | None = None  # `call` that gives the only output itself: a tuple takes as long as a small kernel
 

@@ -36,7 +36,7 @@ from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
-from npcompile.backends.registry import A_PIECE, CompiledGraph
+from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
 from npcompile.tensor_core.meta import TensorMeta, product
@@ -79,7 +79,7 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
-    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds, A_PIECE, item=item)
+    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds, item=item)
 
 
 def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:

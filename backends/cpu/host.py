@@ -15,9 +15,7 @@ from npcompile.backends.eager import give_out
 from npcompile.backends.registry import (
     _DEFAULT_STATE,
     _ERROR_STATE,
-    A_PIECE,
     IGNORES_ALL,
-    Calls,
     CompiledGraph,
     FloatingPointSignal,
 )
@@ -39,7 +37,6 @@ PLAIN = frozenset([np.bincount])
 SORTS = ("sort", "argsort", "partition", "argpartition", "lexsort", "searchsorted")
 QUIET_OPS = frozenset([*SORTS, "argwhere", "item", "require_none", *COUNTS])
 QUIET = PLAIN | {np.unique, np.repeat, np.packbits, np.unpackbits}
-QUIET_CALL, CALL, CHECKS, MEASURE = 0.3, 0.9, 0.7, 0.5  # microseconds around NumPy's functions, and to find a size
 SET_SYMBOL = "symbols["  # how a statement begins that keeps a size for `bind`
 
 
@@ -52,7 +49,6 @@ class Host:
         self.names = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
         self.fresh: set[Node] = set()  # values that nothing else holds
         self.contiguous: set[Node] = set()  # what compiled programs made: C-contiguous arrays
-        self.calls: Calls | None = Calls(0, 0, 0.0)
         self.namespace: dict[str, Any] = {
             "array": np.array,
             "asarray": np.asarray,
@@ -85,9 +81,6 @@ class Host:
 
     def call_numpy_reporting(self, nodes: Sequence[Node]) -> None:
         """The same, where floating-point errors can be met: they are the graph's to report, not NumPy's here."""
-        for node in nodes:
-            if node.op != "item":
-                self.count(call_of(node))
         inner = [line for node in nodes for line in self.statements(node)]
         if all(is_branch(node) or is_quiet(node) for node in nodes):  # compiled graphs report their own
             self.lines += inner
@@ -107,19 +100,14 @@ class Host:
     ) -> None:
         arguments = [*(self.names[n] for n in inputs), *(f"symbol_{k}" for k in symbols)]
         targets = compiled.targets([self.variable(n) for n in outputs])
-        self.count(compiled.calls)
         self.lines.append(f"{targets}{self.keep('piece', compiled.quickest)}({', '.join(arguments)})")
         self.fresh.update(outputs)
         self.contiguous.update(outputs)
-
-    def count(self, more: Calls | None) -> None:
-        self.calls = self.calls + more if self.calls is not None and more is not None else None
 
     def measure(self, node: Node, symbol: str) -> None:
         """A node whose size data decides; from here on the symbol has that value."""
         lines = [line for i in node.inputs if i not in self.names for line in self.statements(i)]
         own = places.form_of(node)
-        self.count((A_PIECE if own else call_of(node)) + Calls(0, 0, MEASURE))
         if is_plain(node):
             self.lines += [*lines, *self.plain_call(node, self.graph.symbols.index(symbol))]
             return
@@ -313,11 +301,6 @@ def is_quiet(node: Node) -> bool:
     """Does it meet no floating-point error?"""
     function = node.params.get("function")
     return node.op in QUIET_OPS or isinstance(function, Keywords) and function.function in QUIET
-
-
-def call_of(node: Node) -> Calls:
-    """A call of NumPy's, and what is around it."""
-    return Calls(0, 1, (QUIET_CALL if is_quiet(node) else CALL) + (CHECKS if is_checked(node) and not is_plain(node) else 0.0))
 
 
 def is_checked(node: Node) -> bool:

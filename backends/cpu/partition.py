@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from npcompile.backends.cpu import searches, small_matrices
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
 from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, stages_of
@@ -75,13 +74,7 @@ def run_in_pieces(
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
     source = "\n".join([comment_of(graph, stage, text), *(c.source for c in parts)])
-    is_counted = not inside and not any(map(has_own_form, foreign))
-    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels), calls=host.calls if is_counted else None)
-
-
-def has_own_form(node: Node) -> bool:
-    """Is it computed by code of ours all the same?"""
-    return bool(small_matrices.form_of(node) or searches.form_of(node))
+    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels))
 
 
 def views_of(graph: Graph, stage: dict[Node, int], number: int) -> list[Node] | None:

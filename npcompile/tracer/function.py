@@ -47,7 +47,6 @@ from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
-from npcompile.tracer.plain_calls import is_best_plain
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
 from npcompile.tracer.profitability import Trial
 from npcompile.tracer.python import (
@@ -600,17 +599,8 @@ class CompiledFunction:
             called = self.name_constant(compiled.quickest, "graph_")
             emitter.call_graph(graph, compiled, called, native, self.name_constant(point, "point_"))
             emitter.lines += following
-        if graph is not None and compiled is not None and self.is_plain(point, capture, outcome, graph, compiled):
-            emitter.lines = [f"return {self.call_of_user(point.parameters)}"]
         repeating = ending if ending.is_repeated else None
         return self.variant(point, capture, emitter.lines, graph, compiled, getattr(outcome, "reason", None), timings, repeating)
-
-    def is_plain(self, point: Point, capture: Capture, outcome: Outcome, graph: Graph, compiled: CompiledGraph) -> bool:
-        """Does the user's function run in place of a graph that is little more than calls of NumPy's?"""
-        is_whole = point.is_start and isinstance(outcome, Return) and not self.options.fullgraph
-        if not is_whole or capture.tensors or capture.draws.lines or capture.place or hasattr(self.user, "records"):
-            return False
-        return is_best_plain(graph, compiled.calls, capture.instructions)
 
     def is_recorded(self, capture: Capture, reason: Break) -> bool:
         """Does the whole function run on eager Tensors, so that gradients go through sizes that no one graph has?"""
