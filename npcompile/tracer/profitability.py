@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import threading
 import timeit
 import types
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ COMPILED, PLAIN = "compiled", "as it is"
 FEW, MANY = 3, 8  # calls each way after which a clear verdict falls, and any
 CLEAR = 1.4  # times as long is no noise
 GROWN = 4.0  # times as long as before: the arguments are others
+SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop
 MOST_TO_ASK = 0.02  # seconds that a plain call may take to find out, or half of what compiling took
 PATIENCE = 3 * MANY  # disturbed calls in a row after which one counts as others do
@@ -158,8 +160,10 @@ class Trial:
         else:
             with Stopwatch(function) as watch:
                 result, took = self.timed(function.dispatch, state)
-            if took < math.inf:
-                times.may_ask = PER_NATIVE * watch.seconds < max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
+            if took < math.inf and watch.is_alone:
+                is_sure = took > SURE and not function.breaks
+                most = max(MOST_TO_ASK, compiling_seconds(function) / 2, took)
+                times.may_ask = not is_sure and PER_NATIVE * watch.seconds < most
                 times.compiled.append(took + overheads()[0])
                 if not times.may_ask:
                     times.verdict, times.why = COMPILED, f"{in_words(took)}, of which loops {in_words(watch.seconds)}"
@@ -282,19 +286,18 @@ def compiling_seconds(function: Any) -> float:
     return sum(sum(v.seconds.values()) for f in functions_of(function) for p in [*f.points.values()] for v in p.variants)
 
 
+WATCHING = threading.RLock()
+
+
 class Stopwatch:
-    """The seconds that compiled loops take inside of a `with` block, of which Python may take many times as long."""
+    """The seconds that compiled loops take inside of a `with` block, of which Python may take many times as long.
+
+    They are timed in one thread at a time, as what is put back afterwards is what was found; infinite in others.
+    """
 
     def __init__(self, function: Any):
-        self.seconds = 0.0
+        self.function, self.seconds = function, 0.0
         self.timed: list[tuple[dict[str, Any], str, Any]] = []  # namespace, name in it, what it names
-        for each in functions_of(function):
-            for point in [*each.points.values()]:
-                for variant in point.variants:
-                    if variant.compiled is not None and has_loop(variant.graph):
-                        call = variant.compiled.quickest
-                        if name := each.names.get(id(call)):
-                            self.timed.append((each.namespace, name, call))
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
@@ -307,13 +310,24 @@ class Stopwatch:
         return timed
 
     def __enter__(self) -> Stopwatch:
+        self.is_alone = WATCHING.acquire(blocking=False)  # a call may wait for one in another thread
+        if not self.is_alone:
+            self.seconds = math.inf
+            return self
+        for each in functions_of(self.function):
+            variants = [v for point in [*each.points.values()] for v in point.variants]
+            for compiled in [v.compiled for v in variants if v.compiled is not None and has_loop(v.graph)]:
+                if name := each.names.get(id(compiled.quickest)):
+                    self.timed.append((each.namespace, name, each.namespace[name]))
         for namespace, name, call in self.timed:
             namespace[name] = self.around(call)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for namespace, name, call in self.timed:
+        for namespace, name, call in reversed(self.timed):
             namespace[name] = call
+        if self.is_alone:
+            WATCHING.release()
 
 
 def has_loop(graph: Any) -> bool:
