@@ -292,13 +292,13 @@ def reset() -> None:
 before_first_use.append(reset)
 
 
-def set_checks() -> None:
-    """`config.check` holds for functions that are compiled already."""
+def enter_anew() -> None:
+    """`config.check` and `config.tiers` hold for functions that are compiled already."""
     for compiled in all_compiled():
         compiled.current.be(compiled)
 
 
-after_change["check"] = [set_checks]
+after_change["check"] = after_change["tiers"] = after_change["fallback_random"] = [enter_anew]
 
 
 @overload

@@ -204,7 +204,7 @@ f = npc.compile(lambda x: np.exp(x) * 2)
 f(np.ones(5))
 print(npc.config.check, type(f.__npcompile__.enter).__name__)
 """
-PRINTED = {"1": "1.0 Checked", "0.5": "0.5 Checked", "0": "0.0 function", "": "0.0 function"}
+PRINTED = {"1": "1.0 Checked", "0.5": "0.5 Checked", "0": "0.0 Trial", "": "0.0 Trial"}
 
 
 @pytest.mark.parametrize(("text", "printed"), PRINTED.items())

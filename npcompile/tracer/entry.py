@@ -65,7 +65,7 @@ class Current:
     def be(self, compiled: Any) -> None:
         """Enter `compiled` from now on, by its latest dispatch."""
         self.enter = checked(compiled, compiled.entered, getattr(self, "enter", None))
-        if compiled is not self.compiled:
+        if compiled is not self.compiled or not compiled.is_measured:
             self.come_back()
             self.aside = None
         self.compiled, self.user = compiled, compiled.user

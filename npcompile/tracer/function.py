@@ -208,10 +208,11 @@ class CompiledFunction:
 
     @property
     def is_measured(self) -> bool:
-        """May calls run as they are, to find out what pays?"""
+        """May calls run as they are, to find out what pays? Not where the user has asked for what plain Python does not do."""
         options = self.options
         is_free = not options.fullgraph and not options.has_own_backend and self.is_switched and not self.is_frozen
-        return config.tiers == "measured" and is_free and not config.check and runs_on_host_alone(options.backend)
+        is_asked = config.tiers == "measured" and config.fallback_random and not config.check
+        return is_asked and is_free and runs_on_host_alone(options.backend)
 
     @property
     def trial(self) -> Trial:

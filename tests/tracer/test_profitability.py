@@ -439,3 +439,24 @@ def test_calls_within_which_others_are_measured_tell_nothing(monkeypatch):
         verdicts.append(tuple(any(times.verdict for times in t.kinds.values()) for t in trials))
     assert verdicts[-1] == (True, True)
     assert (False, True) not in verdicts
+
+
+@pytest.mark.parametrize("ask", [
+    lambda f: setattr(npc.config, "tiers", "always"),
+    lambda f: setattr(npc.config, "fallback_random", False),
+    npc.run_only,
+], ids=["tiers", "fallback_random", "run_only"])  # fmt: skip
+def test_comes_back_when_the_user_asks_for_what_is_compiled(plain_is_quick, ask):
+    @npc.compile
+    def plus(x):
+        return x + 1
+
+    for _ in range(CALLS):
+        plus(np.arange(3.0))
+    assert is_aside(plus)
+    with npc.config.patch(tiers="measured", fallback_random=True):
+        ask(plus)
+        known = compiled_function(plus)
+        assert not is_aside(plus)
+        assert known.current.enter == known.dispatch
+        assert plus(np.arange(3.0)).tolist() == [1, 2, 3]
