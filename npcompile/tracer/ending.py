@@ -117,7 +117,8 @@ class Ending:
         """
         held = self.point.layout.kept_names
         before = {n: f"kept[{k}]" for k, n in enumerate(held)}
-        texts = [(before | {n: self.text_if_made(v) for n, v in self.frame.locals.items()}).get(n, "UNBOUND") for n in names]
+        found = self.frame.locals
+        texts = [self.text_if_made(found[n]) if n in found else before.get(n, "UNBOUND") for n in names]
         if held and texts == [*before.values()]:
             return "kept"
         made = f"[{', '.join(texts)}]"

@@ -102,6 +102,7 @@ class Point:
     plain: PlainLoop | None = None  # the loop around it that may run as it is
     beyond: Callable[..., Any] | None = None  # what runs it, from here to its end
     source: str = ""
+    _parameters: list[str] | None = None
     native_name: str = field(init=False)  # of the methods, in generated programs
     miss_name: str = field(init=False)
 
@@ -115,6 +116,11 @@ class Point:
 
     @property
     def parameters(self) -> list[str]:
+        if self._parameters is None:
+            self._parameters = self.parameters_of_state()
+        return self._parameters
+
+    def parameters_of_state(self) -> list[str]:
         if self.is_start:
             return self.local_parameters
         stack = [f"stack_{k}" for k in range(self.layout.depth) if k not in self.layout.null_slots]
