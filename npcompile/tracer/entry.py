@@ -43,10 +43,11 @@ class Refill:
         current = self.handle()
         if current is None:
             return repeat(0)
+        self.is_begun = not self.is_begun
         if self.is_begun:
-            current.come_back()
-        self.is_begun = True
-        return repeat(0, current.calls)
+            return repeat(0, current.calls - 1)
+        current.come_back()
+        return repeat(0, 1)  # the call that asks
 
 
 class Current:
@@ -58,7 +59,7 @@ class Current:
         self.compiled: Any = None  # the CompiledFunction
         self.stub: Any = None  # code of the entry that enters
         self.aside: Any = None  # its code where the function runs as it is: the user's
-        self.calls = 0  # that are not timed, once it has stepped aside
+        self.calls = 1  # that are not timed, once it has stepped aside
         self.enter: Callable[..., Any]  # its dispatch, whose calls may be checked
         self.user: types.FunctionType  # what runs where nothing compiled may; profilers of lines give it other code
 

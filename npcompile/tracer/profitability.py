@@ -142,9 +142,17 @@ class Trial:
 
     @uncounted
     def wait(self, state: tuple[Any, ...]) -> Any:
+        """A call as it is; the function steps aside for those until it may be warm."""
         began = perf_counter()
         result = self.function.plain(*state)
-        self.waited += perf_counter() - began
+        took = perf_counter() - began
+        left = self.function.options.after - self.calls
+        calls = min(left, int(LONG_ENOUGH / took)) if left > 0 else calls_between(took)
+        self.calls += calls
+        self.waited += took * (calls + 1)
+        if calls and self.function.is_current:
+            with self.function.lock:
+                self.function.current.step_aside(calls)
         return result
 
     @uncounted
