@@ -29,7 +29,7 @@ from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.entry import plain_function, wrapped_behind
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
-from npcompile.tracer.python import arithmetic, generators, groups, operators, texts
+from npcompile.tracer.python import arithmetic, class_attributes, generators, groups, operators, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.values import (
@@ -332,8 +332,15 @@ def is_plain_dataclass(kind: type) -> bool:
         and init.__code__.co_filename == "<string>"
         and not hasattr(kind, "__post_init__")
         and type(kind) is type
+        and all(class_attributes.find(kind, name) is getattr(object, name) for name in hooks_of(kind))
         and all(f.init and is_atomic_default(f) for f in dataclasses.fields(kind))
+        and not any(class_attributes.is_hidden(kind, f.name) for f in dataclasses.fields(kind))
     )
+
+
+def hooks_of(kind: type) -> tuple[str, ...]:
+    """Methods that would see the object made. The fields of a frozen one are set by object.__setattr__."""
+    return ("__new__",) if kind.__dataclass_params__.frozen else ("__new__", "__setattr__")  # type: ignore[attr-defined]
 
 
 def is_atomic_default(field: dataclasses.Field[Any]) -> bool:
@@ -347,6 +354,8 @@ def record(frame: Frame, kind: Any, positional: Arguments, keywords: Keywords) -
     if len(positional) > len(names) or any(k in given or k not in {f.name for f in fields} for k in keywords):
         raise Decline(f"arguments that {kind.__qualname__} does not take")
     frame.capture.guard_class(kind, "__init__")
+    for name in hooks_of(kind):
+        class_attributes.on_class(frame.capture, kind, name)
     frame.capture.guard(f"not hasattr({frame.capture.name_constant(kind)}, '__post_init__')")
     init = frame.capture.name_constant(kind.__init__)
     for part in ("__code__", "__defaults__", "__kwdefaults__"):
