@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from npcompile.backends.cpu.c_library import mathematics, unit_of_calls
+from npcompile.backends.cpu.compiler import Compiler
+from npcompile.doctor import vector_mathematics
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -113,3 +116,12 @@ def test_advice_for_a_compiler_that_fails(script: str, advised: str, tmp_path: P
 def test_the_unit_of_calls_calls_all_that_is_declared() -> None:
     text = unit_of_calls()
     assert all(f"return {name}(" in text for name in mathematics())
+
+
+def test_what_computes_one_number_at_a_time_is_said() -> None:
+    gcc = Compiler(("gcc",), "", (), ("-lmvec", "-lm"), calls_vector_forms=True)
+    clang, musl = replace(gcc, calls_vector_forms=False), replace(gcc, libraries=("-lm",))
+    assert not list(vector_mathematics(gcc))
+    for compiler, why in ((clang, "calls none of libmvec's"), (musl, "no libmvec")):
+        (found,) = vector_mathematics(compiler)
+        assert why in found.text and "tanh and pow are npcompile's own" in found.text and not found.remedy

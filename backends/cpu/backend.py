@@ -107,7 +107,7 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
     text = "\n".join(parts)
     parts[:0] = [folds_text(text), simd_reductions_text(text), turns_text(text)]
     made = "\n".join(parts) + "\n"
-    return f"{functions_text(made, loader().compiler.has_vector_math)}{made}"
+    return f"{functions_text(made, loader().compiler)}{made}"
 
 
 def comment(text: str) -> str:

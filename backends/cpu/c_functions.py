@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import re
 
-from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions
+from npcompile.backends.cpu import complex_power, complex_products, complex_tangent, vector_functions, vector_math
 from npcompile.backends.cpu.c_definitions import CALLED, definitions_of, needed_by
 from npcompile.backends.cpu.c_library import BINARY
+from npcompile.backends.cpu.compiler import Compiler
 from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
@@ -107,15 +108,17 @@ def wide_text(function: str, name: str, operands: int, width: int, *, is_whole: 
     return text + define(scalar, f"npc_{function}_alone", f"{{0}} - ({widest}){{{{0}}}}", "r[0]")
 
 
-def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> str:
+def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "", are_forms_called: bool = True) -> str:
     """Declarations of the vectorised functions among `called`, and their forms where the compiler can make them.
 
-    `elsewhere`: what is called outside of `loops`, the text where some are written in vectors.
+    `elsewhere`: what is called outside of `loops`, the text where some are written in vectors. Where the compiler calls no vector
+    forms, those of `vector_math` are inline instead.
     """
     found = [(f + SUFFIX[n], n, 2 if f in BINARY.split() else 1) for n, fs in VECTORISED.items() for f in fs.split()]
-    used = [(f, n, operands) for f, n, operands in found if f in called]
+    inline = set() if are_forms_called else called & set(vector_math.NAMES)
+    used = [(f, n, operands) for f, n, operands in found if f in called - inline]
     if not used and not loops:
-        return ""
+        return vector_math.inline_text(inline)
     plain = "".join(f"NPC_VECTOR {C_TYPES[n]} {f}({', '.join([C_TYPES[n]] * operands)});\n" for f, n, operands in used)
     text = '#define NPC_HIDDEN __attribute__((visibility("hidden"), used))\n' + BITS_TEXT
     for name, width in ((n, w) for n in VECTORISED for w in (16, 32, 64)):
@@ -125,13 +128,14 @@ def vectorised_text(called: set[str], elsewhere: set[str], loops: str = "") -> s
     for width, condition in WIDE_CONDITION.items():
         text += f"#elif defined({condition})\n" + (FAR_TEXT if any(f in QUARTERS for f, _, _ in used) else "")
         if width == BYTES:
-            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops)
+            whole = vector_math.vectors_text(inline, WHOLE, CALLED_WHOLE) if loops else ""
+            text += vector_functions.own_text([f for f, n, _ in used if n == "f8"], loops + whole) + whole
         is_whole = bool(loops) and width == BYTES
         for f, n, operands in used:
             text += wide_text(f, n, operands, width, is_whole=is_whole, has_forms=width < BYTES or f in elsewhere)
         text += vector_functions.singles_text(loops) if is_whole else ""
         text += "".join(f"#define {f} npc_{f}\n" for f, _, _ in used)
-    return text + "#else\n" + plain + "#endif\n"
+    return text + "#else\n" + plain + "#endif\n" + vector_math.inline_text(inline)
 
 
 VECTOR_TEXT = """
@@ -413,19 +417,18 @@ def without(word: str, text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if word not in line)
 
 
-def functions_text(kernels: str, has_vector_math: bool) -> str:
-    """What the text of the kernels calls, in C. `has_vector_math`: units are linked with glibc's libmvec."""
+def functions_text(kernels: str, compiler: Compiler) -> str:
+    """What the text of the kernels calls, in C, for this compiler."""
     called, ours = needed_by(kernels, definitions())
     shared = complex_power.power_text() if called & {"npc_power_c8", "npc_power_c16"} else ""
     called |= set(CALLED.findall(shared))
-    vectors = ""
-    if has_vector_math:
-        vectors += VECTOR_TEXT
-        if IS_HERE in kernels:
-            elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
-            vectors += vectorised_text(called, elsewhere, loops=kernels)
-        else:
-            vectors += vectorised_text(called, called)
+    if not compiler.has_vector_math:
+        vectors = vector_math.inline_text(called)
+    elif IS_HERE in kernels:
+        elsewhere, _ = needed_by(WRITTEN.sub(r"\1", kernels) + shared, definitions())
+        vectors = VECTOR_TEXT + vectorised_text(called, elsewhere, kernels, compiler.calls_vector_forms)
+    else:
+        vectors = VECTOR_TEXT + vectorised_text(called, called, are_forms_called=compiler.calls_vector_forms)
     text = f"{vectors}{shared}{ours}"
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from npcompile.backends.cache import Cache, key_of
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
@@ -37,6 +38,13 @@ OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathe
 
 # An option may be taken and still lead nowhere: the probe calls what it is for.
 PROBE = "void probe(void) {}"
+VECTOR_FORMS = "NPC_CALLS_VECTOR_FORMS"
+ABOUT = f"""#ifdef __has_attribute
+#if __has_attribute(simd)
+#define {VECTOR_FORMS}
+#endif
+#endif
+"""  # read with the macros that are predefined. clang has no such attribute, and takes no notice of OpenMP's `declare simd`
 PROBES = {
     "-fopenmp": "int omp_get_max_threads(void); int probe_openmp(void) { return omp_get_max_threads(); }",
     "-lmvec": """
@@ -59,6 +67,7 @@ class Compiler:
     identity: str  # digest of its version and of every macro that it predefines, the instruction set's included
     flags: tuple[str, ...]  # for every unit
     libraries: tuple[str, ...]
+    calls_vector_forms: bool = False  # does it make calls of vector forms (`_ZGV...`) of functions that are said to have such?
 
     @property
     def has_openmp(self) -> bool:
@@ -149,13 +158,14 @@ def restore(known: bytes) -> Compiler:
     import json
 
     fields = json.loads(known)
-    return Compiler(tuple(fields["command"]), fields["identity"], tuple(fields["flags"]), tuple(fields["libraries"]))
+    lists = (tuple(fields[name]) for name in ("flags", "libraries"))
+    return Compiler(tuple(fields["command"]), fields["identity"], *lists, fields["calls_vector_forms"])
 
 
 def fingerprint(command: Sequence[str]) -> str:
     """Changes whenever another compiler, processor or target, or another choice of flags, would change the probe."""
     files = [os.stat(path) for path in map(which, command) if path]  # $CC may be a wrapper and what it wraps
-    wanted = (*BASE_FLAGS, *optional_flags(), *OPTIONAL_LIBRARIES)
+    wanted = (*BASE_FLAGS, *optional_flags(), *OPTIONAL_LIBRARIES, ABOUT)
     return key_of("compiler", *command, *(f"{f.st_mtime_ns} {f.st_size}" for f in files), *wanted, processor())
 
 
@@ -213,7 +223,7 @@ class Trial:
         self.wanted = Compiler(command, "", (*BASE_FLAGS, *flags), OPTIONAL_LIBRARIES)
         with ExitStack() as held:
             self.attempt = held.enter_context(begin_attempt(command, flags, OPTIONAL_LIBRARIES, cache))
-            self.macros = held.enter_context(Child(asking_for_macros(command, flags), ""))
+            self.macros = held.enter_context(Child(asking_for_macros(command, flags), ABOUT))
             self.runtime = (
                 None if runtime is None else held.enter_context(self.wanted.begin(runtime, cache))
             )  # as if all went well
@@ -221,7 +231,8 @@ class Trial:
 
     def is_of(self, compiler: Compiler) -> bool:
         """Did all go well with this compiler?"""
-        return compiler == replace(self.wanted, identity=compiler.identity)
+        told = {"identity": compiler.identity, "calls_vector_forms": compiler.calls_vector_forms}
+        return compiler == replace(self.wanted, **told)
 
     def __enter__(self) -> Trial:
         return self
@@ -247,7 +258,7 @@ def probe(trial: Trial) -> Compiler:
     from npcompile.backends.cpu.process import run  # here, because a warm start runs no process
 
     if succeeds(trial.attempt):
-        return replace(trial.wanted, identity=identity_of(trial.macros.result(PROBE_TIMEOUT)))
+        return replace(trial.wanted, **told_by(trial.macros.result(PROBE_TIMEOUT)))
     command, cache = trial.wanted.command, trial.cache
     flags = tuple(flag for flag in optional_flags() if links(command, (flag,), (), cache))
     if (chosen := os.environ.get("NPCOMPILE_MARCH")) and f"-march={chosen}" not in flags:
@@ -258,8 +269,8 @@ def probe(trial: Trial) -> Compiler:
     libraries = tuple(library for library in OPTIONAL_LIBRARIES if links(command, (), (library,), cache))
     with begin_attempt(command, flags, libraries, cache) as attempt:
         attempt.finish(PROBE_TIMEOUT)
-    identity = identity_of(run(asking_for_macros(command, flags), "", PROBE_TIMEOUT))
-    return Compiler(command, identity, (*BASE_FLAGS, *flags), libraries)
+    told = told_by(run(asking_for_macros(command, flags), ABOUT, PROBE_TIMEOUT))
+    return Compiler(command, flags=(*BASE_FLAGS, *flags), libraries=libraries, **told)
 
 
 def begin_attempt(command: tuple[str, ...], flags: tuple[str, ...], libraries: tuple[str, ...], cache: Cache) -> Making:
@@ -284,5 +295,8 @@ def asking_for_macros(command: tuple[str, ...], flags: tuple[str, ...]) -> list[
     return [*command, *flags, "-dM", "-E", "-x", "c", "-"]
 
 
-def identity_of(macros: str) -> str:
-    return hashlib.sha256("\n".join(sorted(macros.splitlines())).encode()).hexdigest()
+def told_by(macros: str) -> dict[str, Any]:
+    """The fields of a Compiler that its macros tell."""
+    lines = sorted(macros.splitlines())
+    identity = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return {"identity": identity, "calls_vector_forms": any(VECTOR_FORMS in line for line in lines)}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from npcompile.backends.cpu import vector_math
 from npcompile.backends.cpu.compiler import architecture
-from npcompile.backends.cpu.primitives import numpy_underflows
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.cpu.primitives import NUMPY_LIBM, numpy_underflows
 from npcompile.tensor_core.graph import FLOAT_ERRORS
 from tests.accuracy import measure, reference
 from tests.accuracy.kernels import Kernels, is_compiled
@@ -20,6 +23,7 @@ fused = pytest.mark.skipif(
     not (FEATURES.get("AVX2") and FEATURES.get("FMA3")) or architecture() not in ("native", "x86-64-v3", "x86-64-v4"),
     reason="kernels have one accuracy everywhere where there are AVX2 and FMA",
 )
+INLINE = {name for name, libm in NUMPY_LIBM.items() if libm in vector_math.NAMES} | {"logaddexp", "logaddexp2"}
 COUNTS = {"e": 4000, "f": 12_000, "d": 12_000, "F": 120, "D": 120}
 
 
@@ -30,11 +34,19 @@ class Measured:
     results: list[np.ndarray]
 
 
-@pytest.fixture(scope="module", params="efdFD")
-def rounded(request: pytest.FixtureRequest) -> list[Measured]:
-    """Programs of the functions that round, at their samples."""
-    dtype = np.dtype(request.param)
-    calls = [call for call in measure.calls_of(dtype, rounded=True) if is_compiled(call)]
+@pytest.fixture(scope="module", params=[*"efdFD", "f inline", "d inline"])
+def rounded(request: pytest.FixtureRequest) -> Iterator[list[Measured]]:
+    """Programs of the functions that round, at their samples; then of those that are inline, as where there is no libmvec."""
+    known, (dtype, *inline) = loader(), request.param.split()
+    used = known.compiler
+    if inline:
+        known.compiler = replace(used, libraries=("-lm",))
+    yield programs_of(np.dtype(dtype), INLINE if inline else None)
+    known.compiler = used
+
+
+def programs_of(dtype: np.dtype, names: Collection[str] | None) -> list[Measured]:
+    calls = [call for call in measure.calls_of(dtype, rounded=True) if is_compiled(call) and (not names or call[0] in names)]
     # A program of these reports an underflow wherever NumPy may: among others they would hide what those note.
     unseen = [call for call in calls if numpy_underflows(call[0], dtype)]
     rng = np.random.default_rng(7)

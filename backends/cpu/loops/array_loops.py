@@ -493,7 +493,7 @@ class ArrayLoops:
             for (root, axes), k in self.owners.items()
         ]
         made = "\n".join([HELPERS, *fewest, *self.folds.values(), *self.functions]) + "\n"
-        called = functions_text(made, loader().compiler.has_vector_math)
+        called = functions_text(made, loader().compiler)
         # Numbers alone go through libm, as Python's and NumPy's scalars do.
         renamed = "".join(f"#undef {name}\n" for name in RENAMED.findall(called))
         return f"{called}{made}{renamed}"
