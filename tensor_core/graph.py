@@ -117,19 +117,16 @@ def subgraphs(node: Node) -> dict[str, Graph]:
 
 def topological(results: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:
     order: dict[Node, None] = dict.fromkeys(first)
-    for result in results:
-        stack: list[tuple[Node, Iterator[Node]]] = [(result, iter(result.inputs))]
-        while stack:
-            node, rest = stack[-1]
-            if node in order:
-                stack.pop()
+    stack = [*reversed(tuple(results))]
+    while stack:
+        node = stack[-1]
+        if node not in order:
+            missing = [n for n in node.inputs if n not in order]
+            if missing:
+                stack += reversed(missing)
                 continue
-            following = next((n for n in rest if n not in order), None)
-            if following is None:
-                order[node] = None
-                stack.pop()
-            else:
-                stack.append((following, iter(following.inputs)))
+            order[node] = None
+        stack.pop()
     return list(order)
 
 

@@ -26,7 +26,7 @@ from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
 from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
-from npcompile.backends.cpu.shared_kernels import Run, shared
+from npcompile.backends.cpu.shared_kernels import Run, batches, shared
 from npcompile.backends.cpu.squares import LINE, turns_text
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
@@ -43,6 +43,12 @@ from npcompile.tensor_core.meta import TensorMeta, product
 
 SMALL = 4096  # bytes of temporaries that share one piece of memory
 ITEM = "npc_item"  # gives the only output
+LONG = 100  # calls, inputs and outputs: most of the compiler's time would go into what runs once a call
+AS_WRITTEN = """#ifdef __clang__
+__attribute__((optnone, noinline))
+#else
+__attribute__((optimize("O0")))
+#endif"""
 BEGIN = "PyObject* {}(PyObject* self, PyObject* const* args, int64_t nargs) {{"
 TUPLE_OF_ITEM = f"""{BEGIN.format(ITEM)} return npc_made(self, args, nargs); }}
 {BEGIN.format("npc_run")}
@@ -126,6 +132,8 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     graph = schedule.graph
     given = given_out(schedule, undo)
     lines = [f"static {BEGIN}".format("npc_made") if given == 1 else BEGIN.format("npc_run")]
+    if len(runs) + len(graph.outputs) + len(graph.inputs) > LONG:
+        lines.insert(0, AS_WRITTEN)
     body: list[str] = ["PyObject* result = NULL;"]
     errors = sum(ERROR_BITS[c] for c in graph.checks)
     outputs = [b for b in schedule.buffers if b.kind == "output" and b.number < given]
@@ -136,7 +144,8 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         del scratch["small"]
         body.append(f"char small[{size}] __attribute__((aligned({LINE}))); /* scratch memory */")
     body += [f"char* {piece} = NULL;" for piece in scratch]
-    body += [f"PyObject* object{b.number} = NULL;" for b in outputs]
+    if outputs:  # in memory: of hundreds of variables the compiler would follow each to the end from every call that may fail
+        body.append(f"PyObject* objects[{len(outputs)}] = {{NULL}};")
     for k, name in enumerate(map(symbol_text, graph.symbols)):
         body.append(f"int64_t {name};")
         body.append(f"if (rt->as_int64(args[{len(graph.inputs) + k}], &{name})) return NULL;")
@@ -148,10 +157,12 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     failing = "{ rt->unwritten(); goto failed; }" if graph.writes else "goto failed;"
     for b in outputs:
         body += make_output(b.number, graph.metas[b.number], failing)
-    calls = [print_call(run, graph.symbols) for run in runs]
+    copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
+    begun, copying = batches(runs[:copies]), batches(runs[copies:])
+    calls = [print_call(batch, graph.symbols) for batch in (*begun, *copying)]
     held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
     written = {f"x{k}" for k, _ in graph.writes}
-    writing = [k for k, run in enumerate(runs) if writes_to(run, written)] or [len(runs)]
+    writing = [k for k, batch in enumerate((*begun, *copying)) if any(writes_to(run, written) for run in batch)] or [len(calls)]
     begins = {piece: f"if (!({piece} = rt->scratch({size_text(size)} + 1))) {failing}" for piece, size in scratch.items()}
     body += [begin for piece, begin in begins.items() if piece not in held]
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
@@ -169,8 +180,7 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         # Where memory is lacking nothing may have been written.
         call[:0] = [begins[piece] for piece, (first, _) in held.items() if min(first, writing[0]) == k]
         call += [f"rt->release({piece}); {piece} = NULL;" for piece, (_, last) in held.items() if last == k]
-    copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
-    for call in calls[:copies]:
+    for call in calls[: len(begun)]:
         body += call
     if errors:
         if has_doubts:
@@ -181,23 +191,27 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         body.append(f"if (rt->report({errors}, {with_invalid}, {ERROR_BITS['under'] if unseen else 0})) {{")
         body += [f"  char* const x{len(graph.inputs) + k} = {b.name};" for k, b in enumerate(undo.old)]
         for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
-            body += [f"  {line}" for line in print_call(Run(kernel, {}), graph.symbols, on_one_thread=True)]
+            body += [f"  {line}" for line in print_call([Run(kernel, {})], graph.symbols, on_one_thread=True)]
         body += ["  goto failed;", "}"]
-    for call in calls[copies:]:
+    for call in calls[len(begun) :]:
         body += call
     for b in outputs:
         if not boxed[b.number]:
-            body.append(f"if (!(object{b.number} = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
+            body.append(f"if (!(objects[{b.number}] = rt->box(npc_dtypes[{b.number}], out{b.number}))) goto failed;")
     if given == 1:
-        body += ["result = object0;", "object0 = NULL;"]
+        body += ["result = objects[0];", "objects[0] = NULL;"]
     else:
         body.append(f"if (!(result = rt->tuple({len(outputs)}))) goto failed;")
-        body += [f"rt->tuple_set(result, {b.number}, object{b.number}); object{b.number} = NULL;" for b in outputs]
+        if outputs:
+            body.append(
+                f"for (int k = 0; k < {len(outputs)}; k++) {{ rt->tuple_set(result, k, objects[k]); objects[k] = NULL; }}"
+            )
     lines += [f"  {line}" for line in body]
     lines.append("failed:;")
     lines += ["  rt->hold(0);"] * bool(graph.writes)
     lines += [f"  rt->release({piece});" for piece in scratch]
-    lines += [f"  rt->decref(object{b.number});" for b in outputs]
+    if outputs:
+        lines.append(f"  for (int k = 0; k < {len(outputs)}; k++) rt->decref(objects[k]);")
     lines += ["  return result;", "}"]
     return "\n".join([*lines, *([TUPLE_OF_ITEM] if given == 1 else [])])
 
@@ -258,6 +272,6 @@ def make_output(k: int, meta: TensorMeta, failing: str) -> list[str]:
     shape, strides = (", ".join(map(size_text, part)) or "0" for part in (meta.shape, dense_strides(meta)))
     return [
         f"int64_t out{k}_shape[] = {{{shape}}}, out{k}_strides[] = {{{strides}}};",
-        f"if (!(object{k} = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) {failing}",
-        f"char* const out{k} = ((npc_array*)object{k})->data;",
+        f"if (!(objects[{k}] = rt->empty(npc_dtypes[{k}], {meta.ndim}, out{k}_shape, out{k}_strides))) {failing}",
+        f"char* const out{k} = ((npc_array*)objects[{k}])->data;",
     ]

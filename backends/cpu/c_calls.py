@@ -36,12 +36,22 @@ def block_of(kernel: Kernel) -> int:
     return min(BLOCK, max(LEAST_BLOCK, int(SERIAL_NANOSECONDS / PIECES / kernel.cost) // LEAST_BLOCK * LEAST_BLOCK))
 
 
-def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
-    """Statements of npc_run that run a kernel; on one thread it keeps the GIL."""
-    kernel = run.kernel
+def print_call(runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
+    """Statements of npc_run that run a kernel, once for each of these; on one thread it keeps the GIL."""
+    kernel = runs[0].kernel
     tasks = tasks_of(kernel)
-    values = [f".{n} = {run.given.get(n, n)}" for _, n in context_fields(kernel, symbols)]
-    lines = ["{", f"  struct {kernel.name}_context c = {{{', '.join(values) or '0'}}};"]
+    names = [n for _, n in context_fields(kernel, symbols)]
+    given = [", ".join(f".{n} = {run.given.get(n, n)}" for n in names) or "0" for run in runs]
+    lines, end = ["{", f"  struct {kernel.name}_context c = {{{given[0]}}};"], ["}"]
+    if len(runs) > 1:
+        lines = [
+            "{",
+            f"  const struct {kernel.name}_context each[{len(runs)}] = {{",
+            *(f"    {{{text}}}," for text in given),
+            "  };",
+        ]
+        lines += [f"  for (int k = 0; k < {len(runs)}; k++) {{", f"  struct {kernel.name}_context c = each[k];"]
+        end = ["  }", "}"]
     n = size_text(product_of([s for _, s in tasks.axes]))
     elements = inner_elements(kernel, tasks)
     if tiles := tiles_of(kernel):
@@ -129,7 +139,7 @@ def print_call(run: Run, symbols: Sequence[str], *, on_one_thread: bool = False)
         lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
     if doubted(kernel):
         lines.append("  in_doubt |= c.in_doubt;")
-    return [*lines, "}"]
+    return [*lines, *end]
 
 
 def inner_elements(kernel: Kernel, tasks: Tasks) -> str:

@@ -1,15 +1,24 @@
-"""Kernels of one text: what differs only in the buffers it is given, and where it begins in them, is one C function."""
+"""Kernels of one text: what differs only in the buffers it is given, and where it begins in them, is one C function.
+
+Of many that differ in constants, too, these become arguments: long programs repeat the same statements with other numbers.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.primitives import constant_text
 from npcompile.backends.kernels.kernel import (
     Blocks,
     Columns,
     Kernel,
+    Let,
     Load,
     Loop,
     Product,
@@ -19,11 +28,17 @@ from npcompile.backends.kernels.kernel import (
     Statement,
     Store,
     Tiles,
+    Value,
     children,
+    walk,
 )
 from npcompile.tensor_core.dim import Size, terms_of
+from npcompile.tensor_core.dtypes import short
 
 SHOWN = ("name", "body", "buffers", "literals")  # of a Kernel: what its text says in another way
+MANY = 8  # kernels that differ in constants: the compiler makes more of a few if it knows these
+MOST_AT_ONCE = 64  # runs in one loop, whose arguments are on the stack
+PLAIN = ("add", "subtract", "multiply", "divide", "maximum", "minimum")  # whose C is the same for all constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,15 @@ class Form:
 
     kernel: Kernel
     starts: dict[str, int] = field(default_factory=dict)  # buffer, in the order in which they are met, to bytes
+    numbers: dict[Value, Any] = field(default_factory=dict)  # values that may be arguments to the constants they are
+
+    def __post_init__(self) -> None:
+        lets = [s for s in walk(self.kernel.body) if isinstance(s, Let)]
+        found = {s.target: s.params[0][1] for s in lets if s.op == "constant" and short(s.target.dtype) in ("f8", "f4")}
+        found = {value: number for value, number in found.items() if np.isfinite(number)}
+        read = Counter(x for s in lets if s.op in PLAIN for x in s.args)
+        every = Counter(x for s in walk(self.kernel.body) for x in values_of(s))
+        self.numbers = {value: number for value, number in found.items() if read[value] == every[value] - 1}  # and is made once
 
     def place(self, buffer: str, offset: Size) -> str:
         if buffer not in self.kernel.buffers:  # a row of a thread's own, a literal
@@ -59,6 +83,8 @@ class Form:
                     for x in s.matrices:
                         yield f"{self.place(x.buffer, x.offset)} {x.row!r} {x.column!r}"
                     yield f"product {s.dtype!r} {s.sizes!r} {s.block}"
+                case Let(target) if target in self.numbers:
+                    yield f"{target.name} = a number  # {short(target.dtype)}"
                 case Loop() | Reduce() | Scan() | ScratchRow():
                     yield repr(replace(s, body=[]))
                 case Columns():
@@ -89,17 +115,66 @@ def constant_of(size: Size) -> int:
     return dict(terms_of(size) or ()).get((), 0)
 
 
+def values_of(s: Statement) -> Iterator[Value]:
+    """Every value that a statement itself makes or reads, each as often as it does."""
+    for f in fields(s):
+        found = getattr(s, f.name)
+        yield from (x for x in (found if isinstance(found, tuple | list) else (found,)) if isinstance(x, Value))
+
+
 def shared(kernels: Sequence[Kernel]) -> list[Run]:
-    """How each kernel runs: the first of those alike is printed, and is given the buffers of the others."""
-    first: dict[str, Form] = {}
-    runs = []
+    """How each kernel runs: the first of those alike is printed, and is given the buffers and constants of the others."""
+    alike: dict[str, list[Form]] = {}
     for kernel in kernels:
         form = Form(kernel)
-        printed = first.setdefault(form.text(), form)
-        given = {}
-        for (buffer, start), (name, printed_start) in zip(form.starts.items(), printed.starts.items()):
-            shift = start - printed_start
-            if buffer != name or shift:
-                given[name] = f"{buffer} + {size_text(shift)}" if shift else buffer
-        runs.append(Run(printed.kernel, given))
-    return runs
+        alike.setdefault(form.text(), []).append(form)
+    made: dict[str, Run] = {}
+    for forms in alike.values():
+        if len(forms) < MANY:
+            same: dict[str, list[Form]] = {}
+            for form in forms:
+                same.setdefault(repr([*form.numbers.values()]), []).append(form)
+            made |= {form.kernel.name: run_as(form, each[0]) for each in same.values() for form in each}
+        else:
+            numbers = [[*map(repr, form.numbers.values())] for form in forms]
+            differing = [k for k, each in enumerate(zip(*numbers)) if len(set(each)) > 1]
+            made |= {form.kernel.name: run_as(form, forms[0], differing) for form in forms}
+            first = forms[0]
+            take_numbers(first.kernel, [[*first.numbers][k] for k in differing])
+    return [made[kernel.name] for kernel in kernels]
+
+
+def run_as(form: Form, printed: Form, differing: Sequence[int] = ()) -> Run:
+    """`differing`: which of its constants the printed kernel takes as arguments."""
+    given = {}
+    for (buffer, start), (name, printed_start) in zip(form.starts.items(), printed.starts.items()):
+        shift = start - printed_start
+        if buffer != name or shift:
+            given[name] = f"{buffer} + {size_text(shift)}" if shift else buffer
+    values, numbers = [*printed.numbers], [*form.numbers.values()]
+    given |= {values[k].name: constant_text(numbers[k], values[k].dtype) for k in differing}
+    return Run(printed.kernel, given)
+
+
+def take_numbers(kernel: Kernel, values: Sequence[Value]) -> None:
+    """Make constants of the kernel arguments."""
+    kernel.scalars |= {value.name: value.dtype for value in values}
+
+    def drop(body: list[Statement]) -> None:
+        body[:] = [s for s in body if not (isinstance(s, Let) and s.target in values)]
+        for s in body:
+            for part in children(s):
+                drop(part)
+
+    drop(kernel.body)
+
+
+def batches(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of the same kernel one after another, which are a loop."""
+    found: list[list[Run]] = []
+    for run in runs:
+        if found and found[-1][0].kernel is run.kernel and len(found[-1]) < MOST_AT_ONCE:
+            found[-1].append(run)
+        else:
+            found.append([run])
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from npcompile.backends.kernels.index import Index, is_one, split_linear
 from npcompile.backends.kernels.operations import EXPENSIVE
@@ -16,6 +17,7 @@ from npcompile.backends.kernels.schedule import (
     estimate,
     identity,
     index_key,
+    is_long_join,
     readers_of,
     reads_of,
     same_shape,
@@ -26,6 +28,8 @@ from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import product
 
 MOST_REDUCTIONS = 8  # in one kernel: compilers take more than linear time over more
+MOST_MEMBERS, MOST_ARRAYS = 32, 64  # results of one kernel, and arrays that it reads: the same
+NEAR = 64  # groups before a node that it may join: with all it would take as long as their square
 MOST_PARTS = 12  # of a concatenation
 SHORT, MOST_UNROLLED = 32, 16  # elements of rows that are no loops, for one reduction and for several
 MOST_PRODUCTS, MOST_SUMMED = 16, 160  # sums of products in one kernel that are no loops, and of how many products in all
@@ -46,20 +50,26 @@ class Grouping:
 
     def add(self, node: Node) -> None:
         self.reads[node] = reads_of(node, self.anchors)
-        if node.op not in (*UPDATES, "scan") and not is_product(node) and not is_joined(node):
+        if node.op not in (*UPDATES, "scan") and not is_product(node) and not self.is_joined(node):
             latest = max((self.home[x].position for x, _ in self.reads[node] if x in self.home), default=-1)
-            for group in reversed(self.groups[max(latest, 0) :]):
+            for group in reversed(self.groups[max(latest, len(self.groups) - NEAR, 0) :]):
                 if self.join(node, group):
                     return
         space, reduced = space_of(node)
-        group = Group(space, reduced, self.mode(node, space, reduced), [node], {node: 0}, len(self.groups))
+        read = {x for x, _ in self.reads[node]}
+        group = Group(space, reduced, self.mode(node, space, reduced), [node], {node: 0}, read, len(self.groups))
         self.groups.append(group)
         self.home[node] = group
+
+    def is_joined(self, node: Node) -> bool:
+        """Is this a concatenation with one kernel for each part? Of some more parts one kernel selects from all of them."""
+        is_long = is_long_join(node) and not self.abreast
+        return node.op == "concatenate" and (len(node.inputs) <= MOST_PARTS or is_long)
 
     def mode(self, node: Node, space: tuple[Size, ...], reduced: frozenset[int]) -> str:
         if node.op in UPDATES:
             return "update"
-        if node.op == "scan" or is_joined(node):
+        if node.op == "scan" or self.is_joined(node):
             return node.op
         if is_product(node):
             return "product"
@@ -81,6 +91,9 @@ class Grouping:
 
     def join(self, node: Node, group: Group) -> bool:
         if group.mode in ("scan", "concatenate", "update", "product") or (node.op == "input" and group.mode != "map"):
+            return False
+        read = {x for x, _ in self.reads[node]}
+        if len(group.members) >= MOST_MEMBERS or len(group.read | read) > max(MOST_ARRAYS, len(group.read)):
             return False
         space, reduced = space_of(node)
         inside = [(x, i) for x, i in self.reads[node] if self.home.get(x) is group]
@@ -105,7 +118,7 @@ class Grouping:
             if group.mode == "rows" and self.is_scalar_work(node, group) and not self.is_read_in(node, group.space):
                 return False
         is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
-        if not inside and not is_beside and not self.shares_reads(node, group):
+        if not inside and not is_beside and group.read.isdisjoint(read):
             return False
         mode = group.mode
         if is_reduction and mode == "map":
@@ -128,6 +141,7 @@ class Grouping:
         if is_reduction:
             group.reduced, group.mode = frozenset(reduced), mode
         group.members.append(node)
+        group.read |= read
         group.phase[node] = phase
         self.home[node] = group
         return True
@@ -178,10 +192,6 @@ class Grouping:
             return True
         return len({self.innermost(m, group.space) in group.reduced for m in (node, *others)}) == 1
 
-    def shares_reads(self, node: Node, group: Group) -> bool:
-        mine = {x for x, _ in self.reads[node]}
-        return any(mine & {x for x, _ in self.reads[m]} for m in group.members)
-
 
 def is_short(space: tuple[Size, ...], reduced: frozenset[int]) -> bool:
     """Are there many results, each of too few elements to fill vectors with?"""
@@ -203,11 +213,6 @@ def is_unrolled_products(group: Group) -> bool:
     count = product([n for a, n in enumerate(group.space) if a in group.reduced])
     is_few = group.mode == "columns" and isinstance(count, int) and count <= SHORT
     return is_few and all(m.op == "einsum" and m.dtype.kind == "f" for m in group.members if m.op in REDUCTIONS)
-
-
-def is_joined(node: Node) -> bool:
-    """Is this a concatenation of few enough parts for one kernel each? More are selected from in one kernel."""
-    return node.op == "concatenate" and len(node.inputs) <= MOST_PARTS
 
 
 def axis_order(accesses: Sequence[tuple[tuple[Size, ...], Index, int]], space: Sequence[Size]) -> list[int]:
@@ -257,62 +262,100 @@ def units_of(groups: Sequence[Group]) -> list[list[Group]]:
     return list(units.values())
 
 
-def is_ready(unit: Sequence[Group], producers: dict[Group, set[Group]], done: Set[Group]) -> bool:
-    return all(producers[g] <= done | set(unit) for g in unit)
+@dataclass(slots=True)
+class Waiting:
+    """Units that wait for what they read. Each is told when the last of it is made."""
+
+    units: list[list[Group]]
+    missing: list[int] = field(default_factory=list)  # of each unit: how many others it waits for
+    following: list[list[int]] = field(default_factory=list)  # of each unit: those that wait for it
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], producers: dict[Group, set[Group]]) -> Waiting:
+        units = units_of(groups)
+        number = {g: k for k, unit in enumerate(units) for g in unit}
+        waiting = cls(units, [], [[] for _ in units])
+        for k, unit in enumerate(units):
+            needed = {number[p] for g in unit for p in producers[g]} - {k}
+            waiting.missing.append(len(needed))
+            for other in needed:
+                waiting.following[other].append(k)
+        return waiting
+
+    def first(self) -> list[int]:
+        return [k for k, count in enumerate(self.missing) if not count]
+
+    def after(self, unit: int) -> list[int]:
+        """The units that may run once this one has."""
+        for k in self.following[unit]:
+            self.missing[k] -= 1
+        return [k for k in self.following[unit] if not self.missing[k]]
 
 
 def is_orderable(groups: Sequence[Group], producers: dict[Group, set[Group]]) -> bool:
     """Is there an order in which every group, those of a tiling at once, comes after what it reads?"""
-    waiting, done = units_of(groups), set[Group]()
-    while waiting:
-        later = []
-        for unit in waiting:
-            if is_ready(unit, producers, done):
-                done.update(unit)
-            else:
-                later.append(unit)
-        if len(later) == len(waiting):
-            return False
-        waiting = later
-    return True
+    waiting = Waiting.of(groups, producers)
+    ready, count = waiting.first(), 0
+    while ready:
+        count += 1
+        ready += waiting.after(ready.pop())
+    return count == len(waiting.units)
 
 
 def order_groups(grouping: Grouping, results: Sequence[Result]) -> list[Group]:
     """A topological order with what overwrites memory as late as possible, and what can fail before that."""
     written = {r.node: grouping.graph.inputs[r.written] for r in results if r.written is not None}
-    producers = producers_of(grouping)
-    overwrites = {g for g in grouping.groups if any(m in written or m.op in UPDATES for m in g.members)}
-    readers: dict[Node, set[Group]] = {}
+    overwritten = {g: overwritten_by(g, written) for g in grouping.groups}
+    readers: dict[Node, set[Group]] = {}  # those that have not run yet
+    read: dict[Group, set[Node]] = {}
     for g in grouping.groups:
-        for m in g.members:
-            for x in [*(x for x, _ in grouping.reads[m]), *([m.inputs[0]] if m.op in UPDATES else [])]:
-                readers.setdefault(x, set()).add(g)
+        read[g] = {x for m in g.members for x in everything_read(m, grouping)}
+        for x in read[g]:
+            readers.setdefault(x, set()).add(g)
+    waiting = Waiting.of(grouping.groups, producers_of(grouping))
+    harmless: list[int] = []  # heaps of the units that may run: the first is the least
+    harmful: list[int] = []
+
+    def add(ready: Iterable[int]) -> None:
+        for k in ready:
+            heappush(harmful if any(overwritten[g] for g in waiting.units[k]) else harmless, k)
+
+    def others_have_read(k: int) -> bool:
+        """Does nobody else need what the unit overwrites?"""
+        return all(readers.get(x, set()) <= {g} for g in waiting.units[k] for x in overwritten[g])
+
     order: list[Group] = []
-    done: set[Group] = set()
-    waiting = units_of(grouping.groups)
-    while waiting:
-        ready = [unit for unit in waiting if is_ready(unit, producers, done)]
-        chosen = next((unit for unit in ready if not overwrites.intersection(unit)), None)
-        if chosen is None:
-            chosen = next((unit for unit in ready if all(others_have_read(g, written, readers, done) for g in unit)), ready[0])
-        for group in chosen:
+    add(waiting.first())
+    while harmless or harmful:
+        if harmless:
+            chosen = heappop(harmless)
+        elif others_have_read(harmful[0]):
+            chosen = heappop(harmful)
+        else:
+            chosen = next((k for k in sorted(harmful) if others_have_read(k)), harmful[0])
+            harmful.remove(chosen)
+            heapify(harmful)
+        for group in waiting.units[chosen]:
             group.position = len(order)
             order.append(group)
-        done.update(chosen)
-        waiting.remove(chosen)
+            for x in read[group]:
+                readers[x].discard(group)
+        add(waiting.after(chosen))
     return order
+
+
+def overwritten_by(group: Group, written: dict[Node, Node]) -> list[Node]:
+    """What the group overwrites. `written`: results to the inputs that are to hold them."""
+    return [m.inputs[0] for m in group.members if m.op in UPDATES] + [written[m] for m in group.members if m in written]
+
+
+def everything_read(node: Node, grouping: Grouping) -> list[Node]:
+    return [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
 
 
 def depends_on(node: Node, grouping: Grouping) -> list[Node]:
     """What is computed before. Inputs that are given out are read from where they are."""
-    read = [x for x, _ in grouping.reads[node]] + ([node.inputs[0]] if node.op in UPDATES else [])
-    return [x for x in read if x.op != "input"]
-
-
-def others_have_read(group: Group, written: dict[Node, Node], readers: dict[Node, set[Group]], done: set[Group]) -> bool:
-    """Does nobody else need what the group overwrites? `written`: results to the inputs that are to hold them."""
-    overwritten = [m.inputs[0] for m in group.members if m.op in UPDATES] + [written[m] for m in group.members if m in written]
-    return all(readers.get(x, set()) <= done | {group} for x in overwritten)
+    return [x for x in everything_read(node, grouping) if x.op != "input"]
 
 
 def can_fail(node: Node, anchors: set[Node]) -> bool:

@@ -168,8 +168,10 @@ def finished(whole: Lowering) -> Kernel:
 
 
 def leaves_of(schedule: Schedule) -> set[Node]:
-    """What is not computed on the way."""
-    return {*schedule.memory, *(m for group in schedule.groups for m in group.members)}
+    """What is not computed on the way. Memory is assigned before the first kernel is made."""
+    if not schedule.leaves:
+        schedule.leaves = {*schedule.memory, *(m for group in schedule.groups for m in group.members)}
+    return schedule.leaves
 
 
 def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) -> list[tuple[tuple[Size, ...], Index, int]]:
@@ -177,7 +179,7 @@ def accesses(schedule: Schedule, nodes: Sequence[Node], *, with_stores: bool) ->
     leaves = leaves_of(schedule)
     found = []
     for node in nodes:
-        for x, index in reads_of(node, leaves - {node}):
+        for x, index in reads_of(node, leaves):
             if x in schedule.memory:
                 found.append((schedule.memory[x].strides, index, x.dtype.itemsize))
         for buffer in schedule.stores.get(node, ()):

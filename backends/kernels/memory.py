@@ -59,16 +59,21 @@ class Memory:
     layouts: dict[Node, tuple[Size, ...]]
     anchors: set[Node]
     readers: dict[Node, list[tuple[Node, Index]]] = field(default_factory=dict)
+    updates: dict[Node, list[Node]] = field(default_factory=dict)  # of each base
+    results: set[Node] = field(init=False)
 
     def assign(self) -> None:
         schedule, graph = self.schedule, self.schedule.graph
+        self.results, written = {r.node for r in schedule.results}, {k for k, _ in graph.writes}
         for k, n in enumerate(graph.inputs):
-            is_written = any(i == k for i, _ in graph.writes)
-            if n.meta.ndim or is_written:
+            if n.meta.ndim or k in written:
                 schedule.memory[n] = self.new(Buffer(f"x{k}", n.dtype, n.shape, n.meta.strides, "input", k))
         for m, reads in self.grouping.reads.items():
             for x, index in reads:
                 self.readers.setdefault(x, []).append((m, index))
+        for m in self.grouping.home:
+            if m.op in UPDATES:
+                self.updates.setdefault(m.inputs[0], []).append(m)
         self.outputs()
         self.writes()
         for group in schedule.groups:
@@ -91,7 +96,7 @@ class Memory:
 
     def share_down(self, node: Node) -> None:
         """What an output updates is made in the output's memory."""
-        memory, is_result = self.schedule.memory, {r.node for r in self.schedule.results}
+        memory, is_result = self.schedule.memory, self.results
         for update in reversed(update_chain(node)):
             base = update.inputs[0]
             if base.op == "input" or base in is_result or base in memory or not self.is_dead(base, update):
@@ -169,7 +174,7 @@ class Memory:
         schedule = self.schedule
         if node.op in UPDATES:
             base = node.inputs[0]
-            is_result = any(r.node is base for r in schedule.results)
+            is_result = base in self.results
             if base.op != "input" and not is_result and self.is_dead(base, node) and base in schedule.memory:
                 schedule.in_place.add(node)
                 self.give(node, schedule.memory[base])
@@ -220,7 +225,7 @@ class Memory:
         return None
 
     def updates_of(self, base: Node) -> list[Node]:
-        return [u for u in self.grouping.home if u.op in UPDATES and u.inputs[0] is base]
+        return self.updates.get(base, [])
 
     def is_base(self, node: Node) -> bool:
         return bool(self.updates_of(node))
@@ -233,6 +238,6 @@ def update_chain(node: Node) -> list[Node]:
     """The updates that end in `node`, first to last; empty when it is none."""
     chain: list[Node] = []
     while node.op in UPDATES:
-        chain.insert(0, node)
+        chain.append(node)
         node = node.inputs[0]
-    return chain
+    return chain[::-1]

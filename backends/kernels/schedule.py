@@ -41,6 +41,8 @@ REDUCTIONS = ("reduce", "arg_reduce", "einsum")
 MANY_OPERATIONS = 16  # recomputing more than this costs more than memory traffic
 FEW_OPERATIONS, OFTEN = 6, 16  # the same for what is read so many times, inputs counted as operations
 DEEPEST = 60  # of an expression
+MOST_SELECTED = 32  # parts of a concatenation that an element is selected from
+MOST_READ = 32  # values that an expression reads: compilers take more than linear time over more
 
 
 @dataclass(eq=False, slots=True)
@@ -74,6 +76,7 @@ class Group:
     mode: str
     members: list[Node]
     phase: dict[Node, int] = field(default_factory=dict)
+    read: set[Node] = field(default_factory=set)  # by any of its members
     position: int = 0
     tiling: Tiling | None = None
 
@@ -127,6 +130,7 @@ class Schedule:
     kept: dict[Node, Buffer] = field(default_factory=dict)  # where updates store what they overwrite
     abreast: bool = False  # are many rows computed at once, and a kernel costly to start?
     intervals: Intervals = field(default_factory=Intervals)
+    leaves: set[Node] = field(default_factory=set)  # what is not computed on the way, once kernels are made
 
     def __str__(self) -> str:
         lines = [str(b) for b in self.buffers]
@@ -360,23 +364,28 @@ def choose_anchors(
             forced.add(n.inputs[0])
         if n.op == "gather" and not abreast and is_gathered_often(n):
             forced.add(n.inputs[0])
+        if is_long_join(n) and not abreast:
+            forced.add(n)
     forced |= reported_whole(nodes, forced) if reports else set()
     anchors: dict[Node, None] = {}
     cost: dict[Node, float] = {}
     depth: dict[Node, int] = {}
+    reached: dict[Node, frozenset[Node]] = {}  # anchors and inputs
     for n in nodes:
         for x in repeated(n):
             enough = FEW_OPERATIONS if not abreast and is_read_often(x, n) else MANY_OPERATIONS
             if OPS[x.op].kind == "elementwise" and cost[x] >= enough:
                 anchors[x] = None
-                cost[x], depth[x] = 1, 0
+                cost[x], depth[x], reached[x] = 1, 0, frozenset([x])
         own = own_cost(n)
         cost[n] = own + sum(cost[i] for i in n.inputs)
         depth[n] = 1 + max((depth[i] for i in n.inputs), default=0)
+        reached[n] = frozenset([n]) if n.op == "input" else frozenset().union(*(reached[i] for i in n.inputs))
+        is_long = depth[n] > DEEPEST or len(reached[n]) > MOST_READ
         is_worth_storing = readers[n] > 1 and cost[n] >= MANY_OPERATIONS and n.op not in MOVEMENT and n.meta.ndim > 0
-        if n in forced or is_worth_storing or (depth[n] > DEEPEST and n.op not in MOVEMENT):
+        if n in forced or is_worth_storing or (is_long and n.op not in MOVEMENT):
             anchors[n] = None
-            cost[n], depth[n] = 1, 0
+            cost[n], depth[n], reached[n] = 1, 0, frozenset([n])
         if is_product(n):
             read = [in_memory(x, anchors.keys() | forced, layouts, {r.node for r in results}) for x in n.inputs]
             anchors |= dict.fromkeys(x for x in read if x.op != "input")
@@ -391,6 +400,11 @@ def choose_anchors(
         if may_be_in_place and reads_elsewhere(n, n.inputs[0], reads_of(n, found)):
             found |= {x for x in n.inputs[1:] if x.op != "input"}
     return [n for n in nodes if n in found]
+
+
+def is_long_join(node: Node) -> bool:
+    """Would a kernel that selects from all of the parts, for each element, take long?"""
+    return node.op == "concatenate" and len(node.inputs) > MOST_SELECTED
 
 
 def in_memory(operand: Node, anchors: Set[Node], layouts: dict[Node, tuple[Size, ...]], results: Set[Node]) -> Node:

@@ -1,0 +1,104 @@
+"""Functions of hundreds of straight statements: right, and the work of compiling them grows as they do."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from benchmarks.compile_time import FAMILIES, function
+from npcompile.backends.kernels.groups import form_groups, is_orderable, order_groups, producers_of
+from npcompile.backends.kernels.schedule import choose_anchors, layouts_of, results_of
+from npcompile.compiler import compiled_function
+from npcompile.tensor_core.graph import Builder
+from npcompile.tensor_core.meta import TensorMeta
+
+
+def compiled_call(family, count):
+    """What a compiled function of that many statements gave, what NumPy gave, and the calls of Python functions it took."""
+    plain, arguments = function(family, count)
+    compiled, calls = npc.compile(plain), 0
+
+    def counted(frame, event, argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        result = compiled(*arguments())
+    finally:
+        sys.setprofile(None)
+    sources = [v.compiled.source for p in compiled_function(compiled).points.values() for v in p.variants if v.compiled]
+    text = sum(len(source.split("*/", 1)[1]) for source in sources)  # after the comment
+    return result, plain(*arguments()), calls, text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_work_grows_as_the_function_does(family):
+    compiled_call(family, 20)  # what is made once
+    measured = [compiled_call(family, count) for count in (100, 300)]
+    for result, expected, _, _ in measured:
+        np.testing.assert_allclose(result, expected, rtol=1e-13)
+    (_, _, few_calls, short), (_, _, many_calls, long) = measured
+    assert many_calls < 3.5 * few_calls
+    assert long < 3.5 * short
+
+
+@pytest.mark.parametrize("family, most", [("element stores", 2), ("slices", 10), ("dict reads", 20), ("many results", 20)])
+def test_statements_that_differ_in_numbers_are_one_kernel(family, most):
+    plain, arguments = function(family, 200)
+    compiled = npc.compile(plain)
+    np.testing.assert_allclose(compiled(*arguments()), plain(*arguments()), rtol=1e-13)
+    ((_, graph),) = compiled_function(compiled).graphs
+    assert len(set(graph.kernels)) <= most
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, -0.0, 1e308])
+def test_numbers_that_are_arguments_of_a_kernel(special):
+    """Each statement has its own number, and one of them is special."""
+    numbers = [float(k) for k in range(30)]
+    numbers[17] = special
+    namespace = {"numbers": numbers, "inf": np.inf, "nan": np.nan}
+    exec("def f(y, x):\n" + "".join(f"    y[{k}] = x[{k}] * {n!r}\n" for k, n in enumerate(numbers)), namespace)
+    plain = namespace["f"]
+    x = np.linspace(1, 2, 30)
+    ours, theirs = np.zeros(30), np.zeros(30)
+    with np.errstate(all="ignore"):
+        npc.compile(plain)(ours, x)
+        plain(theirs, x)
+    np.testing.assert_array_equal(ours.view(np.int64), theirs.view(np.int64))
+
+
+def test_an_error_in_one_of_many_runs_of_a_kernel():
+    plain, arguments = function("element stores", 100)
+    y, x, _ = arguments()
+    x[77] = np.inf
+    compiled = npc.compile(plain)
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        compiled(y, x, 0.0)
+    expected = np.zeros_like(y)
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        plain(expected, x, 0.0)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_order_of_groups():
+    """What overwrites memory comes after all that reads it, whatever the order in which it was written."""
+    builder = Builder()
+    meta = TensorMeta((5,), np.dtype(float), (8,))
+    y, x = builder.input(meta), builder.input(meta)
+    size = {"start": (0,), "step": (1,)}
+    first = builder.apply("slice_update", y, builder.apply("sin", x), **size)
+    second = builder.apply("slice_update", first, builder.apply("cos", x), **size)
+    reads = [builder.apply("reduce", builder.apply("multiply", y, z), reducer="add", axes=(0,)) for z in (x, y, first)]
+    graph = builder.finish(reads, writes=[(0, second)])
+    results = results_of(graph)
+    layouts = layouts_of(results)
+    anchors = choose_anchors(graph, results, layouts)
+    grouping = form_groups(graph, anchors, {n: layouts[n] for n in anchors})
+    assert is_orderable(grouping.groups, producers_of(grouping))
+    order = order_groups(grouping, results)
+    place = {m: group.position for group in order for m in group.members}
+    assert sorted(group.position for group in order) == [*range(len(order))] and len(order) == len(grouping.groups)
+    assert all(place[n] < place[second] for n in (*reads, first))
+    assert place[reads[0]] < place[first] and place[reads[1]] < place[first] < place[reads[2]]
