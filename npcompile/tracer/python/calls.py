@@ -192,9 +192,9 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if function in flat.REDUCED and any(isinstance(p, ArrayFlat) for p in positional[:1]):
             positional = [flat.elements(capture.builder, positional[0].owner), *positional[1:]]
         if is_numpy_function(function):
-            is_plain = function in TO_ARRAY and not capture.goes_through_gradients
-            if is_plain and any(is_of_many_numbers(capture.realize(p)) for p in positional[:1]):
-                raise Decline("an array of a long list of numbers, each of which would be an input of the graph")
+            joins = function in TO_ARRAY or function in JOINS
+            if joins and positional and not capture.goes_through_gradients:
+                require_few_parts(capture, capture.realize(positional[0]))
             arguments, named = realized(capture, positional), dict(zip(keywords, realized(capture, keywords.values())))
             if any(map(holds_tensor, [*arguments, *named.values()])):
                 plain_named = {k: as_array(v) for k, v in named.items()}
@@ -267,14 +267,18 @@ def has_elements(value: Any) -> bool:
 
 # These call __array__ of what they are given; other functions of NumPy dispatch on it.
 TO_ARRAY = frozenset([np.asarray, np.array, np.asanyarray, np.ascontiguousarray, np.asfortranarray])
+JOINS = frozenset([np.concatenate, np.stack, np.vstack, np.hstack, np.dstack, np.column_stack])
 MANY = 32
 
 
-def is_of_many_numbers(value: Any) -> bool:
-    """Is it a long list from outside, of numbers? Another length is no other program then."""
+def require_few_parts(capture: Any, value: Any) -> None:
+    """Decline to join a long list or tuple from outside: NumPy copies each part once, and another length is no other program."""
     if not isinstance(value, OutsideSequence) or value.is_loaded or len(value.example) <= MANY:
-        return False
-    return all(isinstance(x, (int, float, np.generic)) for x in value.example)
+        return
+    if all(isinstance(x, (int, float, np.generic)) for x in value.example):
+        raise Decline("an array of a long list of numbers, each of which would be an input of the graph")
+    if capture.may_break:
+        raise Decline("a long list of arrays is joined, each of which would be an input of the graph")
 
 
 def own_copy(capture: Any, x: Any) -> Any:
