@@ -29,6 +29,7 @@ from npcompile.tracer.entry import Current, compiled_function, make_entry
 
 COMPILED, PLAIN = "compiled", "as it is"
 FEW, MANY = 3, 8  # calls each way after which a clear verdict falls, and any
+BETTER = 0.95  # of the plain time: less is no noise, and the user's own code costs nothing to enter
 CLEAR = 1.4  # times as long is no noise
 GROWN = 4.0  # times as long as before: the arguments are others
 SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
@@ -42,7 +43,6 @@ LONG_ENOUGH = 0.1  # seconds, about what it takes to compile something
 BETWEEN = 0.02  # seconds of calls between those that are timed again
 FEWEST, MOST = 16, 1 << 16  # the same as a number of calls
 TIMED = 50  # calls that are timed together
-SIZED = (list, tuple, dict, set, str, bytes)
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Times:
             return
         ours, theirs = min(self.compiled), min(self.plain)
         if number >= MANY or not theirs / CLEAR < ours < theirs * CLEAR:
-            self.verdict = PLAIN if theirs <= ours else COMPILED
+            self.verdict = COMPILED if ours < theirs * BETTER else PLAIN
             self.why = f"compiled {in_words(ours)}, as it is {in_words(theirs)}"
 
 
@@ -91,7 +91,7 @@ class Disturbances:
 class Trial:
     """What an entry enters while it is open, or differs by kind, whether its function runs compiled."""
 
-    function: Any  # the CompiledFunction
+    function: Any = field(repr=False)  # the CompiledFunction
     kinds: dict[Any, Times] = field(default_factory=dict)
     is_running: bool = False  # is a call being timed? Those that it makes of the same function are part of it
     is_aside: bool = False  # has the function stepped aside, but for a call that is timed again?
@@ -184,21 +184,22 @@ class Trial:
         return result
 
     def settle(self) -> None:
-        """Where all kinds of arguments go the same way, the entry goes it without asking."""
+        """Where all kinds of arguments go one way the entry goes it without asking, where types tell the way it asks these."""
         function = self.function
-        used = [times for times in self.kinds.values() if times.verdict or self.calls - times.last < FORGOTTEN]
-        self.is_due = any(times.verdict is None for times in used)
-        if not function.is_current or any(times.verdict is not used[0].verdict for times in used):
+        used = {kind: times for kind, times in self.kinds.items() if times.verdict or self.calls - times.last < FORGOTTEN}
+        self.is_due = any(times.verdict is None for times in used.values())
+        plain, compiled = ({kind[0] for kind, each in used.items() if each.verdict is v} for v in (PLAIN, COMPILED))
+        if self.is_due or not function.is_current or (plain & compiled):
             return
+        calls = calls_between(min(min(times.plain or times.compiled, default=BETWEEN) for times in used.values()))
         with function.lock:
-            if used[0].verdict is PLAIN:
-                self.is_aside, self.longer = True, 0
-                function.current.step_aside(calls_between(min(min(times.plain) for times in used)))
-            elif not function.breaks:  # a small array costs what is around one graph at most
+            self.is_aside, self.longer = not compiled, 0
+            if not compiled:
+                function.current.step_aside(calls)
+            elif plain or function.breaks:
+                function.current.enter = entering(self, plain, calls)
+            else:  # a small array costs what is around one graph at most
                 function.current.enter = function.dispatch
-            else:
-                took = min(min(times.compiled, default=BETWEEN) for times in used)
-                function.current.enter = entering(function.dispatch, calls_between(took), self)
 
     @uncounted
     def look_again(self, kind: Any, times: Times, state: tuple[Any, ...]) -> Any:
@@ -219,13 +220,13 @@ class Trial:
 
 def calls_between(seconds: float) -> int:
     """How many calls are not looked at, if each takes so long."""
-    return min(max(int(BETWEEN / seconds), FEWEST), MOST)
+    return min(max(int(BETWEEN / max(seconds, 1e-9)), FEWEST), MOST)
 
 
 @uncounted
-def entering(dispatch: Callable[..., Any], calls: int, trial: Trial) -> Callable[..., Any]:
-    """What calls the dispatch so often, then asks whether that is still best."""
-    counts = itertools.repeat(0, calls)
+def entering(trial: Trial, aside: set[tuple[type, ...]], calls: int) -> Callable[..., Any]:
+    """What calls the function as it is for values of types `aside`, else its dispatch; so often, then it asks the trial again."""
+    counts, dispatch, plain = itertools.repeat(0, calls), trial.function.dispatch, trial.function.plain
 
     def enter(*state: Any) -> Any:
         for _ in counts:
@@ -233,7 +234,13 @@ def entering(dispatch: Callable[..., Any], calls: int, trial: Trial) -> Callable
         trial.is_due = True
         return trial(*state)
 
-    return enter
+    def choose(*state: Any) -> Any:
+        for _ in counts:
+            return (plain if (*map(type, state),) in aside else dispatch)(*state)
+        trial.is_due = True
+        return trial(*state)
+
+    return choose if aside else enter
 
 
 @functools.cache
@@ -266,14 +273,14 @@ def in_words(seconds: float) -> str:
 
 
 def kind_of(state: tuple[Any, ...]) -> Any:
-    """The types of values, and about how many elements they have together: powers of 4."""
+    """The types of values, and about how many elements they have together: powers of 4, of which the lowest are one."""
     size = 0
     for value in state:
         if type(value) is np.ndarray:
             size += value.size
-        elif isinstance(value, SIZED):
+        elif type(value) is list:
             size += len(value)
-    return *map(type, state), size.bit_length() + 1 >> 1
+    return (*map(type, state),), max(size.bit_length() + 1 >> 1, 3)
 
 
 # --- what a function has compiled

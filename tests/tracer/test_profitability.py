@@ -181,6 +181,24 @@ def test_kinds_of_arguments_have_verdicts_of_their_own(monkeypatch):
     assert np.array_equal(doubled(large), large + large)
 
 
+def test_types_tell_the_way(monkeypatch):
+    Clock(monkeypatch, lambda state, is_plain: 1e-6 * (10 if is_plain == (type(state[0]) is np.ndarray) else 1))
+
+    @npc.compile
+    def doubled(x):
+        return x + x
+
+    for _ in range(CALLS):
+        doubled(2.5)
+    for _ in range(FEWEST + CALLS + FORGOTTEN):
+        doubled(np.arange(5.0))
+    known = compiled_function(doubled)
+    entered = known.current.enter
+    assert entered not in (known.trial, known.dispatch)
+    assert (doubled(2.5), doubled(np.arange(5.0)).tolist()) == (5.0, [0, 2, 4, 6, 8])
+    assert known.current.enter is entered
+
+
 def test_answers_are_of_one_way_once_the_verdict_fell(plain_is_quick):
     @npc.compile
     def total(x):
