@@ -2,7 +2,7 @@
 
 NumPy squares where its loop sees one exponent, 2, and divides where that is -1. Loops here may not see that it is one, so each
 exponent is asked. Products for 3 and 4 are made with what each rounding took away, so that they are rounded nearly once, as the
-exact result is: NumPy's power, which the C library or Intel's SVML computes, is seldom another one.
+exact result is: of NumPy's powers one of a thousand is another number where the C library computes them, one of twenty by SVML.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def test_objects_whose_variable_the_loop_does_not_bind_anew_may_be_any(program: 
     assert bool(plain_points(compiled)) == is_plain
 
 
-def test_a_loop_that_keeps_an_object_is_looked_at_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_keeps_an_object_is_looked_at_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Any] = []
     monkeypatch.setattr(plain_loops, "is_simple", lambda value: looks.append(value) or False)
     compiled = npc.compile(replaces_linked)
