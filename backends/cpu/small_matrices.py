@@ -119,7 +119,7 @@ def kind_of(node: Node) -> Kind | None:
 
 # x - a * b, rounded once where the processor can, as in BLAS.
 LESS = """
-#ifdef __FP_FAST_FMA
+#if defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__) /* the first is GCC's */
 #define npc_less(x, a, b) __builtin_fma(-(a), b, x)
 #else
 #define npc_less(x, a, b) ((x) - (a) * (b))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loader import loader
 
 SEVERAL = {
     "whole": lambda x: (x.min(), x.max(), np.fmin.reduce(x, axis=None), np.fmax.reduce(x, axis=None)),
@@ -39,6 +40,8 @@ def test_zeros_of_both_signs(name, dtype):
     function = (AS_NUMPY | SEVERAL)[name]
     compiled = npc.compile(function)
     is_same = dtype == "f2" or (name in AS_NUMPY and platform.machine() == "x86_64")
+    if name == "places" and not loader().compiler.calls_vector_forms:  # not GCC: its lanes are combined in another order
+        is_same = False
     rng = np.random.default_rng(2)
     for shape in SHAPES:
         for x in layouts(rng.choice(np.array([0.0, -0.0], dtype), shape)):
