@@ -158,8 +158,8 @@ def restore(known: bytes) -> Compiler:
     import json
 
     fields = json.loads(known)
-    command, flags, libraries = (tuple(fields[name]) for name in ("command", "flags", "libraries"))
-    return Compiler(command, fields["identity"], flags, libraries, fields["calls_vector_forms"])
+    lists = {name: tuple(fields[name]) for name in ("command", "flags", "libraries")}
+    return Compiler(identity=fields["identity"], calls_vector_forms=fields["calls_vector_forms"], **lists)
 
 
 def fingerprint(command: Sequence[str]) -> str:
@@ -231,8 +231,8 @@ class Trial:
 
     def is_of(self, compiler: Compiler) -> bool:
         """Did all go well with this compiler?"""
-        found = compiler.calls_vector_forms
-        return compiler == replace(self.wanted, identity=compiler.identity, calls_vector_forms=found)
+        told = replace(self.wanted, identity=compiler.identity, calls_vector_forms=compiler.calls_vector_forms)
+        return compiler == told
 
     def __enter__(self) -> Trial:
         return self
