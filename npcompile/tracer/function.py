@@ -12,6 +12,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from npcompile.backends import cpu
@@ -23,7 +24,7 @@ from npcompile.backends.registry import CompiledGraph, FloatingPointSignal
 from npcompile.devices import compile_here, compile_there, runs_on_cpu, runs_on_host_alone
 from npcompile.logs import log
 from npcompile.settings import config
-from npcompile.tensor_core.graph import Builder, Graph
+from npcompile.tensor_core.graph import Builder, Graph, Location
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
@@ -33,7 +34,7 @@ from npcompile.tracer.argument_kinds import are_usual
 from npcompile.tracer.arrays import control, random_methods, tensors, transformed
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
-from npcompile.tracer.bytecode.decode import Program, decode
+from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
 from npcompile.tracer.bytecode.parameters import Parameters
 from npcompile.tracer.bytecode.segment import UNBOUND, Layout, make_segment
 from npcompile.tracer.bytecode.tracebacks import UNCOUNTED, uncounted
@@ -122,7 +123,7 @@ class CompiledFunction:
     has_our_names: bool = False  # is a parameter named as something of the generated programs?
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
-    is_unreadable: bool = False  # a mistake of ours came up when its code was read
+    is_left: bool = False  # does it run as it is? Its code is too long, or a mistake of ours came up when that was read
     _trial: Trial | None = None
     _plain: Callable[..., Any] | None = None
 
@@ -164,27 +165,42 @@ class CompiledFunction:
 
     @property
     def dispatch(self) -> Callable[..., Any]:
-        """What callers enter: the dispatch of the Point at the start. It is made at the first call."""
+        """What callers enter: the dispatch of the Point at the start, which is made at the first call, or the user's own code."""
+        if self.is_left:
+            return self.python if self.parameters.are_positional else partial(self.parameters.call, self.python)
         start = next(iter(self.points.values()), None)
         return self.first_call if start is None else start.enter
 
     @uncounted
     def first_call(self, *state: Any) -> Any:
-        """Read the code, then enter the Point at the start; the user's own code where a mistake of ours prevents that."""
+        """Read the code, then enter the Point at the start; the user's own code where that is too long, or we make a mistake."""
         with warnings_held(), self.lock:
-            if not self.points and not self.is_unreadable:
+            if not self.points and not self.is_left:
                 try:
                     self.start()
                 except Exception as error:  # noqa: BLE001  (raised again where it is asked for)
                     self.raise_if_asked(error, "read the code of")
-                    self.is_unreadable = True
+                    self.is_left = True
                     warn_of_fault(error, f"read the code of {self.code.co_qualname}, which runs natively")
-        if self.is_unreadable:
-            return self.parameters.call(self.python, *state)
+                if self.is_current:
+                    self.current.be(self)
         return self.dispatch(*state)
+
+    def is_too_long(self) -> bool:
+        """Would it take longer to compile than it is likely to give back? Then that is why it is not compiled."""
+        if not is_too_long(self.code) or self.options.fullgraph:
+            return False
+        where = Location(self.code.co_filename, self.code.co_firstlineno, self.code.co_qualname)
+        why = Break("the function is too long to compile", "Cut it in functions of fewer than 3,000 statements.", where)
+        self.breaks.append(why)
+        log("graph_breaks", lambda: str(why))
+        return True
 
     def start(self) -> None:
         """Read the code and make the Point at the start. Nothing is compiled yet."""
+        if self.is_too_long():
+            self.is_left = True
+            return
         weakref.finalize(self, drop_sources, self.filenames)
         self.program = decode(self.code)
         self.facts = analyse(self.code)
@@ -203,8 +219,6 @@ class CompiledFunction:
         self.has_our_names = any(OURS.match(n) or hasattr(builtins, n) for n in self.parameters.names)
         point.render()
         self.points[layout.index, (), None] = point
-        if self.is_current:
-            self.current.be(self)
 
     @property
     def is_measured(self) -> bool:

@@ -12,6 +12,7 @@ from npcompile.backends.kernels.schedule import choose_anchors, layouts_of, resu
 from npcompile.compiler import compiled_function
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import TensorMeta
+from npcompile.tracer.bytecode import decode
 
 
 def compiled_call(family, count):
@@ -102,3 +103,38 @@ def test_order_of_groups():
     assert sorted(group.position for group in order) == [*range(len(order))] and len(order) == len(grouping.groups)
     assert all(place[n] < place[second] for n in (*reads, first))
     assert place[reads[0]] < place[first] and place[reads[1]] < place[first] < place[reads[2]]
+
+
+@pytest.mark.parametrize("signature", ["y, x, c", "y, *, x, c", "y, x, **named"])
+def test_a_function_that_is_too_long_runs_as_it_is(monkeypatch, signature):
+    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    lines = ["c = 0.5" if "named" in signature else "pass", *(f"y[{k}] = x[{k}] * c + {k}" for k in range(90)), "return y"]
+    namespace = {}
+    exec(f"def f({signature}):\n" + "".join(f"    {line}\n" for line in lines), namespace)
+    plain, x = namespace["f"], np.linspace(0, 1, 90)
+    compiled = npc.compile(plain)
+    for _ in range(2):
+        ours = compiled(np.zeros(90), x=x, c=0.5)
+        np.testing.assert_array_equal(ours, plain(np.zeros(90), x=x, c=0.5))
+    with pytest.raises(IndexError) as error:
+        compiled(np.zeros(9), x=x, c=0.5)
+    assert [frame.name for frame in error.traceback][1:] == ["f"]
+    known = compiled_function(compiled)
+    assert known.is_left and not known.points and not known.graphs
+    assert "too long to compile" in str(npc.explain(plain)(np.zeros(90), x=x, c=0.5))
+    npc.reset()
+    np.testing.assert_array_equal(compiled(np.zeros(90), x=x, c=0.5), ours)
+
+
+def test_a_call_of_a_function_that_is_too_long(monkeypatch):
+    monkeypatch.setattr(decode, "LONGEST_CODE", 1000)
+    namespace = {}
+    exec(
+        "def f(y, x):\n"
+        + "".join(f"    y[{k}] = x[{k}] + {k}\n" for k in range(90))
+        + "def g(y, x):\n    f(y, x * 2)\n    return y * 3\n",
+        namespace,
+    )
+    compiled, x = npc.compile(namespace["g"]), np.linspace(0, 1, 90)
+    np.testing.assert_array_equal(compiled(np.zeros(90), x), namespace["g"](np.zeros(90), x))
+    assert ["f is too long to compile" in found.reason for found in compiled_function(compiled).breaks] == [True]

@@ -10,8 +10,14 @@ from typing import Any
 
 from npcompile.tensor_core.graph import Location
 
+LONGEST_CODE = 150_000  # bytes, 4,000 statements or more: to compile it takes about ten seconds
 _HIDDEN = ("EXTENDED_ARG", "CACHE")
 _CALL_PREFIX = ("KW_NAMES", "PRECALL")  # belong to the CALL after them: execution enters before the first of them
+
+
+def is_too_long(code: CodeType) -> bool:
+    """Would it take longer to compile than it is likely to give back?"""
+    return len(code.co_code) > LONGEST_CODE
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ class Parameters:
         return (*self.positional_only, *self.positional, *self.keyword_only, *self.rest, *self.keywords)
 
     @property
+    def are_positional(self) -> bool:
+        """Is `function(*values)` the call with a value for each of `names`?"""
+        return not (self.keyword_only or self.rest or self.keywords)
+
+    @property
     def signature(self) -> str:
         """What stands between the parentheses of `def`, without defaults."""
         parts = [*self.positional_only, *(["/"] if self.positional_only else []), *self.positional]

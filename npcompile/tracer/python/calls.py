@@ -25,7 +25,7 @@ from npcompile.tensor_core.graph import FLOAT_ERRORS
 from npcompile.tensor_core.known import depends_on_data
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
-from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.bytecode.decode import decode, is_too_long
 from npcompile.tracer.entry import plain_function, wrapped_behind
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
@@ -484,6 +484,8 @@ def run_inlined(
     capture = frame.capture
     if code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
         raise Decline(f"{code.co_qualname} is a coroutine")
+    if is_too_long(code) and capture.may_break:
+        raise Decline(f"{code.co_qualname} is too long to compile")
     if frame.depth >= INLINE_DEPTH:
         raise Decline("calls are nested too deeply")
     levels = levels_by_size(frame, code)
