@@ -87,13 +87,13 @@ def each(g: tuple[Value | None, ...], *derivatives: Callable[[], Value]) -> Valu
     return sum(parts[1:], parts[0])
 
 
+def around(name: str, v: Value, x: Value, follows: float = 1) -> Value:
+    """(f(v - 1, x) + follows * f(v + 1, x)) / 2 of a Bessel function."""
+    return (call(name, v - 1, x) + call(name, v + 1, x) * follows) * 0.5
+
+
 def of_order(name: str, sign: float, follows: float) -> Rule:
-    """Bessel functions f(v, x): f' = sign * (f(v - 1) + follows * f(v + 1)) / 2."""
-
-    def rule(g: Value, out: Value, v: Value, x: Value) -> Parts:
-        return unknown("the order"), lambda: g * ((call(name, v - 1, x) + call(name, v + 1, x) * follows) * (0.5 * sign))
-
-    return rule
+    return lambda g, out, v, x: (unknown("the order"), lambda: g * (around(name, v, x, follows) * sign))
 
 
 def of_log_product(log: Callable[[Value], Value], inside: Callable[[Value], Value]) -> Rule:
@@ -112,14 +112,44 @@ def of_gamma_part(sign: float) -> Rule:
     return rule
 
 
-def of_beta_part(g: Value, out: Value, a: Value, b: Value, x: Value) -> Parts:
-    density = lambda: call("xlogy", a - 1, x) + call("xlog1py", b - 1, -x) - call("betaln", a, b)  # noqa: E731
-    return unknown("a"), unknown("b"), lambda: g * density().exp()
+def of_beta_part(sign: float) -> Rule:
+    def rule(g: Value, out: Value, a: Value, b: Value, x: Value) -> Parts:
+        density = lambda: call("xlogy", a - 1, x) + call("xlog1py", b - 1, -x) - call("betaln", a, b)  # noqa: E731
+        return unknown("a"), unknown("b"), lambda: g * density().exp() * sign
+
+    return rule
 
 
 def of_beta(g: Value, out: Value, a: Value, b: Value, factor: Value | float = 1.0) -> Parts:
     both = call("psi", a + b)
     return lambda: g * (call("psi", a) - both) * factor, lambda: g * (call("psi", b) - both) * factor
+
+
+def of_rising(g: Value, out: Value, a: Value, m: Value) -> Parts:
+    end = call("psi", a + m)
+    return lambda: g * (out * (end - call("psi", a))), lambda: g * (out * end)
+
+
+def of_choice(g: Value, out: Value, n: Value, k: Value) -> Parts:
+    rest = call("psi", n - k + 1)
+    return lambda: g * (out * (call("psi", n + 1) - rest)), lambda: g * (out * (rest - call("psi", k + 1)))
+
+
+def of_students_t(g: Value, out: Value, df: Value, t: Value) -> Parts:
+    half = (df + 1) * 0.5
+    density = lambda: (call("gammaln", half) - call("gammaln", df * 0.5) - half * (t * t / df).log1p()).exp()  # noqa: E731
+    return unknown("the degrees of freedom"), lambda: g * (density() / (df * PI).sqrt())
+
+
+def of_amplitude(power: float) -> Rule:
+    """Incomplete elliptic integrals of (1 - m sin(phi)**2) ** power."""
+    return lambda g, out, phi, m: (lambda: g * (1 - m * phi.sin().square()) ** power, unknown("m"))
+
+
+def of_owen(g: Value, out: Value, h: Value, a: Value) -> Parts:
+    of_h = lambda: bell(h) * call("erf", a * h * math.sqrt(0.5)) * -0.5  # noqa: E731
+    of_a = lambda: (h * h * (a * a + 1) * -0.5).exp() / ((a * a + 1) * (2 * PI))  # noqa: E731
+    return lambda: g * of_h(), lambda: g * of_a()
 
 
 def of_huber(g: Value, out: Value, delta: Value, r: Value) -> Parts:
@@ -151,6 +181,8 @@ DERIVATIVES: dict[str, Rule] = {
     "ndtr": lambda g, out, x: g * bell(x),
     "log_ndtr": lambda g, out, x: g * (math.sqrt(2 / PI) / call("erfcx", x * -math.sqrt(0.5))),
     "ndtri": lambda g, out, x: g / bell(out),
+    "owens_t": of_owen,
+    "stdtr": of_students_t,
     # the gamma function and its kin
     "gamma": lambda g, out, x: g * (out * call("psi", x)),
     "gammaln": lambda g, out, x: g * call("psi", x),
@@ -161,7 +193,10 @@ DERIVATIVES: dict[str, Rule] = {
     "betaln": of_beta,
     "gammainc": of_gamma_part(1),
     "gammaincc": of_gamma_part(-1),
-    "betainc": of_beta_part,
+    "betainc": of_beta_part(1),
+    "betaincc": of_beta_part(-1),
+    "poch": of_rising,
+    "binom": of_choice,
     # logistic and logarithmic functions
     "expit": lambda g, out, x: g * (out * call("expit", -x)),
     "log_expit": lambda g, out, x: g * call("expit", -x),
@@ -173,6 +208,10 @@ DERIVATIVES: dict[str, Rule] = {
     "kl_div": of_relative_entropy(1),
     "huber": of_huber,
     "pseudo_huber": of_smooth_huber,
+    "boxcox": lambda g, out, x, power: (lambda: g * x ** (power - 1), unknown("the power")),
+    "boxcox1p": lambda g, out, x, power: (lambda: g * (x + 1) ** (power - 1), unknown("the power")),
+    "inv_boxcox": lambda g, out, x, power: (lambda: g * out ** (1 - power), unknown("the power")),
+    "inv_boxcox1p": lambda g, out, x, power: (lambda: g * (out + 1) ** (1 - power), unknown("the power")),
     "expm1": lambda g, out, x: g * x.exp(),
     "log1p": lambda g, out, x: g / (x + 1),
     "exp2": lambda g, out, x: g * (out * LOG_2),
@@ -201,8 +240,15 @@ DERIVATIVES: dict[str, Rule] = {
     "yv": of_order("yv", 1, -1),
     "iv": of_order("iv", 1, 1),
     "kv": of_order("kv", -1, 1),
+    "ive": lambda g, out, v, x: (unknown("the order"), lambda: g * (around("ive", v, x) - x.sign() * out)),
+    "kve": lambda g, out, v, x: (unknown("the order"), lambda: g * (out - around("kve", v, x))),
     "airy": lambda g, out, x: each(g, lambda: out[1], lambda: x * out[0], lambda: out[3], lambda: x * out[2]),
     # integrals
+    "ellipk": lambda g, out, m: g * (call("elliprd", 0.0, 1.0, 1 - m) / 6),
+    "ellipkm1": lambda g, out, m: g * (call("elliprd", 0.0, 1.0, m) / -6),
+    "ellipe": lambda g, out, m: g * (call("elliprd", 0.0, 1 - m, 1.0) / -6),
+    "ellipkinc": of_amplitude(-0.5),
+    "ellipeinc": of_amplitude(0.5),
     "exp1": lambda g, out, x: -g * ((-x).exp() / x),
     "expi": lambda g, out, x: g * (x.exp() / x),
     "sici": lambda g, out, x: each(g, lambda: quotient(x.sin(), x, 1), lambda: x.cos() / x),
