@@ -57,8 +57,6 @@ def call_other(
         raise Decline(f"{ufunc.__name__} warns of what scipy.special.seterr names")
     inputs, outs = split_outputs(ufunc, arguments, out)
     targets = [o for o in outs if o is not None]
-    if not any(map(is_traced, arguments)) and out is None and dtype is signature is sig:
-        return of_constants(ufunc, builder, inputs)
     operands = [operand(builder, x) for x in inputs]
     if any(isinstance(o.value, Array) and o.value.meta.device != "cpu" for o in operands):
         raise Decline(f"{ufunc.__name__} is a function of arrays on the host")
@@ -66,6 +64,8 @@ def call_other(
         operands = [without_arrays(builder, o, ufunc.nin) for o in operands]
     asked = read_signature(ufunc, dtype, signature, sig)
     loop = loop_of(ufunc, tuple(o.type for o in operands), asked)
+    if not any(map(is_traced, inputs)) and not targets and asked is None:
+        return of_constants(ufunc, builder, inputs)
     if ufunc.signature is not None:
         if targets or asked is not None:
             raise Decline(f"{ufunc.__name__} into an array, or of another dtype, runs as NumPy")
@@ -92,12 +92,20 @@ def call_other(
 
 
 def of_constants(ufunc: np.ufunc, builder: Builder, inputs: Sequence[Any]) -> Any:
-    with evaluated_once():
-        made = ufunc(*inputs)
+    made = evaluated(ufunc, *inputs)
     parts = [literal(builder, x) for x in (made if isinstance(made, tuple) else (made,))]
     for x in parts:
         require_canonical(x.dtype)
     return tuple(parts) if ufunc.nout > 1 else parts[0]
+
+
+def evaluated(ufunc: np.ufunc, *operands: Any) -> Any:
+    """What the ufunc gives, while capturing. Declines where it warns or raises, of whatever class."""
+    try:
+        with evaluated_once():
+            return ufunc(*operands)
+    except Exception as error:  # noqa: BLE001  (NumPy raises it again, on the line that calls it)
+        raise Decline(str(error)) from None
 
 
 def cast_weak(builder: Builder, o: Operand, dtype: np.dtype, is_asked_for: bool) -> Any:
@@ -137,8 +145,7 @@ def may_truncate(ufunc: np.ufunc, inputs: Sequence[np.dtype]) -> bool:
 def is_loud(ufunc: np.ufunc, inputs: Sequence[np.dtype]) -> bool:
     """Does it say something of a number that is no integer?"""
     try:
-        with evaluated_once():
-            ufunc(*(np.asarray(0.5, dtype) for dtype in inputs))
+        evaluated(ufunc, *(np.asarray(0.5, dtype) for dtype in inputs))
     except Decline:
         return True
     return False

@@ -183,6 +183,23 @@ def test_floating_point_errors_of_other_ufuncs_are_reported() -> None:
         compiled(x)
 
 
+def test_constants_are_computed_once_but_not_by_python_functions() -> None:
+    seen: list[Any] = []
+    noted = np.frompyfunc(lambda a: seen.append(a) or a, 1, 1)
+    compiled = npc.compile(lambda x: x + special.gamma(0.5) + special.sici([1.0, 2.0])[0])
+    x = np.ones(2)
+    assert_same(compiled(x), x + special.gamma(0.5) + special.sici([1.0, 2.0])[0])
+    assert is_whole(compiled)
+    remembers = npc.compile(lambda x: (noted(3), x * 2)[1])
+    for count in (1, 2, 3):
+        assert_same(remembers(x), x * 2)
+        assert seen == [3] * count
+    pole = npc.compile(lambda x: x + special.gammaln(0.0))
+    with special.errstate(all="raise"), pytest.raises(special.SpecialFunctionError, match="singularity"):
+        pole(x)
+    assert_same(pole(x), x + np.inf)
+
+
 class Answers:
     """A class with its own answer to ufuncs."""
 

@@ -202,7 +202,10 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                 return own_copy(capture, result) if function in TO_ARRAY else as_tensor(capture, result)
             if isinstance(function, NUMPY_DISPATCHER):
                 operators.HOOKS["dispatch"](capture, function, [*arguments, *named.values()])
-        if (captured := FUNCTIONS.get(function) or other_ufuncs.form_of(function)) is not None:
+        captured = FUNCTIONS.get(function)
+        if captured is None and capture.place is None:  # they take arrays on the host
+            captured = other_ufuncs.form_of(function)
+        if captured is not None:
             try:
                 lowered = operators.lower_operand if isinstance(function, np.ufunc) else operators.lower
                 return run_captured(frame, captured, [], positional, keywords, lowered)
