@@ -27,6 +27,7 @@ from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, Shape, TensorMeta, broadcast_shapes
 from npcompile.tensor_core.ops.special import may_warn, rule_of
+from npcompile.tensor_core.tensors.devices import PLACE
 
 NAMES = re.compile(r"\(([^)]*)\)")
 
@@ -53,13 +54,13 @@ def call_other(
     """ufunc(*arguments, ...): one Array, or a tuple of as many as the ufunc has outputs."""
     if unknown or where is not True or (casting, order, subok) != ("same_kind", "K", True):
         raise Decline(f"{ufunc.__name__} with where=, axes, or another order or casting runs as NumPy")
+    if PLACE.get() is not None:
+        raise Decline(f"{ufunc.__name__} is a function of arrays on the host")
     if may_warn(ufunc):
         raise Decline(f"{ufunc.__name__} warns of what scipy.special.seterr names")
     inputs, outs = split_outputs(ufunc, arguments, out)
     targets = [o for o in outs if o is not None]
     operands = [operand(builder, x) for x in inputs]
-    if any(isinstance(o.value, Array) and o.value.meta.device != "cpu" for o in operands):
-        raise Decline(f"{ufunc.__name__} is a function of arrays on the host")
     if all(o.is_weak for o in operands):
         operands = [without_arrays(builder, o, ufunc.nin) for o in operands]
     asked = read_signature(ufunc, dtype, signature, sig)
