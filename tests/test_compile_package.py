@@ -269,7 +269,6 @@ def test_a_wrong_option_changes_nothing(lentil: Any) -> None:
 def test_nothing_is_compiled_for_the_first_calls(tmp_path, monkeypatch):
     (tmp_path / "rarely_called.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(BUDGET, "spent", 0.0)
     monkeypatch.setattr(profitability, "LONG_ENOUGH", 1e3)
     with npc.config.patch(tiers="measured"), npc.compile_package("rarely_called"):
         from rarely_called import root
@@ -285,11 +284,12 @@ def test_nothing_is_compiled_for_the_first_calls(tmp_path, monkeypatch):
 def test_compiling_takes_no_longer_than_the_rest(tmp_path, monkeypatch):
     (tmp_path / "called_for_long.py").write_text("import numpy as np\n\n\ndef root(x):\n    return np.sqrt(x) + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(BUDGET, "spent", float("inf"))
     monkeypatch.setattr(profitability, "BETWEEN", 0.0)
     monkeypatch.setattr(profitability, "LONG_ENOUGH", 1e3)
     with npc.config.patch(tiers="measured"), npc.compile_package("called_for_long"):
         from called_for_long import root
+
+        monkeypatch.setattr(BUDGET, "spent", float("inf"))
 
         known = compiled_function(root)
         for _ in range(3 * AFTER):

@@ -72,6 +72,9 @@ class Budget:
     """The seconds that may be spent on compiling what nobody has asked for by name: as many as the rest of the time takes."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self.began, self.spent = perf_counter(), 0.0
 
     def allows(self) -> bool:
@@ -145,7 +148,7 @@ class Trial:
         """A call as it is; the function steps aside for those until it may be warm."""
         began = perf_counter()
         result = self.function.plain(*state)
-        took = perf_counter() - began
+        took = max(perf_counter() - began, 1e-9)
         left = self.function.options.after - self.calls
         calls = min(left, int(LONG_ENOUGH / took)) if left > 0 else calls_between(took)
         self.calls += calls
