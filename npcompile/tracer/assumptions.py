@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +23,16 @@ FIXED_VALUES = 3  # of an integer from outside, an axis for one, that programs a
 def of_function(source: str, x: types.FunctionType, name_constant: Callable[[Any], str]) -> list[str]:
     """Guards that a function is of the same code and globals: one made anew, in each call or by text that is run again, is."""
     code = name_constant(x.__code__)
-    return [
-        f"{source}.__globals__ is {name_constant(x.__globals__)}",
-        f"({source}.__code__ is {code} or {source}.__code__ == {code})",
-    ]
+    same_code = f"({source}.__code__ is {code} or {source}.__code__ == {code})"
+    return [f"{source}.__globals__ is {name_constant(x.__globals__)}", same_code] if asks_globals(x.__code__) else [same_code]
+
+
+def asks_globals(code: types.CodeType) -> bool:
+    """Does it matter which globals a function of this code has? Not to one that names none and makes no function."""
+    return any(i.opname in ASK_GLOBALS or "NAME" in i.opname or "GLOBAL" in i.opname for i in dis.get_instructions(code))
+
+
+ASK_GLOBALS = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS", "IMPORT_FROM", "IMPORT_STAR")
 
 
 @dataclass(slots=True, eq=False)

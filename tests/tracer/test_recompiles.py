@@ -217,6 +217,19 @@ def test_classes_that_their_module_has_are_not_looked_for(monkeypatch: pytest.Mo
     assert not looks
 
 
+def test_functions_that_name_no_global_may_have_any_globals() -> None:
+    """Text that is executed in a namespace of its own, as scipy.stats does for each distribution."""
+
+    def executed(text: str, **namespace: Any) -> Any:
+        exec(text, namespace)
+        return namespace["given"]
+
+    plain, naming = "def given(x, k=2): return x + k, k", "def given(x): return x + scale"
+    compiled = checked(lambda f, x: f(x)[0] * 2, [(executed(plain), X) for _ in range(20)])
+    assert graphs_of(compiled) == 1
+    checked(lambda f, x: f(x) * 2, [(executed(naming, scale=k), X) for k in range(4)])
+
+
 # --- where there is nothing to compile
 
 THINGS = [1, 2.0, "a", None, [1], (2,), {1: 2}, {3}, b"x", 3j, True, object(), print, int, range(3), slice(2)]
