@@ -58,15 +58,16 @@ def leave(idle: LeftToPython, point: Any) -> bool:
     if any(known is not None and has_programs(known) for known in callees):
         return False
     working = {p.layout.index for p in function.points.values() if p is not point and any(v.computes for v in p.variants)}
-    idle.is_whole = point.is_start and not working
+    is_whole = point.is_start and not working
     if point.is_start and working and function.has_cells:  # which the entry makes, and parts of it need
         return False
     others = frozenset(range(len(function.program.instructions))) - working
-    if idle.is_whole:
+    if is_whole:
         names = ", ".join(point.parameters)
-        idle.run = function.execute(f"def run({names}):\n    return {function.call_of_user(point.parameters)}\n", "run")
+        run = function.execute(f"def run({names}):\n    return {function.call_of_user(point.parameters)}\n", "run")
     else:
-        idle.run = function.segment(point.layout, None, inside=others)
+        run = function.segment(point.layout, None, inside=others)
+    idle.run, idle.is_whole = run, is_whole
     return True
 
 

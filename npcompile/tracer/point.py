@@ -189,9 +189,10 @@ class Point:
                 if idle is self.idle and not self.is_native:
                     self.add_variant(state)
             return self.enter(*state)
-        assert idle.run is not None
-        hop = idle.run(*state)
-        return drive(hop) if self.is_start and not idle.is_whole else hop
+        run, is_whole = idle.run, idle.is_whole  # a call within this one may leave it otherwise
+        assert run is not None
+        hop = run(*state)
+        return drive(hop) if self.is_start and not is_whole else hop
 
     @uncounted
     def miss(self, generation: int, *state: Any) -> Any:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.registry import CompiledGraph
 from npcompile.compiler import compiled_function
+from npcompile.tracer.left_to_python import leave
 from npcompile.tracer.point import Point, Variant
 from npcompile.tracer.recompiles import why_not
 
@@ -141,3 +143,32 @@ def test_what_is_only_handed_on_asks_nothing() -> None:
         np.testing.assert_array_equal(compiled(np.ones(3), y), np.full(3, 3.0))
     function = compiled_function(compiled)
     assert function is not None and max(len(p.variants) for p in function.points.values()) == 1
+
+
+def test_what_is_left_to_python_stays_so_where_it_cannot_be_left_otherwise():
+    """A function with cells that was left as a whole, some part of which has come to compute: it runs as a whole as before."""
+
+    def told(x):
+        tag = x.tag
+
+        def inner():
+            return tag
+
+        print(end="")
+        return inner()
+
+    def of_another_kind(k):
+        return type(f"Kind{k}", (), {"tag": k})()
+
+    compiled = npc.compile(told)
+    for k in range(2 * npc.config.recompile_limit):
+        assert compiled(of_another_kind(k)) == k
+    start, *others = compiled_function(compiled).points.values()
+    before = start.idle.run, start.idle.is_whole
+    assert before[1]
+    computing = CompiledGraph(lambda: ())
+    others[0].variants.append(Variant((), (), (), None, computing, None, {}))
+    assert not leave(start.idle, start)
+    assert (start.idle.run, start.idle.is_whole) == before
+    start.render()
+    assert compiled(of_another_kind(99)) == 99
