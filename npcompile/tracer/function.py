@@ -104,8 +104,8 @@ class CompiledFunction:
     numbers: Iterator[int] = field(default_factory=itertools.count)  # at the ends of names
     code: types.CodeType = field(init=False)
     parameters: Parameters = field(init=False)
-    program: Program = field(init=False)
-    facts: CodeFacts = field(init=False)
+    program: Program = field(init=False, repr=False)  # read at the first call, as the facts are
+    facts: CodeFacts = field(init=False, repr=False)
     points: dict[tuple[int, tuple[int, ...], Place | None], Point] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)  # id of an object -> its name in the namespace, which keeps it
