@@ -119,10 +119,10 @@ class Trial:
             return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
         if times.verdict is None:
             return self.measure(times, state) if self.is_warm else self.wait(state)
-        if self.is_aside and times.verdict is PLAIN:
-            return self.look_again(kind, times, state)
-        if self.is_due:
+        if self.is_due:  # no call is timed again while others are open, which may be within it
             self.settle()
+        elif self.is_aside and times.verdict is PLAIN:
+            return self.look_again(kind, times, state)
         return (self.function.plain if times.verdict is PLAIN else self.function.dispatch)(*state)
 
     @uncounted

@@ -240,6 +240,24 @@ def test_cells_defaults_keywords(plain_is_quick):
     assert ours(1) == theirs(1)
 
 
+def test_calls_of_another_kind_within_the_calls_of_one_that_has_its_verdict(plain_is_quick):
+    """As of a function that calls itself through a library: once with a number, then with arrays."""
+
+    @npc.compile
+    def nested(x, again):
+        return again(np.full(3, float(x))) if again else x + 1
+
+    def inside(x):
+        return nested(x, None)
+
+    for _ in range(CALLS):
+        nested(1, None)
+    for _ in range(4 * CALLS):
+        nested(2, inside)
+    trial = compiled_function(nested).trial
+    assert all(times.verdict for times in trial.kinds.values())
+
+
 def test_tracebacks_and_handlers_of_code_that_stepped_aside(plain_is_quick):
     @npc.compile
     def careful(x, n):
