@@ -33,6 +33,14 @@ def enabled_in_environment() -> bool:
     return value != "1"
 
 
+def tiers_in_environment() -> str:
+    """What NPCOMPILE_TIERS says. ValueError for another value than those of `config.tiers`."""
+    value = os.environ.get("NPCOMPILE_TIERS", "") or "measured"
+    if value not in TIERS:
+        raise ValueError(f"NPCOMPILE_TIERS is {value!r}: set it to one of {', '.join(TIERS)}")
+    return value
+
+
 @dataclass(slots=True)
 class Config:
     """Settings that hold from the next compilation on, if they say nothing else. What is compiled stays: see `npcompile.reset`.
@@ -69,10 +77,10 @@ class Config:
     """Do functions stay compiled while a debugger, coverage or a line profiler traces? False: they run as they are then, so that
     breakpoints stop and lines are counted. True is for test suites that measure coverage and are to test what is compiled."""
 
-    tiers: str = "measured"
+    tiers: str = field(default_factory=tiers_in_environment)
     """When do functions run compiled? "measured": where that is quicker than plain Python, which the first calls with each kind
     of arguments find out (docs/tiers.md). "always": wherever something can be compiled, so that each call does the same as the
-    one before. Tests of what is compiled need that."""
+    one before. Tests of what is compiled need that. NPCOMPILE_TIERS sets it from outside."""
 
     check: float = field(default_factory=check_in_environment)
     """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK

@@ -60,6 +60,7 @@ def work(package: str, is_compiled: bool) -> None:
     if is_compiled:
         import npcompile as npc
 
+        npc.config.tiers = "measured"
         npc.compile_package(package)
     for line in sys.stdin:
         asked = json.loads(line)

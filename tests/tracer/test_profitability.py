@@ -12,6 +12,7 @@ import pytest
 
 import npcompile as npc
 from npcompile.compiler import compiled_function
+from npcompile.settings import tiers_in_environment
 from npcompile.tracer import profitability
 from npcompile.tracer.bytecode.aside import taking_an_item
 from npcompile.tracer.profitability import COMPILED, FEWEST, FORGOTTEN, MANY, PLAIN, Trial
@@ -496,3 +497,12 @@ def test_comes_back_when_the_user_asks_for_what_is_compiled(plain_is_quick, ask)
         assert not is_aside(plus)
         assert known.current.enter == known.dispatch
         assert plus(np.arange(3.0)).tolist() == [1, 2, 3]
+
+
+def test_the_environment_says_when(monkeypatch):
+    for value, expected in (("", "measured"), ("measured", "measured"), ("always", "always")):
+        monkeypatch.setenv("NPCOMPILE_TIERS", value)
+        assert tiers_in_environment() == expected
+    monkeypatch.setenv("NPCOMPILE_TIERS", "yes")
+    with pytest.raises(ValueError, match="NPCOMPILE_TIERS is 'yes': set it to one of measured, always"):
+        tiers_in_environment()
