@@ -149,4 +149,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    npc.config.tiers = "always"  # what is compiled is measured
     main()

@@ -123,4 +123,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    npc.config.tiers = "always"  # what is compiled is measured
     raise SystemExit(main())
