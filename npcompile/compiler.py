@@ -295,7 +295,7 @@ before_first_use.append(reset)
 
 
 def enter_anew() -> None:
-    """`config.check` and `config.tiers` hold for functions that are compiled already."""
+    """`config.check`, `config.tiers` and `config.fallback_random` hold for functions that are compiled already."""
     for compiled in all_compiled():
         compiled.current.be(compiled)
 

@@ -33,7 +33,7 @@ NAMES = re.compile(r"\(([^)]*)\)")
 
 
 def form_of(function: Any) -> Captured | None:
-    """The captured form of a ufunc; None for what is no ufunc."""
+    """The captured form of a ufunc; None for what is not a ufunc."""
     return partial(call_other, function) if isinstance(function, np.ufunc) else None
 
 
@@ -144,7 +144,7 @@ def may_truncate(ufunc: np.ufunc, inputs: Sequence[np.dtype]) -> bool:
 
 
 def is_loud(ufunc: np.ufunc, inputs: Sequence[np.dtype]) -> bool:
-    """Does it say something of a number that is no integer?"""
+    """Does it warn of a number that is not an integer?"""
     try:
         evaluated(ufunc, *(np.asarray(0.5, dtype) for dtype in inputs))
     except Decline:

@@ -29,8 +29,8 @@ from npcompile.tracer.entry import Current, compiled_function, make_entry
 
 COMPILED, PLAIN = "compiled", "as it is"
 FEW, MANY = 3, 8  # calls each way after which a clear verdict falls, and any
-BETTER = 0.95  # of the plain time: less is no noise, and the user's own code costs nothing to enter
-CLEAR = 1.4  # times as long is no noise
+BETTER = 0.95  # of the plain time: a larger share may be noise, and the user's own code costs nothing to enter
+CLEAR = 1.4  # times as long: a smaller difference may be noise
 GROWN = 4.0  # times as long as before: the arguments are others
 SURE = 0.05  # seconds of a whole graph: its arrays are so large that NumPy's temporaries may not fit into memory
 PER_NATIVE = 300.0  # seconds that Python may take for one of a compiled loop

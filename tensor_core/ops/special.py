@@ -21,7 +21,7 @@ Rule = Callable[..., Parts]
 
 
 def function_of(name: str) -> np.ufunc | None:
-    """SciPy's ufunc of that name, if SciPy is imported. Some are behind functions in Python."""
+    """SciPy's ufunc of that name, if SciPy is imported. Some are called by functions in Python that have their name."""
     for module in ("scipy.special", "scipy.special._ufuncs"):
         found = getattr(sys.modules.get(module), name, None)
         if isinstance(found, np.ufunc):

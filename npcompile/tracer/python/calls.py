@@ -275,7 +275,7 @@ MANY = 32
 
 
 def require_few_parts(capture: Any, value: Any) -> None:
-    """Decline to join a long list or tuple from outside: NumPy copies each part once, and another length is no other program."""
+    """Decline to join a long list or tuple from outside: NumPy copies each part once, and no length is guarded."""
     if not isinstance(value, OutsideSequence) or value.is_loaded or len(value.example) <= MANY:
         return
     if all(isinstance(x, (int, float, np.generic)) for x in value.example):
