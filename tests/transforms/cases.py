@@ -48,6 +48,10 @@ def floats(*shape: int, dtype: str = "d") -> Maker:
     return lambda rng: np.asarray(rng.integers(-24, 25, shape) / 8).astype(dtype)
 
 
+def positive(*shape: int) -> Maker:
+    return lambda rng: np.asarray(rng.integers(1, 25, shape) / 8)
+
+
 def integers(low: int, high: int, *shape: int) -> Maker:
     """int64 from `low` up to and including `high`."""
     return lambda rng: np.asarray(rng.integers(low, high, shape, endpoint=True))
@@ -266,8 +270,8 @@ EXTERN = [
     Case("lexsort", (integers(0, 2, 6), floats(6)), {"axis": 0}),
     Case("lexsort", (integers(0, 2, 3, 4), integers(0, 1, 3, 4)), {"axis": 1}),
     Case("require_none", (lambda rng: np.zeros((2, 3), bool),)),
-    Case("ufunc", (floats(3), floats(2, 1)), {"function": xlogy, "loop": (DOUBLE,) * 3, "is_asked_for": False}),
-    Case("ufunc", (floats(2, 3),), {"function": sici, "loop": (DOUBLE,) * 3, "is_asked_for": True}),
+    Case("ufunc", (floats(3), positive(2, 1)), {"function": xlogy, "loop": (DOUBLE,) * 3, "is_asked_for": False}),
+    Case("ufunc", (positive(2, 3),), {"function": sici, "loop": (DOUBLE,) * 3, "is_asked_for": True}),
     Case("searchsorted", (in_order(6), floats(2, 3)), {"side": "left"}),
     Case(
         "searchsorted",
