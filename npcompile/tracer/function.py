@@ -29,9 +29,11 @@ from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.simplify import simplify
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tensor_core.user_warnings import GENERATED, warn_once, warnings_held
-from npcompile.tracer import instructions, loops
+from npcompile.tracer import (
+    captured,  # noqa: F401  (defines it)
+    loops,
+)
 from npcompile.tracer.argument_kinds import are_usual
-from npcompile.tracer.arrays import control, random_methods, tensors, transformed
 from npcompile.tracer.arrays.backward import Backward, BackwardProgram, with_backward
 from npcompile.tracer.bytecode.analysis import CodeFacts, analyse, leaves_with
 from npcompile.tracer.bytecode.decode import Program, decode, is_too_long
@@ -50,17 +52,6 @@ from npcompile.tracer.made_anew import are_compared
 from npcompile.tracer.on_host import Place, Touched, natively
 from npcompile.tracer.point import GraphBreakError, Options, Point, Variant, drive
 from npcompile.tracer.profitability import Trial
-from npcompile.tracer.python import (
-    array_function,
-    copying,
-    deques,
-    functions,
-    introspection,
-    iterators,
-    library,
-    numbers,
-    python_builtins,
-)
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
@@ -73,10 +64,6 @@ OURS = re.compile(
     r"^([acnstv]\d+|tuple\d+|\w+_\d+|(of|rest)_\w+|found|where|holds|item|hops|cells|kept|iteration|error_state|"
     r"G|np|UNBOUND|FloatingPointSignal|drive|is_deep|cannot_hold)$"
 )
-
-# They register what is captured, and how.
-assert array_function and copying and deques and functions and introspection and iterators and library and numbers
-assert control and instructions and python_builtins and random_methods and tensors and transformed
 
 
 def simplified(graph: Graph) -> Graph:

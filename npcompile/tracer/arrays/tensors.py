@@ -24,7 +24,7 @@ from npcompile.tracer.arrays.lost import lost_message, message_of
 from npcompile.tracer.arrays.transformed import Tree
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, operators
+from npcompile.tracer.python import calls, forward, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.tensor_values import as_array, as_tensor, constant_view, realized
 from npcompile.tracer.values import Constant, GradMode, Method, TensorMethod, TensorValue
@@ -32,6 +32,7 @@ from npcompile.tracer.values import Constant, GradMode, Method, TensorMethod, Te
 # --- functions of NumPy, methods and attributes
 
 
+@forward.tensor_method.defined
 def call_method(frame: Frame, method: TensorMethod, positional: Arguments, keywords: Keywords) -> Any:
     own = TENSOR_METHODS.get(method.name)
     if own is not None:
@@ -43,6 +44,7 @@ def call_method(frame: Frame, method: TensorMethod, positional: Arguments, keywo
     return as_tensor(frame.capture, result)
 
 
+@forward.tensor_attribute.defined
 def load(frame: Frame, x: TensorValue, name: str) -> Any:
     """`x.name`"""
     capture = frame.capture
@@ -60,6 +62,7 @@ def load(frame: Frame, x: TensorValue, name: str) -> Any:
 ACTIVATIONS = ("softmax", "relu", "gelu", "sigmoid")  # methods that are written in Python
 
 
+@forward.store_tensor_attribute.defined
 def store(frame: Frame, x: TensorValue, name: str, value: Any) -> None:
     """`x.name = value`"""
     frame.capture.require_no_body(f".{name} of a Tensor is set")
@@ -323,6 +326,3 @@ def wrap_leaf(capture: Capture, leaf: Any) -> Any:
         case Constant(np.generic() as number):
             return as_tensor(capture, fresh(capture.builder, capture.builder.constant(number, number.dtype)))
     return leaf
-
-
-calls.TENSOR_CALLS.update(method=call_method, load=load, store=store)

@@ -28,7 +28,7 @@ from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.emit import Emitter
 from npcompile.tracer.ending import Ending
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.native import arrays, instructions, outside
+from npcompile.tracer.native import arrays, outside
 from npcompile.tracer.native.blocks import ERROR_STATE, Blocks
 from npcompile.tracer.native.innermost import write_strip
 from npcompile.tracer.native.kinds import (
@@ -50,8 +50,6 @@ from npcompile.tracer.native.meanings import MOST_COUNTED
 from npcompile.tracer.native.parallel import write_parallel
 from npcompile.tracer.native.states import Exit, State, is_attribute, shared_tuples
 from npcompile.tracer.values import NULL, Cell, Lazy
-
-assert instructions  # it registers what instructions do
 
 SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
 RANGE_ITERATOR: type = type(iter(range(0)))

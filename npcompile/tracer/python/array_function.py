@@ -9,9 +9,9 @@ import numpy as np
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
+from npcompile.tracer.python import forward
 from npcompile.tracer.python.class_attributes import MISSING, on_class
 from npcompile.tracer.python.objects import class_of
-from npcompile.tracer.python.operators import HOOKS
 from npcompile.tracer.values import DictView, Lazy, Opaque, Sequence, SetValue
 from npcompile.tracer.values import Iterator as IteratorValue
 
@@ -19,7 +19,8 @@ from npcompile.tracer.values import Iterator as IteratorValue
 STACKS = frozenset([np.stack, np.hstack, np.vstack, np.dstack, np.column_stack])
 
 
-def dispatch(capture: Capture, function: Any, values: Iterable[Any]) -> None:
+@forward.require_no_override.defined
+def require_no_override(capture: Capture, function: Any, values: Iterable[Any]) -> None:
     """Declines a call that a class answers instead of NumPy (NEP 18), and one that NumPy refuses before anything is computed."""
     values = list(values)
     if function in STACKS and any(isinstance(capture.realize(v), (IteratorValue, DictView, SetValue)) for v in values):
@@ -39,6 +40,3 @@ def arguments_of(capture: Capture, values: Iterable[Any]) -> Iterator[Any]:
             yield value
         elif class_of(Opaque(value.source, value.example)) is not None:
             yield capture.realize(value)
-
-
-HOOKS["dispatch"] = dispatch

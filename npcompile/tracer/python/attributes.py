@@ -17,7 +17,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, containers, generators, groups, objects, operators
+from npcompile.tracer.python import calls, containers, forward, generators, groups, objects, operators
 from npcompile.tracer.python.class_attributes import IS_OF_PYTHON, MISSING, acts_as, find, is_data, on_class
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -65,7 +65,7 @@ def load(frame: Frame, owner: Any, name: str) -> Any:
         case ArrayFlat(x) if name == "base":
             return x
         case TensorValue():
-            return calls.TENSOR_CALLS["load"](frame, owner, name)
+            return forward.tensor_attribute(frame, owner, name)
         case Constant() if type(owner.value) is dict and name in containers.METHODS[dict]:
             return Method(owner, None, name)
         case Constant(enum.Enum() as member):
@@ -351,7 +351,7 @@ def load_from_enum(frame: Frame, member: enum.Enum, name: str) -> Any:
 def store(frame: Frame, owner: Any, name: str, value: Any) -> None:
     """`owner.name = value`"""
     if isinstance(owner, TensorValue):
-        return calls.TENSOR_CALLS["store"](frame, owner, name, value)
+        return forward.store_tensor_attribute(frame, owner, name, value)
     if isinstance(owner, (Record, Opaque)) and objects.class_of(owner) is not None:
         objects.store(frame, owner, name, value)
         return None

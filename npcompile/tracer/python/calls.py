@@ -29,7 +29,7 @@ from npcompile.tracer.bytecode.decode import decode, is_too_long
 from npcompile.tracer.entry import plain_function, wrapped_behind
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Return
 from npcompile.tracer.levels import MOST_BY_SIZE, asked_of, levels_by_size
-from npcompile.tracer.python import arithmetic, class_attributes, generators, groups, operators, texts
+from npcompile.tracer.python import arithmetic, class_attributes, forward, generators, groups, operators, texts
 from npcompile.tracer.python.operators import evaluate, lift, lower, plain
 from npcompile.tracer.tensor_values import as_array, as_tensor, holds_tensor, realized
 from npcompile.tracer.values import (
@@ -87,7 +87,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
         case Constant():
             return call_constant(frame, callee.value, positional, keywords)
         case ArrayMethod(owner, "item" | "tolist" | "tobytes") if not keywords and depends_on_data(owner.node):
-            return operators.HOOKS[callee.name](capture, owner, *lower_all(frame, positional))
+            return forward.to_python(callee.name, capture, owner, lower_all(frame, positional))
         case ArrayMethod():
             return run_captured(frame, METHODS[callee.name], [callee.owner], positional, keywords)
         case Method(Generator() as made, None, name):
@@ -96,12 +96,12 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             return groups.call_method(frame, error, name, positional, keywords)
         case Method(owner, function, name):
             if function is None:
-                return operators.HOOKS["method"](frame, owner, name, positional, keywords)
+                return forward.container_method(frame, owner, name, positional, keywords)
             return call(frame, function, [owner, *positional], keywords)
         case Closure():
             return inline_closure(frame, callee, positional, keywords)
         case Partial():
-            return operators.HOOKS["call partial"](frame, callee, positional, keywords)
+            return forward.call_partial(frame, callee, positional, keywords)
         case Opaque() if type(callee.example) in CALLED_FROM_OUTSIDE:
             ask = CALLED_FROM_OUTSIDE[type(callee.example)]
             return ask(frame, callee.source, callee.example, positional, keywords)
@@ -119,7 +119,7 @@ def call(frame: Frame, callee: Any, positional: Arguments, keywords: Keywords) -
             capture.guard_class(callee.kind, "__call__")
             return call(frame, Constant(method), [callee, *positional], keywords)
         case TensorMethod():
-            return TENSOR_CALLS["method"](frame, callee, positional, keywords)
+            return forward.tensor_method(frame, callee, positional, keywords)
         case ContextExit(state):
             frame.contexts.pop()
             if isinstance(state, ErrorState):
@@ -201,7 +201,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
                 result = call_constant(frame, function, [as_array(a) for a in arguments], plain_named)
                 return own_copy(capture, result) if function in TO_ARRAY else as_tensor(capture, result)
             if isinstance(function, NUMPY_DISPATCHER):
-                operators.HOOKS["dispatch"](capture, function, [*arguments, *named.values()])
+                forward.require_no_override(capture, function, [*arguments, *named.values()])
         captured = FUNCTIONS.get(function)
         if captured is None and capture.place is None:  # they take arrays on the host
             captured = other_ufuncs.form_of(function)
@@ -222,8 +222,8 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         return named_tuple(function, positional, keywords)
     if isinstance(function, type) and is_plain_dataclass(function):
         return record(frame, function, positional, keywords)
-    if isinstance(function, type) and operators.HOOKS["is made"](function):
-        return operators.HOOKS["make"](frame, function, positional, keywords)
+    if isinstance(function, type) and forward.is_made_plainly(function):
+        return forward.make(frame, function, positional, keywords)
     if isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ in UFUNC_METHODS:
         return run_captured(frame, UFUNC_METHODS[function.__name__], [function.__self__], positional, keywords)
     if isinstance(function, NUMPY_DISPATCHER):
@@ -242,7 +242,7 @@ def call_constant(frame: Frame, function: Any, positional: Arguments, keywords: 
         if made is not None:
             return made
     if is_method and isinstance(getattr(function, "__self__", None), operators.PURE_TYPES):
-        positional = [operators.HOOKS["taken"](capture, p) for p in positional]
+        positional = [forward.taken(capture, p) for p in positional]
         return evaluate_call(frame, function, positional, keywords)
     if isinstance(function, types.MethodDescriptorType) and function.__objclass__ is np.ndarray and positional:
         owner = capture.realize(positional[0])
@@ -604,9 +604,6 @@ CALLED_BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}  # of functions th
 STANDS_FOR_NUMPY: dict[type, Callable[..., Any]] = {}  # by type of constants that are NumPy's functions over Tensors
 CALLED_FROM_OUTSIDE: dict[type, Callable[..., Any]] = {}  # of callables from outside: (frame, source, callable, ...)
 CALLED_BY_TYPE: dict[type, Callable[[Frame, Any, Arguments, Keywords], Any]] = {}  # of callables: (frame, callable, ...)
-
-
-TENSOR_CALLS: dict[str, Callable[..., Any]] = {}  # "method": calls of a Tensor's methods, which are in tensors.py
 
 
 def captures(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

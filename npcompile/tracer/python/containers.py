@@ -14,9 +14,9 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, effects, iteration, operators
+from npcompile.tracer.python import calls, effects, forward, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords
-from npcompile.tracer.python.operators import HOOKS, constant_key, lift, plain
+from npcompile.tracer.python.operators import constant_key, lift, plain
 from npcompile.tracer.raising import raises
 from npcompile.tracer.values import (
     Constant,
@@ -61,6 +61,7 @@ def index_in(capture: Capture, owner: Sequence, key: Any) -> int | slice:
     return index
 
 
+@forward.container_setitem.defined
 def set_item(capture: Capture, owner: Any, key: Any, value: Any) -> Any:
     match owner:
         case Sequence() if owner.kind is list:
@@ -95,6 +96,7 @@ def key_of(capture: Capture, owner: Any, key: Any) -> Any:
     return constant_key(capture, key)
 
 
+@forward.container_delitem.defined
 def delete_item(capture: Capture, owner: Any, key: Any) -> Any:
     match owner:
         case Sequence() if owner.kind is list:
@@ -114,6 +116,7 @@ def delete_item(capture: Capture, owner: Any, key: Any) -> Any:
 ADDED_TO_LISTS = (Sequence, Mapping, SetValue, DictView, RangeValue, Iterator, Constant)
 
 
+@forward.container_inplace.defined
 def change_in_place(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """`left += right` of a list, `|=` of a dict, and the like of a set."""
     match left:
@@ -218,7 +221,7 @@ def in_order(capture: Capture, items: list[Any], key: Any, reverse: Any) -> list
     if not isinstance(answer, Constant):
         raise Decline("a sort whose direction is array data")
     is_plain = operators.is_none(capture.realize(key))
-    keys = [item if is_plain else operators.call_function(capture, key, [item]) for item in items]
+    keys = [item if is_plain else forward.call_function(capture, key, [item]) for item in items]
 
     def compare(a: int, b: int) -> int:
         for sign, (x, y) in ((-1, (a, b)), (1, (b, a))):
@@ -354,6 +357,7 @@ def lift_set(result: Any) -> Any:
     return SetValue(result) if isinstance(result, (set, frozenset)) else Constant(result)
 
 
+@forward.container_binary.defined
 def set_operator(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """`left | right` and the like of sets, dicts, and views of dicts."""
     match left, right:
@@ -373,6 +377,7 @@ def as_set(capture: Capture, value: SetValue | DictView) -> Any:
     return set(value.owner.items)
 
 
+@forward.container_compare.defined
 def compare_containers(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """Comparisons of sets, dicts, and sequences in their order."""
     match left, right:
@@ -439,6 +444,7 @@ def kind_of(owner: Any) -> type | None:
     return None
 
 
+@forward.container_method.defined
 def call_method(frame: Frame, owner: Any, name: str, positional: Arguments, keywords: Keywords) -> Any:
     capture = frame.capture
     if isinstance(owner, Constant):
@@ -480,18 +486,8 @@ calls.CALLED_BY_TYPE[type(list.append)] = of_its_type
 calls.CALLED_BY_TYPE[type(str.__len__)] = of_its_type
 
 
+@forward.taken.defined
 def taken(capture: Capture, value: Any) -> Any:
     """An argument of a method of str and the like, which takes all items of an iterator."""
     value = capture.realize(value)
     return Sequence(list, iteration.iterate(capture, value)) if isinstance(value, (Iterator, DictView)) else value
-
-
-HOOKS |= {
-    "taken": taken,
-    "method": call_method,
-    "change": change_in_place,
-    "setitem containers": set_item,
-    "delitem containers": delete_item,
-    "compare containers": compare_containers,
-    "binary containers": set_operator,
-}

@@ -10,7 +10,7 @@ import numpy as np
 from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import operators, subscripts
+from npcompile.tracer.python import forward, operators, subscripts
 from npcompile.tracer.python.iteration import ITERATED_ROWS
 from npcompile.tracer.values import Constant
 
@@ -53,4 +53,4 @@ def extreme_element(capture: Capture, x: Array, name: str) -> Any:
 
 
 def call(capture: Capture, function: Any, *arguments: Any) -> Any:
-    return operators.call_function(capture, Constant(function), list(arguments))
+    return forward.call_function(capture, Constant(function), list(arguments))

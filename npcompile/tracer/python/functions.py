@@ -12,10 +12,10 @@ from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import attributes, calls, identity, iteration, operators, subscripts
+from npcompile.tracer.python import attributes, calls, forward, identity, iteration, operators, subscripts
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
 from npcompile.tracer.python.introspection import type_of
-from npcompile.tracer.python.operators import HOOKS, lift, plain
+from npcompile.tracer.python.operators import lift, plain
 from npcompile.tracer.values import Closure, Constant, Lazy, Mapping, Method, Partial, Sequence
 
 # --- objects that hold a function and arguments
@@ -34,6 +34,7 @@ KINDS = (functools.partial, operator.itemgetter, operator.attrgetter, operator.m
 BUILTINS |= {kind: functools.partial(make_partial, kind) for kind in KINDS}
 
 
+@forward.call_partial.defined
 def call_partial(frame: Frame, held: Partial, positional: Arguments, keywords: Keywords) -> Any:
     capture, given = frame.capture, held.positional
     if held.kind is functools.partial:
@@ -96,7 +97,7 @@ def call_reduce(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
     if total is None or keywords or len(start) > 1:
         raise Decline("reduce() of nothing")
     for item in rest:
-        total = operators.call_function(capture, function, [total, item])
+        total = forward.call_function(capture, function, [total, item])
     return total
 
 
@@ -314,4 +315,3 @@ BUILTINS |= {getattr(operator, name): functools.partial(call_operator, *row) for
 BUILTINS[operator.abs] = BUILTINS[abs]
 calls.CALLED_FROM_OUTSIDE[functools.partial] = call_partial_from_outside
 calls.CALLED_BY_CODE[DISPATCHES] = call_dispatching
-HOOKS["call partial"] = call_partial

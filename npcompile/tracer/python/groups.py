@@ -8,7 +8,7 @@ from typing import Any
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import operators
+from npcompile.tracer.python import forward, operators
 from npcompile.tracer.values import Constant, ExceptionValue, Sequence
 
 Parts = tuple[ExceptionValue | None, ExceptionValue | None]  # of a group: what is asked for, and the rest
@@ -140,7 +140,7 @@ def call_method(frame: Frame, group: ExceptionValue, name: str, positional: list
         return derive(group, [frame.capture.realize(v) for v in asked.items] if isinstance(asked, Sequence) else [])
 
     def holds(each: ExceptionValue) -> bool:
-        answer = operators.truth(frame.capture, operators.call_function(frame.capture, asked, [each]))
+        answer = operators.truth(frame.capture, forward.call_function(frame.capture, asked, [each]))
         if not isinstance(answer, Constant):
             raise Decline(f"{name}() by array data")
         return bool(answer.value)

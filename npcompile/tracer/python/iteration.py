@@ -13,7 +13,7 @@ from npcompile.tensor_core.array import Array, reshape
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline, is_contiguous, product
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import operators, ranges, subscripts
+from npcompile.tracer.python import forward, operators, ranges, subscripts
 from npcompile.tracer.python.arithmetic import plain_number
 from npcompile.tracer.python.operators import describe, lift
 from npcompile.tracer.raising import Raises
@@ -76,7 +76,7 @@ def iterator_of(capture: Capture, value: Any) -> Any:
         case Opaque() if hasattr(type(value.example), "__next__"):
             return value
         case _:
-            found = operators.ask_class("iter", capture, value)
+            found = forward.class_iter(capture, value)
             iterator = found if found is NotImplemented else capture.realize(found)
             if iterator is NotImplemented or iterator is value:  # the object is its own iterator
                 raise Decline(f"iteration over {describe(value)}")
@@ -215,13 +215,13 @@ def next_of_each(capture: Capture, parts: list[Any]) -> list[Any] | None:
 def next_of_map(capture: Capture, iterator: Iterator) -> Any | None:
     function, *parts = iterator.parts
     items = next_of_each(capture, parts)
-    return None if items is None else operators.call_function(capture, function, items)
+    return None if items is None else forward.call_function(capture, function, items)
 
 
 def next_of_filter(capture: Capture, iterator: Iterator) -> Any | None:
     function, source = iterator.parts
     while (item := next_item(capture, source)) is not None:
-        is_kept = item if operators.is_none(function) else operators.call_function(capture, function, [item])
+        is_kept = item if operators.is_none(function) else forward.call_function(capture, function, [item])
         answer = operators.truth(capture, is_kept)
         if not isinstance(answer, Constant):
             raise Decline("filter() by array data")

@@ -14,7 +14,7 @@ import numpy as np
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import operators
+from npcompile.tracer.python import forward, operators
 from npcompile.tracer.python.calls import BUILTINS, Arguments, Keywords
 from npcompile.tracer.python.iteration import items_of, iterate, iterator_of, lazily, next_item
 from npcompile.tracer.python.operators import plain
@@ -39,7 +39,7 @@ def is_true(capture: Capture, value: Any) -> bool:
 
 
 def ask(capture: Capture, function: Any, *arguments: Any) -> bool:
-    return is_true(capture, operators.call_function(capture, function, [*arguments]))
+    return is_true(capture, forward.call_function(capture, function, [*arguments]))
 
 
 # --- what each of them does. A row takes the capture and the arguments, and gives these as real ones would be made of them,
@@ -124,7 +124,7 @@ def accumulate(capture: Capture, items: Any, function: Any = None, *, initial: A
         while total is not None:
             yield total
             item = next(rest, None)
-            total = None if item is None else operators.call_function(capture, add, [total, item])
+            total = None if item is None else forward.call_function(capture, add, [total, item])
 
     return [source, add], found
 
@@ -139,7 +139,7 @@ def starmap(capture: Capture, function: Any, items: Any) -> Made:
 
     def found() -> Items:
         for each in items_of(capture, source):
-            yield operators.call_function(capture, function, iterate(capture, capture.realize(each)))
+            yield forward.call_function(capture, function, iterate(capture, capture.realize(each)))
 
     return [function, source], found
 
@@ -192,7 +192,7 @@ def groupby(capture: Capture, items: Any, key: Any = None) -> Made:
     def step() -> bool:
         item = next_item(capture, source)
         if item is not None:
-            current[:] = item, item if is_plain else operators.call_function(capture, key, [item])
+            current[:] = item, item if is_plain else forward.call_function(capture, key, [item])
         return item is not None
 
     def is_of(wanted: Any) -> bool:

@@ -16,7 +16,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.frame import Frame
-from npcompile.tracer.python import calls, effects, identity, iteration, operators
+from npcompile.tracer.python import calls, effects, forward, identity, iteration, operators
 from npcompile.tracer.python.calls import Arguments, Keywords, captures
 from npcompile.tracer.python.class_attributes import (
     IS_OF_PYTHON,
@@ -31,7 +31,7 @@ from npcompile.tracer.python.class_attributes import (
     on_class,
     sets,
 )
-from npcompile.tracer.python.operators import HOOKS, lift
+from npcompile.tracer.python.operators import lift
 from npcompile.tracer.raising import Raises, raises
 from npcompile.tracer.values import (
     UNASSIGNED,
@@ -314,6 +314,7 @@ def super_of(frame: Frame, positional: Arguments) -> Super:
 # --- making
 
 
+@forward.is_made_plainly.defined
 def is_made_plainly(kind: Any) -> bool:
     """Does a call of the class run nothing but its own `__new__` and `__init__`, on an object without C parts?"""
     return (
@@ -329,6 +330,7 @@ def is_made_plainly(kind: Any) -> bool:
     )
 
 
+@forward.make.defined
 def make(frame: Frame, kind: type, positional: Arguments, keywords: Keywords) -> Any:
     """`kind(*positional, **keywords)` of a class that is made plainly."""
     capture = frame.capture
@@ -436,6 +438,7 @@ def refuses(capture: Capture, value: Any, other: Any) -> bool:
     return isinstance(value, WITHOUT_USER_OPERATORS)
 
 
+@forward.class_binary.defined
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """The answer of the classes of the operands. NotImplemented if both are none of the user's."""
     kinds = class_of(left), class_of(right)
@@ -479,6 +482,7 @@ def of_members(capture: Capture, with_array: Callable[..., Any], function: Calla
     return with_array(*operands)
 
 
+@forward.class_inplace.defined
 def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     symbol = symbol.removesuffix("=")
     if class_of(left) is None:
@@ -487,10 +491,12 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     return answer if answer is not NotImplemented else binary(capture, symbol, left, right)
 
 
+@forward.class_unary.defined
 def unary(capture: Capture, symbol: str, x: Any) -> Any:
     return call_special(capture, x, UNARY_NAMES[symbol])
 
 
+@forward.class_compare.defined
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     kinds = class_of(left), class_of(right)
     if kinds == (None, None):
@@ -520,6 +526,7 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     raise Decline(f"{symbol} of {operators.describe(left)} and {operators.describe(right)}")
 
 
+@forward.class_truth.defined
 def truth(capture: Capture, value: Any) -> Any:
     """bool(value)"""
     kind = class_of(value)
@@ -534,6 +541,7 @@ def truth(capture: Capture, value: Any) -> Any:
     return Constant(True)
 
 
+@forward.class_length.defined
 def length(capture: Capture, value: Any) -> Any:
     answer = call_special(capture, value, "__len__")
     if answer is not NotImplemented and not isinstance(capture.realize(answer), (Dim, Constant)):
@@ -541,6 +549,7 @@ def length(capture: Capture, value: Any) -> Any:
     return answer
 
 
+@forward.class_contains.defined
 def contains(capture: Capture, container: Any, item: Any) -> Any:
     answer = call_special(capture, container, "__contains__", item)
     if answer is not NotImplemented:
@@ -551,23 +560,26 @@ def contains(capture: Capture, container: Any, item: Any) -> Any:
     return Constant(operators.contains(capture, Sequence(tuple, items), item))
 
 
+@forward.call_function.defined
 def call_of(capture: Capture, function: Any, arguments: Arguments) -> Any:
     return calls.call(capture.frame, capture.realize(function), arguments, {})
 
 
-HOOKS |= {
-    "binary": binary,
-    "inplace": inplace,
-    "unary": unary,
-    "compare": compare,
-    "truth": truth,
-    "len": length,
-    "contains": contains,
-    "iter": lambda capture, value: call_special(capture, value, "__iter__"),
-    "getitem": lambda capture, owner, key: call_special(capture, owner, "__getitem__", key),
-    "setitem": lambda capture, owner, key, value: call_special(capture, owner, "__setitem__", key, value),
-    "delitem": lambda capture, owner, key: call_special(capture, owner, "__delitem__", key),
-    "call": call_of,
-    "is made": is_made_plainly,
-    "make": make,
-}
+@forward.class_iter.defined
+def iterator_of(capture: Capture, value: Any) -> Any:
+    return call_special(capture, value, "__iter__")
+
+
+@forward.class_getitem.defined
+def item_of(capture: Capture, owner: Any, key: Any) -> Any:
+    return call_special(capture, owner, "__getitem__", key)
+
+
+@forward.class_setitem.defined
+def set_item(capture: Capture, owner: Any, key: Any, value: Any) -> Any:
+    return call_special(capture, owner, "__setitem__", key, value)
+
+
+@forward.class_delitem.defined
+def delete_item(capture: Capture, owner: Any, key: Any) -> Any:
+    return call_special(capture, owner, "__delitem__", key)

@@ -23,7 +23,7 @@ from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
 from npcompile.tracer.capture import LONGEST_TEXT, Capture
-from npcompile.tracer.python import arithmetic, ranges
+from npcompile.tracer.python import arithmetic, forward, ranges
 from npcompile.tracer.python.arithmetic import hint, plain_number
 from npcompile.tracer.python.identity import is_known_same
 from npcompile.tracer.raising import Raises, raise_again, raises
@@ -90,7 +90,7 @@ def lower(capture: Capture, value: Any) -> Any:
         case Opaque():
             raise Decline(f"an argument of type {type(value.example).__qualname__}")
         case _:
-            found = ask_class("lower", capture, value)
+            found = forward.number_lowered(capture, value)
             if found is NotImplemented:
                 raise Decline(f"{describe(value)} as argument of a NumPy function")
             return found
@@ -129,19 +129,6 @@ def lift(result: Any) -> Any:
     return Constant(result)
 
 
-# What calls functions of the user's, which layers above this one do: by what is asked; see objects.py and containers.py.
-HOOKS: dict[str, Callable[..., Any]] = {}
-
-
-def ask_class(what: str, capture: Capture, *operands: Any) -> Any:
-    """The answer of a class that is written in Python, NotImplemented where no operand is of one that has an answer."""
-    return HOOKS[what](capture, *operands)
-
-
-def call_function(capture: Capture, function: Any, arguments: list[Any]) -> Any:
-    return HOOKS["call"](capture, function, arguments)
-
-
 def as_count(capture: Capture, symbol: str, value: Any, other: Any) -> Any:
     """An operand that is a Comparison as the 0 or 1 that arithmetic with `other` takes it for; else its answer, guarded.
 
@@ -168,8 +155,8 @@ def involves_array(*values: Any) -> bool:
 @through_tensors
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     require_known(left, right)
-    for ask in ("binary", "binary containers", "binary numbers"):
-        found = ask_class(ask, capture, symbol, left, right)
+    for ask in (forward.class_binary, forward.container_binary, forward.number_binary):
+        found = ask(capture, symbol, left, right)
         if found is not NotImplemented:
             return found
     if isinstance(left, Array) or isinstance(right, Array):
@@ -189,7 +176,7 @@ def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if symbol == "+" and any(isinstance(v, Text) for v in (left, right)):
         return joined(capture, left, right)
     if symbol == "%" and isinstance(left, Constant) and type(left.value) is str:
-        filled = ask_class("fill in", capture, left.value, right)
+        filled = forward.filled_in(capture, left.value, right)
         if filled is not None:
             return filled
     if all(isinstance(v, (Constant, Dim)) for v in (left, right)):
@@ -226,8 +213,8 @@ def inplace(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         result = lift(array_operators.INPLACE[symbol](capture.builder, left, lowered(capture, right)))
         capture.require_no_overlap()
         return result
-    for ask in ("change", "inplace"):  # a container, an object
-        found = ask_class(ask, capture, symbol, left, right)
+    for ask in (forward.container_inplace, forward.class_inplace):
+        found = ask(capture, symbol, left, right)
         if found is not NotImplemented:
             return found
     try:
@@ -251,8 +238,8 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         return arithmetic.integer(capture, f"({symbol}{x.text})", UNARY[symbol](x.hint))
     if isinstance(x, Number) and symbol != "~":
         return Number.computed(x.env, f"({symbol}{x.text})", UNARY[symbol](x.hint))
-    for ask in ("unary", "unary numbers"):
-        found = ask_class(ask, capture, symbol, x)
+    for ask in (forward.class_unary, forward.number_unary):
+        found = ask(capture, symbol, x)
         if found is not NotImplemented:
             return found
     if symbol == "~" and isinstance(x, Constant) and type(x.value) is bool and sys.version_info >= (3, 12):
@@ -353,8 +340,8 @@ def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
         is_none(a) and (is_scalar(b) or isinstance(b, (Dim, Number, Integer))) for a, b in ((left, right), (right, left))
     ):
         return Constant(symbol == "!=")
-    for ask in ("compare", "compare containers", "compare numbers"):
-        found = ask_class(ask, capture, symbol, left, right)
+    for ask in (forward.class_compare, forward.container_compare, forward.number_compare):
+        found = ask(capture, symbol, left, right)
         if found is not NotImplemented:
             return found
     if isinstance(left, Array) or isinstance(right, Array):
@@ -434,8 +421,8 @@ def truth(capture: Capture, value: Any) -> Constant | Truth:
         case DictView():
             return Constant(bool(value.owner.items))
         case _:
-            for ask in ("truth of a number", "truth"):
-                found = ask_class(ask, capture, value)
+            for ask in (forward.number_truth, forward.class_truth):
+                found = ask(capture, value)
                 if found is not NotImplemented:
                     return found
             raise Decline(f"the truth of {describe(value)}")
@@ -486,7 +473,7 @@ def contains(capture: Capture, container: Any, item: Any) -> bool:
         case DictView("values", owner):
             return contains(capture, Sequence(tuple, [*owner.items.values()]), item)
         case _:
-            found = ask_class("contains", capture, container, item)
+            found = forward.class_contains(capture, container, item)
             if found is NotImplemented:
                 if isinstance(container, Constant):
                     return bool(evaluate_pure(capture, lambda c, i: i in c, container, item).value)

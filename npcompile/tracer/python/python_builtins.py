@@ -24,6 +24,7 @@ from npcompile.tracer.python import (
     arithmetic,
     containers,
     elements,
+    forward,
     generators,
     iteration,
     objects,
@@ -83,7 +84,7 @@ def call_len(frame: Frame, positional: Arguments, keywords: Keywords) -> Any:
                 raise Decline("len() of a range that is too long")
             return lift(ranges.length(frame.capture, x))
     if len(positional) == 1:
-        found = operators.ask_class("len", frame.capture, positional[0])
+        found = forward.class_length(frame.capture, positional[0])
         if found is not NotImplemented:
             return found
     return operators.evaluate_pure(frame.capture, len, *positional)
@@ -147,7 +148,7 @@ def until(frame: Frame, function: Any, last: Any) -> Iterator:
 
     def items() -> AbstractIterator[Any]:
         while True:
-            item = operators.call_function(capture, function, [])
+            item = forward.call_function(capture, function, [])
             if operators.contains(capture, Sequence(tuple, [item]), capture.realize(last)):
                 return
             yield item
@@ -288,7 +289,7 @@ def extreme(frame: Frame, symbol: str, function: Callable[..., Any], positional:
     has_key = not operators.is_none(capture.realize(key))
     if not has_key and (found := arithmetic.extreme(capture, function, [capture.realize(v) for v in items])) is not None:
         return found
-    keys = [capture.realize(operators.call_function(capture, key, [v]) if has_key else v) for v in items]
+    keys = [capture.realize(forward.call_function(capture, key, [v]) if has_key else v) for v in items]
     best = 0
     for k in range(1, len(items)):
         answer = operators.truth(capture, operators.compare(capture, symbol, keys[k], keys[best]))

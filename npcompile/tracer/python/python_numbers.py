@@ -5,7 +5,7 @@ And lists and bytes made of it, of which nothing is known but that they are made
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.meta import Decline, TensorMeta, product
 from npcompile.tensor_core.number import Number
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import arithmetic, operators
-from npcompile.tracer.python.operators import HOOKS
+from npcompile.tracer.python import arithmetic, forward, operators
 from npcompile.tracer.values import Constant, Converted, PythonNumber, Truth
 
 # Whose Python number is known to be the element as int64 or float64.
@@ -37,7 +36,15 @@ def made_of(capture: Capture, kind: type, x: Any) -> PythonNumber | Truth | None
     return PythonNumber(fresh(capture.builder, node, boxed=False), kind)
 
 
-def item(capture: Capture, x: Array, *place: Any) -> PythonNumber | Truth:
+@forward.to_python.defined
+def to_python(method: str, capture: Capture, x: Array, arguments: list[Any]) -> Any:
+    """x.item(), x.tolist() and x.tobytes(), by the method's name."""
+    if method == "item" or method == "tolist" and not x.ndim and not arguments:
+        return item(capture, x, arguments)
+    return converted(method, capture, x, arguments)
+
+
+def item(capture: Capture, x: Array, place: list[Any]) -> PythonNumber | Truth:
     """x.item() of one element, or x.item(place) of the one that is there."""
     x = element(capture, x, place)
     kind = {"b": bool, "i": int, "u": int, "f": float}.get(x.dtype.kind)
@@ -48,7 +55,7 @@ def item(capture: Capture, x: Array, *place: Any) -> PythonNumber | Truth:
     return made
 
 
-def element(capture: Capture, x: Array, place: tuple[Any, ...]) -> Array:
+def element(capture: Capture, x: Array, place: Sequence[Any]) -> Array:
     """One integer counts in C order; several, or a tuple of them, are one for each axis."""
     if not place:
         return getitem(capture.builder, x, (0,) * x.ndim) if x.ndim and all(same(n, 1) for n in x.shape) else x
@@ -62,11 +69,9 @@ def element(capture: Capture, x: Array, place: tuple[Any, ...]) -> Array:
     return getitem(capture.builder, x, tuple(place)) if place else x
 
 
-def converted(method: str, capture: Capture, x: Array, *arguments: Any) -> Any:
+def converted(method: str, capture: Capture, x: Array, arguments: list[Any]) -> Converted:
     """x.tolist() or x.tobytes(), of what x holds now."""
-    if method == "tolist" and not x.ndim and not arguments:
-        return item(capture, x)
-    if arguments not in ((), ("C",)) or method == "tolist" and arguments:
+    if arguments not in ([], ["C"]) or method == "tolist" and arguments:
         raise Decline(f"{method} with arguments")
     if method == "tobytes" and x.dtype.char in "gG":
         raise Decline("the bytes between longdoubles, which are no part of them")
@@ -116,6 +121,7 @@ def operands_of(capture: Capture, left: Any, right: Any) -> tuple[Any, Any] | No
     return None
 
 
+@forward.number_binary.defined
 def binary(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     """NumPy's where an array takes part; Python's on floats where that is the same and raises nothing."""
     if (operands := operands_of(capture, left, right)) is not None:
@@ -146,6 +152,7 @@ def float_operand(capture: Capture, value: Any) -> Array:
     raise Decline("arithmetic of a Python number made of array data")
 
 
+@forward.number_compare.defined
 def compare(capture: Capture, symbol: str, left: Any, right: Any) -> Any:
     if (operands := operands_of(capture, left, right)) is not None:
         return operators.lift(array_operators.COMPARE[symbol](capture.builder, *operands))
@@ -168,6 +175,7 @@ def constant_integer(capture: Capture, value: Any) -> Array | None:
     return None
 
 
+@forward.number_unary.defined
 def unary(capture: Capture, symbol: str, x: Any) -> Any:
     if not isinstance(x, PythonNumber):
         return NotImplemented
@@ -177,24 +185,14 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
     return PythonNumber(fresh(capture.builder, result.node, boxed=False), float)
 
 
+@forward.number_truth.defined
 def truth(capture: Capture, x: Any) -> Any:
     return Truth(x.array) if isinstance(x, PythonNumber) else NotImplemented
 
 
+@forward.number_lowered.defined
 def lowered(capture: Capture, x: Any) -> Any:
     """As an argument of a NumPy function: an integer must fit into what it meets, which is not known here."""
     if isinstance(x, Truth) or isinstance(x, PythonNumber) and x.kind is float:
         return as_operand(x, capture)
     return NotImplemented
-
-
-HOOKS |= {
-    "binary numbers": binary,
-    "compare numbers": compare,
-    "unary numbers": unary,
-    "truth of a number": truth,
-    "lower": lowered,
-    "item": item,
-    "tolist": functools.partial(converted, "tolist"),
-    "tobytes": functools.partial(converted, "tobytes"),
-}

@@ -14,9 +14,9 @@ from npcompile.tensor_core.array import Array
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import ranges
+from npcompile.tracer.python import forward, ranges
 from npcompile.tracer.python.arithmetic import plain_number
-from npcompile.tracer.python.operators import ask_class, constant_key, evaluate, evaluate_pure, library_keys, lift, lower, plain
+from npcompile.tracer.python.operators import constant_key, evaluate, evaluate_pure, library_keys, lift, lower, plain
 from npcompile.tracer.raising import raises
 from npcompile.tracer.tensor_values import as_array, through_tensors
 from npcompile.tracer.values import (
@@ -85,7 +85,7 @@ def part(capture: Capture, container: Any, key: Any) -> Any:
         case Opaque() if type(container.example) is dict:
             raise Decline("an item of a dict with keys that are not plain constants")
         case _:
-            found = ask_class("getitem", capture, container, key)
+            found = forward.class_getitem(capture, container, key)
             if found is NotImplemented:
                 raise Decline(f"an item of {describe(container)}")
             return capture.realize(found)
@@ -122,7 +122,7 @@ def setitem(capture: Capture, container: Any, key: Any, value: Any) -> None:
         ):
             pass  # the end of `container[key] += x`, which changed the array or Tensor in place
         case _:
-            asked = (ask_class(what, capture, container, key, value) for what in ("setitem containers", "setitem"))
+            asked = (ask(capture, container, key, value) for ask in (forward.container_setitem, forward.class_setitem))
             if all(found is NotImplemented for found in asked):
                 raise Decline(f"an item of {describe(container)} is assigned")
 
@@ -135,6 +135,6 @@ def getitem_or_none(capture: Capture, container: Any, key: Any) -> Any:
 
 
 def delitem(capture: Capture, container: Any, key: Any) -> None:
-    asked = (ask_class(what, capture, container, key) for what in ("delitem containers", "delitem"))
+    asked = (ask(capture, container, key) for ask in (forward.container_delitem, forward.class_delitem))
     if all(found is NotImplemented for found in asked):
         raise Decline(f"an item of {describe(container)} is deleted")

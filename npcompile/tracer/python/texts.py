@@ -10,7 +10,7 @@ from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tracer.capture import Capture
-from npcompile.tracer.python import arithmetic, operators
+from npcompile.tracer.python import arithmetic, forward
 from npcompile.tracer.values import Comparison, Constant, Lazy, Text
 from npcompile.tracer.values import Sequence as SequenceValue
 
@@ -78,14 +78,12 @@ def formatted(capture: Capture, function: Callable[[Any], str] | None, spec: str
     return text_of(capture, template, lambda x: format(function(x) if function else x, spec), [value])
 
 
+@forward.filled_in.defined
 def filled_in(capture: Capture, text: str, value: Any) -> Text | None:
     """`text % value`"""
     if re.search(r"%[^%a-zA-Z]*c", text):
         return None
     return text_of(capture, f"({escaped(repr(text))} % {{}})", lambda x: text % x, [value])
-
-
-operators.HOOKS["fill in"] = filled_in
 
 
 def format_called(capture: Capture, text: str, positional: Sequence[Any], named: dict[str, Any]) -> Text | None:
