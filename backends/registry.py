@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.passes import Pass
 from npcompile.tensor_core.graph import Graph
 
 
@@ -79,6 +80,7 @@ class CompiledGraph:
     seconds: dict[str, float] = field(default_factory=dict)  # per phase: schedule, print, compile, load
     counted: frozenset[str] = frozenset()  # sizes that data decides, of which it gives the least alone, behind the outputs
     item: Callable[..., Any] | None = None  # `call` that gives the only output itself: a tuple takes as long as a small kernel
+    passes: tuple[Pass, ...] = ()
 
     @property
     def quickest(self) -> Callable[..., Any]:

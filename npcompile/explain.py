@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from npcompile.backends.passes import Pass
+from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.switch import compiling
@@ -35,6 +37,7 @@ class Explanation:
     gradients: tuple[Split, ...] = ()  # of graphs with gradients: forward and backward graph, what is saved
     transfers: tuple[Transfer, ...] = ()  # copies between host and device that the call made, in order
     natives: tuple[str, ...] = ()  # what runs as a native program made of the bytecode: the function or a loop, and its line
+    passes: tuple[Pass, ...] = ()  # optimisations that were tried, of each program in turn; str(p) says where, and why not
     verdicts: str = ""  # does it run compiled or as it is, for each kind of arguments so far, and why
 
     def __str__(self) -> str:
@@ -47,6 +50,7 @@ class Explanation:
             lines += [f"gradients {k}: {what}", *(f"    {line}" for line in str(split.backward).splitlines())]
         lines += [f"break: {b}" for b in self.breaks]
         lines += [f"native program: {native}" for native in self.natives]
+        lines += [f"pass: {each}" for each in self.passes]
         lines += [f"verdict: {self.verdicts}"] * bool(self.verdicts)
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
@@ -134,6 +138,7 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
             for v in reversed(point.variants)
             if v.graph is None and v.compiled is not None
         ),
+        tuple(p for v in variants if isinstance(v.compiled, CompiledGraph) for p in v.compiled.passes),
     )
 
 

@@ -36,7 +36,7 @@ def set_logs(
 
     `graph_code`: each captured graph. `graph_breaks`: why a graph ended, where, and what to do. `guards`: what each
     compiled program assumes. `recompiles`: each further compilation of the same place. `output_code`: generated C.
-    `loops`: why a loop is no native program of its own.
+    `loops`: why a loop is not a native program of its own; else what was done to it, and what was not, and why.
 
     The environment variable NPCOMPILE_LOGS=graph_breaks,recompiles does the same from outside.
 

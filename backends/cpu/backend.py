@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,12 @@ from npcompile.backends.cpu.squares import LINE, turns_text
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.kernel import Kernel
+from npcompile.backends.kernels.kernel import Blocks, Columns, Kernel, Let, Product, Tiles, walk
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
+from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Graph
@@ -55,6 +56,8 @@ TUPLE_OF_ITEM = f"""{BEGIN.format(ITEM)} return npc_made(self, args, nargs); }}
   PyObject* item = npc_made(self, args, nargs);
   return item ? rt->tuple_of(1, item) : NULL;
 }}"""
+# Statements that a pass makes of others.
+SHOWN: dict[type, str] = {Tiles: "row tiling", Blocks: "products by rows", Product: "products", Columns: "sums of columns"}
 ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
 
 
@@ -85,7 +88,19 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
-    return CompiledGraph(loaded.call, f"{about}\n{unit}", tuple(run.kernel.name for run in runs), seconds, item=item)
+    names, passes = tuple(run.kernel.name for run in runs), tuple(found for run in runs for found in passes_of(run.kernel))
+    return CompiledGraph(loaded.call, f"{about}\n{unit}", names, seconds, item=item, passes=passes)
+
+
+def passes_of(kernel: Kernel) -> Iterator[Pass]:
+    """What the kernel's statements show of the passes that made it."""
+    statements = list(walk(kernel.body))
+    operations = sum(isinstance(s, Let) and s.op != "constant" for s in statements)
+    if operations > 1:
+        yield Pass("fusion", f"{kernel.name}, {operations} operations")
+    for kind, name in SHOWN.items():
+        if any(isinstance(s, kind) for s in statements):
+            yield Pass(name, kernel.name)
 
 
 def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -74,7 +75,8 @@ def run_in_pieces(
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
     source = "\n".join([comment_of(graph, stage, text), *(c.source for c in parts)])
-    return CompiledGraph(call, source, tuple(k for c in parts for k in c.kernels))
+    kernels, passes = (tuple(chain.from_iterable(getattr(c, of) for c in parts)) for of in ("kernels", "passes"))
+    return CompiledGraph(call, source, kernels, passes=passes)
 
 
 def views_of(graph: Graph, stage: dict[Node, int], number: int) -> list[Node] | None:

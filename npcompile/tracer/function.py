@@ -517,8 +517,8 @@ class CompiledFunction:
             is_of_loop = not isinstance(refused, TooLarge) and are_usual(state)
             self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
             return None
-        if made.why_serial:
-            log("loops", lambda: f"{self.code.co_qualname} at {point.location}: on one thread: {'; '.join(made.why_serial)}")
+        for each in made.compiled.passes:
+            log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
         log("output_code", lambda: made.compiled.source)
         seconds = {"capture": time.perf_counter() - began, **made.compiled.seconds}
         return Variant(made.guards, made.conditions, made.lines, None, made.compiled, None, seconds)

@@ -20,6 +20,7 @@ from npcompile.backends.cpu.loops.loop_unit import GIVEN
 from npcompile.backends.cpu.loops.scalar_loops import INPUT, Fail, NoForm, ScalarLoops
 from npcompile.backends.cpu.loops.strips import Strip
 from npcompile.backends.cpu.loops.ways_out import Handed, failed
+from npcompile.backends.passes import PassLog
 from npcompile.tracer.bytecode.analysis import CodeFacts, loop_region
 from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native import arrays, lending, outside
@@ -160,7 +161,7 @@ class Blocks:
     steps: dict[int, set[str]] = field(default_factory=dict)  # headers of time loops -> labels behind all their iterations
     apart: Any = None  # the loop whose chunks are being written: an Apart
     parallel: dict[int, frozenset[int]] = field(default_factory=dict)  # loops that have chunks: header -> region
-    why_serial: list[str] = field(default_factory=list)
+    passes: PassLog = field(default_factory=PassLog)
     trip_counts: dict[int, int] = field(default_factory=dict)  # headers -> how many iterations, where that is a constant
     ranges: Ranges | None = None
     counters_of_codes: dict[types.CodeType, dict[str, Integer]] = field(default_factory=dict)
@@ -247,6 +248,10 @@ class Blocks:
         entry = program.entry_of(index)
         is_seen = facts.protected[entry] or any(map(is_attribute, state.locals))
         return self.leave(index, state, throws=True) if is_seen and facts.enterable[entry] else failed()
+
+    def noted(self, name: str, index: int, why_not: str | None = None) -> None:
+        """Note that a pass was tried at the loop whose header is at `index`, and why it did not fire, if so."""
+        self.passes.note(name, f"the loop at line {self.program.instructions[index].line}", why_not)
 
     # --- blocks
 

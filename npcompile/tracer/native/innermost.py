@@ -46,16 +46,24 @@ def write_strip(b: Blocks, index: int, label: str) -> None:
     state = b.state
     try:
         inside, body = with_choices(b, index, region, iterator, label)
-    except (NoForm, NoNest):
+    except (NoForm, NoNest) as reason:
+        b.noted("speculation", index, str(reason) or "a statement that cannot be undone")
         return
     finally:
         b.state = state
     strip = inside.strip
     if not strip.is_gain:
+        b.noted("speculation", index, "nothing to be looked at afterwards")
         return
+    b.noted("speculation", index)
     outer = None if strip.is_nest else outer_of(b, index, region)
     bands = [] if outer is None else bands_of(strip, outer, body)
+    if outer is not None:
+        b.noted("wavefront", index, None if bands else "rows do not wait for the row before them, or in no known way")
     by_lanes = lane_nest_of(b, strip, body) if strip.is_nest else []
+    if strip.is_nest:
+        why_not = None if by_lanes else "iterations that are not alike, or statements without vectors"
+        b.noted("vectorize the outer loop", index, why_not)
     if by_lanes and LANE_NEST_HELPERS not in b.code.functions:
         b.code.functions.append(LANE_NEST_HELPERS)
     strip.repeat(outer)

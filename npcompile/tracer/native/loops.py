@@ -102,7 +102,6 @@ class Made:
     conditions: tuple[str, ...]  # those that the native program does not ask itself
     lines: tuple[str, ...]
     compiled: CompiledGraph
-    why_serial: tuple[str, ...]  # loops whose iterations cannot run on several threads
 
 
 class NativeLoop:
@@ -381,9 +380,8 @@ class NativeLoop:
             lines += [f"if where == {k}:", *(f"    {line}" for line in self.leave(exit))]
         # Memory that no element can be read from where it is, or not be written to. Else it is nothing for this program.
         lines += [f"if where == {UNFIT}:", f"    return {native}"]
-        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds})
-        why_serial = tuple(dict.fromkeys(blocks.why_serial))
-        return Made(tuple(self.guards), left, tuple(lines), compiled, why_serial)
+        compiled = CompiledGraph(call, source, ("npc_run",), {"compile": seconds}, passes=blocks.passes.all())
+        return Made(tuple(self.guards), left, tuple(lines), compiled)
 
     def asked(self) -> tuple[str, tuple[str, ...]]:
         """(the facts about names, which the native program asks, the conditions that are left)"""

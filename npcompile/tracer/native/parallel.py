@@ -117,10 +117,9 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     is_early = any(isinstance(v, Outside) and n in variables.stored for n, v in b.state.locals.items())
     if is_early:
         return
-    line = b.program.instructions[index].line
     sums = sums_of(b, index, region, variables.carried)
     if sums is None:
-        b.why_serial.append(f"{', '.join(sorted(variables.carried))} of the iteration before (line {line})")
+        b.noted("parallelize", index, f"{', '.join(sorted(variables.carried))} of the iteration before")
         return
     held = frozenset(p.root for p in parts_in(b.state))
     state = b.state
@@ -145,7 +144,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     except NoForm as reason:
         before.restore(code)
         if index not in b.parallel:
-            b.why_serial.append(f"{reason} (line {line})")
+            b.noted("parallelize", index, str(reason))
         return
     finally:
         b.state = state
@@ -155,7 +154,7 @@ def write_parallel(b: Blocks, index: int, label: str) -> None:
     code.declarations = before.declarations + apart.spread.declarations()
     code.lines += [*apart.spread.call(conditions, code.failing()), f"{apart.spread.name}_slow:;"]
     b.parallel[index] = region
-    b.why_serial = [why for why in b.why_serial if not why.endswith(f"(line {line})")]  # of the same with other types
+    b.noted("parallelize", index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,21 +254,23 @@ def cast(tree: Tree, dtype: np.dtype) -> Tree:
 
 def write(b: Blocks, index: int, region: frozenset[int]) -> bool:
     """Write the loop whose header is at `index` by blocks of rows, where it has that form. The loop as it is follows."""
-    return write_as(PointwiseLoop, b, index, region)
+    return write_as(PointwiseLoop, "row tiling", b, index, region)
 
 
-def write_as(form: type[PointwiseLoop], b: Blocks, index: int, region: frozenset[int]) -> bool:
+def write_as(form: type[PointwiseLoop], name: str, b: Blocks, index: int, region: frozenset[int]) -> bool:
     iterator = b.state.stack[-1] if b.program.instructions[index].opname == "FOR_ITER" else None
     if not isinstance(iterator, Steps | Walk) or not has_known_steps(iterator) or b.calls:
         return False
     state, lines = b.state, len(b.code.lines)
     try:
         form(b, index, region, iterator).write()
+        b.noted(name, index)
         return True
     except NoProgram:
         raise
-    except NoForm:
+    except NoForm as reason:
         del b.code.lines[lines:]
+        b.noted(name, index, str(reason))
         return False
     finally:
         b.state = state

@@ -34,7 +34,7 @@ def write(b: Blocks, index: int, region: frozenset[int], label: str) -> bool:
     """
     if index in b.steps and label not in b.steps[index] and b.origins.get(label) in region:
         return False
-    return write_as(TimeSteps, b, index, region)
+    return write_as(TimeSteps, "stencil tiling", b, index, region)
 
 
 @dataclass(slots=True)
