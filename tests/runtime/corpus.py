@@ -1,34 +1,48 @@
 """Units of many programs, as C text: `python -m tests.runtime.corpus FOLDER` writes them, and compiles none.
 
-With `--plain` they are those of a machine without vector mathematics.
+With `--plain` they are those of a machine without vector mathematics. With `--against BASE`, a revision or the folder of another
+checkout, what both write for each program, C and generated Python with its guards, goes to FOLDER/base and FOLDER/own, and the
+differences are told: none after a change that is to change nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import glob
 import hashlib
 import random
 import re
+import shutil
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import npcompile as npc
+from benchmarks.gate.__main__ import checkout_of
 from benchmarks.programs.families import PROGRAMS
 from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.cpu.errors import CompilerError
 from npcompile.backends.cpu.loader import Loader, loader, runtime_text
 from npcompile.backends.cpu.prelude import PRELUDE
 from npcompile.backends.cpu.product import product_library
+from npcompile.compiler import compiled_function
 from tests.cpu.random_graphs import RandomGraph
 from tests.native_loops.generate import draw_program
 
+ROOT = Path(__file__).resolve().parents[2]
+# npcompile of one checkout, the programs of another.
+FROM = """import sys; sys.path[0] = {npcompile!r}; import npcompile; sys.path[0] = {tests!r}
+from tests.runtime.corpus import main; main()"""
 GRAPHS, LOOPS = 24, 24
+OBJECT = re.compile(r"\b\w*_[0-9a-f]{8,}\b|\b0x[0-9a-f]+\b")  # names by addresses
 DIGITS, WORD = re.compile(r"\d+"), re.compile(r"\w+")
 DTYPES = [np.dtype(d) for d in "e f d g F D b I l L ?".split()]
 UFUNCS = [f for f in vars(np).values() if isinstance(f, np.ufunc) and f.nout == 1]
@@ -40,17 +54,18 @@ def elementwise(dtype: np.dtype, operands: int) -> Callable[..., Any]:
     return lambda *arrays: [f(*arrays) for f in taken]
 
 
-def programs() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def programs() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """Their names, functions and arguments."""
     for program in PROGRAMS.values():
-        yield program.function, program.arguments("small")
+        yield program.name, program.function, program.arguments("small")
     for dtype in DTYPES:
         x = np.ones(40, dtype)
-        yield elementwise(dtype, 1), (x,)
-        yield elementwise(dtype, 2), (x, x)
-        yield lambda x: (x.sum(), np.cumsum(x), np.sort(x), x.astype(np.float64), x.prod()), (x,)
+        yield f"ufuncs of one {dtype}", elementwise(dtype, 1), (x,)
+        yield f"ufuncs of two {dtype}", elementwise(dtype, 2), (x, x)
+        yield f"reductions of {dtype}", lambda x: (x.sum(), np.cumsum(x), np.sort(x), x.astype(np.float64), x.prod()), (x,)
     for seed in range(LOOPS):
         drawn = draw_program(random.Random(f"corpus {seed}").randint, is_complex=seed % 3 == 0)
-        yield drawn.function(), drawn.values
+        yield f"loop {seed}", drawn.function(), drawn.values
 
 
 def cover(folder: Path) -> list[Path]:
@@ -65,40 +80,85 @@ def cover(folder: Path) -> list[Path]:
     return chosen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--plain", action="store_true")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+@dataclass
+class Folder:
+    """Where units go: named by their digests, or by the programs that they are of."""
+
+    path: Path
+    is_by_program: bool
+    program: str = ""  # that runs now
+
+    def write(self, text: str, kind: str = "c") -> None:
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if self.is_by_program:
+            written = len(list(self.path.glob(f"{glob.escape(self.program)} *.{kind}")))
+            name = f"{self.program} {written}"
+        (self.path / f"{name}.{kind}").write_text(text)
+
+
+def write_units(folder: Folder, is_plain: bool) -> None:
+    folder.path.mkdir(parents=True, exist_ok=True)
     known = loader()
-    if options.plain:
+    if is_plain:
         known.compiler = replace(known.compiler, libraries=("-lm",))
 
-    def keep(text: str) -> None:
-        (options.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.c").write_text(text)
-
     def only_keep(loader: Loader, source: str, dtypes: Any) -> Any:
-        keep(PRELUDE + source)
+        folder.write(PRELUDE + source)
         raise CompilerError("units are written to a folder, and not compiled")
 
     Loader.load = only_keep  # type: ignore[method-assign]
-    keep(runtime_text())
+    folder.program = "runtime"
+    folder.write(runtime_text())
     for tag in ("f4", "f8", "c8", "c16"):
-        keep(PRELUDE + product_library(tag))
+        folder.write(PRELUDE + product_library(tag))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for seed in range(GRAPHS):
+            folder.program = f"graph {seed}"
             graph = replace(RandomGraph(seed, 12, is_dynamic=bool(seed % 2)).build(), checks=frozenset())
             try:
                 compile_cpu(graph, [])
             except CompilerError:
                 continue
-        for function, arguments in programs():
+        for folder.program, function, arguments in programs():
+            compiled = npc.compile(function)
             try:
-                npc.compile(function)(*arguments)
+                compiled(*arguments)
             except (ArithmeticError, LookupError, TypeError, ValueError):  # a random program's own
                 continue
+            finally:
+                made = compiled_function(compiled)
+                if folder.is_by_program and made is not None:
+                    for point in made.points.values():
+                        folder.write(OBJECT.sub("NAME", point.source), "py")
+
+
+def differences(base: Path, own: Path) -> Iterator[str]:
+    """Lines that say how the files of two folders differ."""
+    for name in sorted({path.name for folder in (base, own) for path in folder.iterdir()}):
+        texts = [(folder / name).read_text().splitlines() if (folder / name).exists() else [] for folder in (base, own)]
+        yield from difflib.unified_diff(*texts, f"base/{name}", f"own/{name}", n=1, lineterm="")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--against", metavar="BASE")
+    parser.add_argument("--by-program", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.against is None:
+        write_units(Folder(options.folder, options.by_program), options.plain)
+        return
+    with checkout_of(options.against) as base:
+        for name, checkout in (("base", base), ("own", ROOT)):
+            shutil.rmtree(options.folder / name, ignore_errors=True)
+            write = [sys.executable, "-c", FROM.format(npcompile=str(checkout), tests=str(ROOT)), str(options.folder / name)]
+            subprocess.run([*write, "--by-program", *["--plain"] * options.plain], check=True, cwd=options.folder.parent)
+    lines = list(differences(options.folder / "base", options.folder / "own"))
+    print("\n".join(lines))
+    changed = sum(line.startswith("--- ") for line in lines)
+    print(f"{changed} of {len(list((options.folder / 'own').iterdir()))} files differ")
 
 
 if __name__ == "__main__":
