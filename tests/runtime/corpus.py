@@ -42,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FROM = """import sys; sys.path[0] = {npcompile!r}; import npcompile; sys.path[0] = {tests!r}
 from tests.runtime.corpus import main; main()"""
 GRAPHS, LOOPS = 24, 24
+TIMES_BY_PROGRAM = 6  # as many of these random programs
 OBJECT = re.compile(r"\b\w*_[0-9a-f]{8,}\b|\b0x[0-9a-f]+\b")  # names by addresses
 DIGITS, WORD = re.compile(r"\d+"), re.compile(r"\w+")
 DTYPES = [np.dtype(d) for d in "e f d g F D b I l L ?".split()]
@@ -54,7 +55,7 @@ def elementwise(dtype: np.dtype, operands: int) -> Callable[..., Any]:
     return lambda *arrays: [f(*arrays) for f in taken]
 
 
-def programs() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+def programs(loops: int) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
     """Their names, functions and arguments."""
     for program in PROGRAMS.values():
         yield program.name, program.function, program.arguments("small")
@@ -63,7 +64,7 @@ def programs() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
         yield f"ufuncs of one {dtype}", elementwise(dtype, 1), (x,)
         yield f"ufuncs of two {dtype}", elementwise(dtype, 2), (x, x)
         yield f"reductions of {dtype}", lambda x: (x.sum(), np.cumsum(x), np.sort(x), x.astype(np.float64), x.prod()), (x,)
-    for seed in range(LOOPS):
+    for seed in range(loops):
         drawn = draw_program(random.Random(f"corpus {seed}").randint, is_complex=seed % 3 == 0)
         yield f"loop {seed}", drawn.function(), drawn.values
 
@@ -113,14 +114,15 @@ def write_units(folder: Folder, is_plain: bool) -> None:
         folder.write(PRELUDE + product_library(tag))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for seed in range(GRAPHS):
+        times = TIMES_BY_PROGRAM if folder.is_by_program else 1
+        for seed in range(times * GRAPHS):
             folder.program = f"graph {seed}"
             graph = replace(RandomGraph(seed, 12, is_dynamic=bool(seed % 2)).build(), checks=frozenset())
             try:
                 compile_cpu(graph, [])
             except CompilerError:
                 continue
-        for folder.program, function, arguments in programs():
+        for folder.program, function, arguments in programs(times * LOOPS):
             compiled = npc.compile(function)
             try:
                 compiled(*arguments)
