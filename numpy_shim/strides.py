@@ -36,10 +36,19 @@ def sliding_window_view(
 
 @implements(np.lib.stride_tricks.as_strided)
 def as_strided(
-    builder: Builder, x: Any, shape: Any = None, strides: Any = None, subok: Any = False, writeable: Any = True
+    builder: Builder,
+    x: Any,
+    shape: Any = None,
+    strides: Any = None,
+    subok: Any = False,
+    writeable: Any = True,
+    *,
+    check_bounds: Any = None,  # from NumPy 2.5 on
 ) -> Array:
     """A view of the memory that a contiguous row lies in."""
     flag(subok)
+    if check_bounds is not None and flag(check_bounds):
+        raise Decline("as_strided that checks bounds, of the array that the memory belongs to")
     a = array_of(builder, x)
     if not all(v is None or isinstance(v, (tuple, list)) for v in (shape, strides)):
         raise Decline("as_strided takes a shape and strides as tuples")

@@ -213,7 +213,7 @@ def test_scratch_memory(size, loader):
 
 def test_scratch_memory_that_is_not_there(loader):
     with pytest.raises(MemoryError):
-        loader.load(SCRATCH, [INT64]).call(2**46)
+        loader.load(SCRATCH, [INT64]).call(2**62)  # more than there are addresses
 
 
 # ---- numbers ----
