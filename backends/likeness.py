@@ -1,4 +1,4 @@
-"""Are arrays, and what names mean, as they were when a program was compiled? Programs ask at every call."""
+"""Are values, and what names and classes mean, as they were when a program was compiled? Programs ask at every call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-HAS_VERSIONS = sys.implementation.name == "cpython" and sys.version_info < (3, 14)  # dictionaries, a new one by each change
+# Each change of a dictionary, or of a class, gives it a new version.
+HAS_VERSIONS = sys.implementation.name == "cpython" and sys.version_info < (3, 14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +25,47 @@ class Facts:
 
     def numbers(self) -> list[int]:
         sizes = self.shape or ()
-        return [id(self.dtype), self.mask, self.flags, self.ndim, len(sizes), *sizes]
+        return [id(np.ndarray), id(self.dtype), self.mask, self.flags, self.ndim, len(sizes), *sizes]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The type of an object that is not an ndarray. Integers lie between two numbers, if the first is not larger."""
+
+    kind: type
+    least: int = 1
+    most: int = 0
+
+    def numbers(self) -> list[int]:
+        return [id(self.kind), *([self.least, self.most] if self.kind is int else [])]
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a dictionary has under a name: the address of the object, or nothing."""
+    """What a dictionary has under a name, or a class and its bases have: the address of the object, or nothing."""
 
-    owner: dict[str, Any]
+    owner: dict[str, Any] | type
     key: str
     value: int | None
+
+    def holds(self) -> bool:
+        spaces = [self.owner] if isinstance(self.owner, dict) else map(vars, self.owner.__mro__)
+        return self.value == next((id(space[self.key]) for space in spaces if self.key in space), None)
 
     def numbers(self) -> list[int]:
         return [id(self.owner), id(self.key), self.value or 0]
 
 
-def as_array(facts: Iterable[Facts], names: Collection[Name] = ()) -> np.ndarray:
-    """What must be true of names, and of the objects that follow, as `are_like` takes it: they are ndarrays with these facts.
+def as_array(facts: Iterable[Facts | Typed], names: Collection[Name] = ()) -> np.ndarray:
+    """What must be true of names, and of the objects that follow, as `are_like` takes it: one of the facts for each of them.
 
-    It holds none of the objects. The versions of the dictionaries in which the names were found last are noted in it.
+    It holds none of the objects. The versions that the owners of the names had when these were found last are noted in it.
     """
     owners = dict.fromkeys(id(name.owner) for name in names) if HAS_VERSIONS else ()
     versions = [n for owner in owners for n in (owner, 0)]
     meanings = [n for each in names for n in each.numbers()]
-    arrays = [n for each in facts for n in each.numbers()]
-    return np.array([len(names), len(owners), *versions, *meanings, id(np.ndarray), *arrays], np.int64)
+    objects = [n for each in facts for n in each.numbers()]
+    return np.array([len(names), len(owners), *versions, *meanings, *objects], np.int64)
 
 
 @dataclass(slots=True)

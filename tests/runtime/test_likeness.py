@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cpu import loader as module
-from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, as_array
+from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array
 from npcompile.tracer.capture import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -57,6 +57,64 @@ def test_one_and_two_objects(is_fixed: bool) -> None:
         facts = [facts_of(one, is_fixed), facts_of(other, not is_fixed)]
         for x, y in itertools.product(OBJECTS[:14], repeat=2):
             assert ask(as_array(facts), x, y) is (is_like(x, facts[0]) and is_like(y, facts[1]))
+
+
+NUMBERS = [0, 5, -5, 2**62, 2**63 - 1, -(2**63), 2**63, 2**100, -(2**100), True, 5.0, 5j, np.int64(5), "5", A, None]
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 0), (5, 5), (-5, 5), (-(2**63), 2**63 - 1), (2**62, 2**63 - 1)])
+def test_numbers_and_other_objects(least: int, most: int) -> None:
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    integers = as_array([Typed(int, least, most), facts_of(A, True), Typed(float)])
+    for x in NUMBERS:
+        is_there = type(x) is int and (least > most or least <= x <= most)
+        assert ask(integers, x, A, 1.5) is is_there, x
+        assert ask(integers, most if least <= most else 2**100, A, x) is (type(x) is float), x
+        for kind in map(type, NUMBERS[:-3]):
+            assert ask(as_array([Typed(kind)]), x) is (type(x) is kind)
+
+
+@pytest.mark.skipif(not HAS_VERSIONS, reason="classes are looked up again")
+def test_names_are_not_looked_up_again_in_a_class_that_has_not_changed() -> None:
+    class Base:
+        n = 5
+
+    class Derived(Base):
+        pass
+
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    facts = as_array([], [name := Name(Derived, "n", id(Base.n))])
+    assert name.holds() and ask(facts) and ask(facts)
+    facts[-1] = 0  # what it means, were it looked up
+    assert ask(facts)
+    Base.m = 6  # type: ignore[attr-defined]
+    assert not ask(facts)
+
+
+def test_names_of_classes() -> None:
+    class Base:
+        n = None
+
+    class Derived(Base):
+        pass
+
+    module.loader().start_runtime()
+    ask = LIKENESS.are_like
+    assert ask is not None
+    names = [Name(Derived, "n", id(None)), Name(Derived, "missing", None), Name(Base, "__init__", id(object.__init__))]
+    facts = as_array([], names)
+    for kind, key in itertools.product((Base, Derived), ("n", "missing", "__init__")):
+        for _ in range(3):
+            assert ask(facts)
+        before = vars(kind).get(key, facts)
+        setattr(kind, key, len)
+        is_hidden = kind is Derived and key == "__init__"  # by none that is asked about
+        assert ask(facts) is is_hidden is all(name.holds() for name in names)
+        delattr(kind, key) if before is facts else setattr(kind, key, before)
 
 
 def test_names() -> None:
@@ -137,7 +195,7 @@ def test_names_are_not_looked_up_again_in_a_dictionary_that_has_not_changed() ->
     space = {"n": 5}
     facts = as_array([], [Name(space, "n", id(space["n"]))])
     assert LIKENESS.are_like(facts)
-    facts[-2] = 0  # what it means, were it looked up
+    facts[-1] = 0  # what it means, were it looked up
     assert LIKENESS.are_like(facts)
     space["m"] = 6
     assert not LIKENESS.are_like(facts)

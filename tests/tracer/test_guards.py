@@ -1,6 +1,8 @@
 """What makes a compiled program usable again, and what makes it stale."""
 
+import functools
 import gc
+import itertools
 import linecache
 import threading
 import warnings
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.likeness import LIKENESS
 from npcompile.compiler import compiled_function
-from npcompile.tracer.conditions import with_intervals
+from npcompile.tracer.conditions import with_intervals, with_numbers
+from npcompile.tracer.point import Variant
 
 
 def graphs_of(compiled) -> int:
@@ -284,19 +288,101 @@ def decayed(w, m, v, t):
     w -= m / (1 - 0.9**t) + v / (1 - 0.999**t) + 1.01**t
 
 
+def variants_of(compiled) -> list[Variant]:
+    return next(iter(compiled_function(compiled).points.values())).variants
+
+
 def conditions_of(compiled) -> list[str]:
-    point = next(iter(compiled_function(compiled).points.values()))
-    return [condition for variant in point.variants for condition in variant.conditions]
+    return [condition for variant in variants_of(compiled) for condition in variant.conditions]
 
 
-def test_names_and_arrays_are_asked_about_at_once_and_powers_bound_their_exponent():
+def test_names_arrays_and_numbers_are_asked_about_at_once_and_powers_bound_their_exponent():
     compiled = npc.compile(decayed)
     for _ in range(2):
         compiled(np.ones(5), np.ones(5), np.ones(5), 3)
-    found = conditions_of(compiled)
-    assert sum("are_like" in condition for condition in found) == 1
-    bounds = [c for c in found if "s0" in c and ":=" not in c and "2147483647" not in c]
+    asked, *others = conditions_of(compiled)
+    assert "are_like" in asked and others[0] == "((s0 := t) is not None)" and len(others) == 2  # the last one: do arrays overlap?
+    found = with_numbers(variants_of(compiled)[0].guards)
+    bounds = [c for c in found if "s0" in c and ":=" not in c]
     assert bounds == ["-6643 <= s0 <= 70349"]  # the one of 0.999 is implied
+
+
+class Model:
+    """Looked at by the programs below, and changed."""
+
+    def scaled(self, x):
+        return x * self.rate
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+def modelled(model: Model, x, n: int, h: float):
+    return model.scaled(x) * n + h
+
+
+def changed_in(compiled, change, undo, *arguments) -> None:
+    """The change is seen by the next call, and its undoing by the one after."""
+    for do in (lambda: None, change, undo):
+        do()
+        want = outcome_of(modelled, *arguments)
+        for _ in range(2):
+            assert outcome_of(compiled, *arguments) == want
+
+
+def outcome_of(function, *arguments):
+    try:
+        return repr(function(*arguments))
+    except (AttributeError, TypeError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_each_change_of_a_class_is_seen(is_native, monkeypatch):
+    if not is_native:
+        monkeypatch.setattr(LIKENESS, "are_like", None)
+
+    class Base(Model):
+        pass
+
+    class Derived(Base):
+        pass
+
+    class Other:
+        def scaled(self, x):
+            return x - 7
+
+    model, x, scaled = Derived(0.5), np.ones(3), Model.scaled
+    compiled = npc.compile(modelled, backend="cpu" if is_native else "eager")
+    call = functools.partial(changed_in, compiled)
+    given = model, x, 3, 2.5
+    for _ in range(2):
+        compiled(*given)
+    assert any("are_like" in c for c in conditions_of(compiled)) is is_native
+    call(lambda: setattr(Base, "scaled", lambda self, x: x + 1), lambda: delattr(Base, "scaled"), *given)
+    call(lambda: setattr(Model, "scaled", lambda self, x: x + 2), lambda: setattr(Model, "scaled", scaled), *given)
+    call(lambda: delattr(Model, "scaled"), lambda: setattr(Model, "scaled", scaled), *given)
+    call(lambda: setattr(Derived, "scaled", 5), lambda: delattr(Derived, "scaled"), *given)
+    call(lambda: setattr(Derived, "unrelated", 5), lambda: delattr(Derived, "unrelated"), *given)
+    call(lambda: setattr(Derived, "__bases__", (Other, Base)), lambda: setattr(Derived, "__bases__", (Base,)), *given)
+    call(
+        lambda: setattr(Derived, "__getattribute__", lambda self, name: lambda x: x * 9),
+        lambda: delattr(Derived, "__getattribute__"),
+        *given,
+    )
+    call(
+        lambda: setattr(Derived, "rate", property(lambda self: 8.0, lambda self, value: None)),
+        lambda: delattr(Derived, "rate"),
+        *given,
+    )
+
+
+def test_types_and_sizes_of_numbers_are_told_apart():
+    compiled = npc.compile(modelled)
+    model, x = Model(0.5), np.ones(3)
+    numbers = [3, 3.0, True, np.int64(3), 2**31 - 1, -(2**31) + 1, -(2**31), 2**31, 2**40, 2**64, -(2**70), 3 + 1j, np.float32(3)]
+    for n, h in itertools.chain.from_iterable(itertools.permutations(numbers, 2) for _ in range(2)):
+        assert outcome_of(compiled, model, x, n, h) == outcome_of(modelled, model, x, n, h), (n, h)
 
 
 @pytest.mark.parametrize("exponent", [0, 3, -6643, -6644, -7000, 70349, 70350, 10**6, -(10**6), 2**40])

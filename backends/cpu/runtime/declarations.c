@@ -16,7 +16,7 @@ typedef struct {
   double real, imag;
 } Py_complex;
 
-extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type;
+extern PyObject PyLong_Type, PyFloat_Type, PyBool_Type, PyComplex_Type, PyDict_Type;
 extern PyObject *PyExc_IndexError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject*);
 void Py_DecRef(PyObject*);
@@ -44,6 +44,7 @@ long long PyLong_AsLongLongAndOverflow(PyObject*, int*);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject*);
 PyObject* PyNumber_Index(PyObject*);
 PyObject* PyDict_GetItemWithError(PyObject*, PyObject*);
+PyObject* _PyType_Lookup(PyObject*, PyObject*);
 double PyFloat_AsDouble(PyObject*);
 Py_complex PyComplex_AsCComplex(PyObject*);
 PyObject* PyComplex_FromDoubles(double, double);
@@ -65,6 +66,12 @@ typedef struct {
   uint64_t version;
   void *keys, *values;
 } versioned_dictionary;
+
+/* The same of PyTypeObject: a version is 0 until something is looked up in the class, and after each change of it or its bases. */
+typedef struct {
+  void* leading[48];
+  unsigned version;
+} versioned_class;
 
 /* ---- NumPy: numpy/_core/include/numpy/{ndarraytypes.h, __multiarray_api.h} ---- */
 

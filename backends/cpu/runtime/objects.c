@@ -342,28 +342,31 @@ PyObject* npc_are_disjoint(PyObject* self, PyObject* const* args, int64_t nargs)
   return PyBool_FromLong(is_disjoint);
 }
 
-/* The facts are those of backends/likeness.py: how many names and dictionaries, then the dictionaries with their versions. */
-enum { NAMES, DICTIONARIES, VERSIONS };
-static int64_t version_of(int64_t dictionary) {
-  const versioned_dictionary* d = (const versioned_dictionary*)(uintptr_t)dictionary;
+/* The facts are those of backends/likeness.py: how many names and owners, then the owners with their versions. */
+enum { NAMES, OWNERS, VERSIONS };
+static int64_t version_of(int64_t owner) {
+  const versioned_dictionary* d = (const versioned_dictionary*)(uintptr_t)owner;
+  if (d->ob_type != &PyDict_Type) return ((const versioned_class*)d)->version;
   return d->values ? 0 : (int64_t)d->version;
 }
 
 /* 1 or 0, or -1 where an exception is set. `fact` is the first of the names. */
 static int are_names_found(const int64_t* fact, int64_t names) {
-  for (const int64_t* const end = fact + 3 * names; fact < end; fact += 3) { /* a dictionary, a name, and what it means */
-    PyObject* found = PyDict_GetItemWithError((PyObject*)(uintptr_t)fact[0], (PyObject*)(uintptr_t)fact[1]);
+  for (const int64_t* const end = fact + 3 * names; fact < end; fact += 3) { /* a dictionary or class, a name, what it means */
+    PyObject *owner = (PyObject*)(uintptr_t)fact[0], *name = (PyObject*)(uintptr_t)fact[1];
+    const int is_dictionary = type_of(owner) == &PyDict_Type;
+    PyObject* found = is_dictionary ? PyDict_GetItemWithError(owner, name) : _PyType_Lookup(owner, name);
     if (!found && PyErr_Occurred()) return -1;
     if ((int64_t)(uintptr_t)found != fact[2]) return 0;
   }
   return 1;
 }
 
-/* Do names mean what they did? As `are_names_found`, which is not asked again until one of the dictionaries has changed. */
+/* Do names mean what they did? As `are_names_found`, which is not asked again until one of the owners has changed. */
 static int are_names_known(PyObject* facts) {
   int64_t* const fact = (int64_t*)((npc_array*)facts)->data;
   int64_t* const versions = fact + VERSIONS;
-  const int64_t end = 2 * fact[DICTIONARIES];
+  const int64_t end = 2 * fact[OWNERS];
   int64_t k = 0;
   while (k < end && versions[k + 1] && versions[k + 1] == version_of(versions[k])) k += 2;
   if (end && k == end) return 1;
@@ -383,16 +386,22 @@ static int is_state_known(PyObject* states) {
   return 0;
 }
 
-/* are_like(facts, *arrays) of backends/likeness.py: what it is called with may be anything. */
+/* are_like(facts, *objects) of backends/likeness.py: what it is called with may be anything. */
 PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   const int64_t* fact = (const int64_t*)((npc_array*)args[0])->data;
   const int are_known = are_names_known(args[0]);
   if (are_known <= 0) return are_known < 0 ? 0 : PyBool_FromLong(0);
-  fact += VERSIONS + 2 * fact[DICTIONARIES] + 3 * fact[NAMES];
-  const int64_t kind = *fact++;
+  fact += VERSIONS + 2 * fact[OWNERS] + 3 * fact[NAMES];
   for (int64_t i = 1; i < nargs; i++) {
     const npc_array* x = (npc_array*)args[i];
-    if ((int64_t)(uintptr_t)x->ob_type != kind) return PyBool_FromLong(0);
+    if ((int64_t)(uintptr_t)x->ob_type != *fact++) return PyBool_FromLong(0);
+    if (x->ob_type == &PyLong_Type) {
+      const int64_t least = *fact++, most = *fact++;
+      int is_beyond = 0;
+      const int64_t number = least <= most ? PyLong_AsLongLongAndOverflow(args[i], &is_beyond) : 0;
+      if (least <= most && (is_beyond || number < least || number > most)) return PyBool_FromLong(0);
+    }
+    if (x->ob_type != ndarray_type) continue;
     if ((int64_t)(uintptr_t)x->descr != fact[0] || (x->flags & fact[1]) != fact[2] || x->nd != fact[3]) return PyBool_FromLong(0);
     const int64_t sizes = fact[4];
     fact += 5;

@@ -386,7 +386,7 @@ class NativeLoop:
     def asked(self) -> tuple[str, tuple[str, ...]]:
         """(the facts about names, which the native program asks, the conditions that are left)"""
         name = self.function.name_constant
-        asked = conditions(self.conditions, (), name, self.function.namespace)
+        asked = conditions(self.conditions, None, name, self.function.namespace)
         question = re.compile(rf"{name(LIKENESS.are_like)}\((\w+)\)")
         facts = [match[1] for text in asked if (match := question.fullmatch(text))] or [name(as_array(()))]
         assert len(facts) == 1, facts

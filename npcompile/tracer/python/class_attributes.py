@@ -78,8 +78,10 @@ def on_class(capture: Any, kind: type, name: str, after: type | None = None) -> 
     """The same, guarded. `capture` notes the guards: a native program does too."""
     found = find(kind, name, after)
     known = capture.name_constant(kind)
-    is_plain = after is None and find(type(kind), name) is MISSING  # else it would be asked, or super()
-    if is_plain and type(found) in FOUND_AS_THEY_ARE:
+    on_meta = find(type(kind), name)
+    is_plain = after is None and on_meta is MISSING  # else it would be asked, or super()
+    is_first = is_plain or after is None and type(kind) is type and not is_data(on_meta)
+    if is_first and type(found) in FOUND_AS_THEY_ARE:
         capture.guard(f"{known}.{name} is {capture.name_constant(found)}")
     elif is_plain and type(found) is classmethod:
         capture.guard_class(kind, name)
