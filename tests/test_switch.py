@@ -18,9 +18,12 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.entering import ENTERING
 from npcompile.compiler import compiled_function
 from npcompile.settings import Config
 from npcompile.switch import SWITCH, TOOLS
+from npcompile.tracer.entry import native_question
 
 X = np.arange(1.0, 5.0)
 
@@ -62,10 +65,40 @@ def runs_as_python(compiled: Any, *args: Any) -> bool:
 # --- the switch
 
 
-@pytest.fixture
-def compiled() -> Iterator[Any]:
-    yield npc.compile(stepped, backend="eager")
+@pytest.fixture(params=["asked natively", "asked in Python"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    loader().start_runtime()
+    is_native = request.param == "asked natively"
+    if not is_native:
+        monkeypatch.setattr(ENTERING, "npc_entered", None)
+    made = npc.compile(stepped, backend="eager")
+    assert (native_question() is not None) is is_native
+    assert not is_native or native_question() in made.__code__.co_consts
+    yield made
     assert npc.config.enabled and not npc.config.compile_while_traced
+
+
+def test_entries_ask_natively_once_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that were given an entry's code before that go on, too."""
+    loader().start_runtime()
+    with monkeypatch.context() as patch:
+        patch.setattr(ENTERING, "npc_entered", None)
+        compiled = npc.compile(stepped, backend="eager")
+        compiled(X)
+        before = compiled.__code__
+
+        def other(x: Any, scale: float = 2.0, *more: Any, shift: int = 1, **rest: Any) -> Any:
+            return None
+
+        other.__code__ = before
+    assert ENTERING.npc_entered not in before.co_consts
+    compiled(X[:3])
+    assert compiled.__code__ is not before and native_question() in compiled.__code__.co_consts
+    for function in (compiled, other):
+        np.testing.assert_array_equal(function(X), stepped(X))
+        with npc.disabled():
+            assert lines_run(lambda: function(X)) == set(LINES)
+        assert lines_run(lambda: function(X)) == set(LINES)
 
 
 def test_disabled(compiled: Any) -> None:

@@ -28,6 +28,7 @@ from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
 from npcompile.backends.cpu.threads import register_pool, thread_limit, usable_processors
+from npcompile.backends.entering import ENTERING
 from npcompile.backends.likeness import LIKENESS
 from npcompile.backends.overlap import OVERLAP
 from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorStates, FloatingPointSignal
@@ -275,10 +276,10 @@ def definition_of(library: Library, name: str) -> MethodDef:
     return MethodDef(name.encode(), entry, METH_FASTCALL, None)
 
 
-def python_function(library: Library, name: str) -> Callable[..., Any]:
-    """A function of a library that is never unloaded."""
+def python_function(library: Library, name: str, owner: Any = None) -> Callable[..., Any]:
+    """A function of a library that is never unloaded; it pickles as the attribute of its owner."""
     KEPT.append(definition := definition_of(library, name))
-    return function_of(definition, None)
+    return function_of(definition, owner)
 
 
 def function_of(definition: MethodDef, owner: Any) -> Callable[..., Any]:
@@ -302,6 +303,8 @@ def start(library: Library) -> int:
     table = begin(numpy_api, *objects, thread_limit(), most_kept(), blas, limit)
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
+    ENTERING.begin = python_function(library, "npc_begin_entering")
+    ENTERING.npc_entered = python_function(library, "npc_entered", ENTERING)
     TRIMS.append(trim := library.handle.npc_trim)
     trim.restype = ctypes.c_size_t
     register_pool(library.handle)

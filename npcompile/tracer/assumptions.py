@@ -76,7 +76,7 @@ class Assumptions:
     def guard_entry(self, source: str, entry: types.FunctionType) -> None:
         """It enters what it enters now, compiled or as it is."""
         code, current = f"{source}.__code__", self.name_constant(compiled_function(entry).current)
-        self.guard(f"({code} is {current}.stub or {code} is {current}.aside)")
+        self.guard(f"({' or '.join(f'{code} is {current}.{each}' for each in ('stub', 'aside', 'first_stub'))})")
 
     def ask(self, comparison: Comparison) -> Constant:
         """Its answer in this call, which becomes a guard."""

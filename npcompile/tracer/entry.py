@@ -11,8 +11,11 @@ from collections.abc import Callable
 from itertools import chain, repeat
 from typing import Any
 
+import numpy as np
+
+from npcompile.backends.entering import ENTERING, slot_number
 from npcompile.checking import checked
-from npcompile.switch import SWITCH, TOOLS, runs_plain
+from npcompile.switch import SWITCH, TOOLS, Switch, runs_plain
 from npcompile.tensor_core.user_warnings import GENERATED
 from npcompile.tracer.bytecode.aside import taking_an_item
 from npcompile.tracer.bytecode.parameters import Parameters
@@ -53,12 +56,14 @@ class Refill:
 class Current:
     """What an entry enters, which `reset` replaces: one CompiledFunction after another. The entry's `__dict__` holds it."""
 
-    __slots__ = ("__weakref__", "aside", "calls", "compiled", "enter", "stub", "user")
+    __slots__ = ("__weakref__", "aside", "calls", "compiled", "enter", "first_stub", "is_native", "stub", "user")
 
     def __init__(self) -> None:
         self.compiled: Any = None  # the CompiledFunction
         self.stub: Any = None  # code of the entry that enters
         self.aside: Any = None  # its code where the function runs as it is: the user's
+        self.first_stub: Any = None  # the same before that asked natively: other functions may have been given it
+        self.is_native = False  # does it ask natively?
         self.calls = 1  # that are not timed, once it has stepped aside
         self.enter: Callable[..., Any]  # its dispatch, whose calls may be checked
         self.user: types.FunctionType  # what runs where nothing compiled may; profilers of lines give it other code
@@ -70,6 +75,17 @@ class Current:
             self.come_back()
             self.aside = None
         self.compiled, self.user = compiled, compiled.user
+        if self.stub is not None and not self.is_native and native_question() is not None:
+            self.make_stub()
+
+    def make_stub(self) -> None:
+        """Make the code that enters; where the entry has it, give it the new one."""
+        compiled, before = self.compiled, self.stub
+        self.first_stub = before
+        self.stub = entry_code(compiled.code, compiled.parameters, Handle(self), compiled.is_switched)
+        self.is_native = native_question() is not None
+        if before is None or compiled.entry.__code__ is before:
+            compiled.entry.__code__ = self.stub
 
     def step_aside(self, calls: int) -> None:
         """Let the entry be the user's own code, until it was called so often."""
@@ -118,11 +134,13 @@ def make_entry(user: types.FunctionType, parameters: Parameters, current: Curren
 
 def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_switched: bool) -> types.CodeType:
     """The entry's code. Its objects are constants, so that no name of it is looked up in the user's globals."""
-    lines, made = entry_text(parameters, is_switched)
+    asks_natively = native_question()
+    lines, made = entry_text(parameters, is_switched, asks_natively is not None)
     filename = f"{GENERATED}{code.co_qualname} entry, {UNCOUNTED}>"
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
     held: dict[Any, Callable[..., Any] | Any] = {
         "handle": handle,
+        "entered": asks_natively,
         "switch": SWITCH,
         "gettrace": sys.gettrace,
         "runs_plain": runs_plain,
@@ -133,8 +151,19 @@ def entry_code(code: types.CodeType, parameters: Parameters, handle: Handle, is_
     return made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
+def native_question() -> Callable[..., Any] | None:
+    """What gives what an entry enters, and None where `runs_plain` is to be asked; None without a backend that has it."""
+    if ENTERING.begin is not None and ENTERING.npc_entered is not None:
+        current, switch, tools = Current(), Switch(), TOOLS
+        current.enter = switch.is_asked = mark = object()  # type: ignore[assignment]
+        slots = np.array([slot_number(switch, mark), slot_number(current, mark)], np.int64)
+        ENTERING.begin(slots, SWITCH, None, False, sys.gettrace, SWITCH.get_tool, *tools)
+        ENTERING.begin = None
+    return ENTERING.npc_entered
+
+
 @functools.cache
-def entry_text(parameters: Parameters, is_switched: bool) -> tuple[list[str], types.CodeType]:
+def entry_text(parameters: Parameters, is_switched: bool, is_native: bool) -> tuple[list[str], types.CodeType]:
     """Lines in which strings stand for the objects, and their code: the same for all functions of these parameters."""
     call, ask, found = (f"_{name}{'_' * max(map(len, ('', *parameters.names)))}" for name in ("call", "ask", "found"))
     traced = [f"{call}() is not None", *(f"{ask}({k}) is not None" for k in TOOLS)]
@@ -147,12 +176,14 @@ def entry_text(parameters: Parameters, is_switched: bool) -> tuple[list[str], ty
         f"                {found} = 'handle'",
         f"                return {found}().user({parameters.handed_on(parameters.names)})",
     ]
+    entered = [*(switched if is_switched else []), f"        {found} = 'handle'", f"        {call} = {found}().enter"]
+    if is_switched and is_native:
+        asked = [f"        {found} = 'handle'", f"        {call} = 'entered'", f"        {call} = {call}({found})"]
+        entered = [*asked, f"        if {call} is None:", *(f"    {line}" for line in entered)]
     lines = [
         f"def entry({parameters.signature}):",
         "    try:",
-        *(switched if is_switched else []),
-        f"        {found} = 'handle'",
-        f"        {call} = {found}().enter",
+        *entered,
         f"        return {call}({', '.join(parameters.names)})",
         "    except:",
         f"        {call} = 'hide_frames'",

@@ -45,7 +45,7 @@ from npcompile.tracer.conditions import SET, conditions
 from npcompile.tracer.decisions import Break, Decisions, Restart
 from npcompile.tracer.emit import BegunIterator, Emitter, parameter_name
 from npcompile.tracer.ending import Ending, is_user_function, repeated, why_split
-from npcompile.tracer.entry import Current, Handle, as_found, compiled_function, entry_code, make_entry, plain_function
+from npcompile.tracer.entry import Current, as_found, compiled_function, make_entry, plain_function
 from npcompile.tracer.faults import cannot_hold, text_of_fault, warn_of_fault
 from npcompile.tracer.frame import Frame, Outcome, Return
 from npcompile.tracer.made_anew import are_compared
@@ -124,8 +124,7 @@ class CompiledFunction:
         if self.entry is None:
             self.entry = make_entry(self.user, self.parameters, self.current, self.is_switched)
         elif self.current.stub is None:  # it was unpickled
-            self.current.stub = entry_code(self.code, self.parameters, Handle(self.current), self.is_switched)
-            self.entry.__code__ = self.current.stub
+            self.current.make_stub()
         ALIVE[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -56,6 +56,9 @@ int PyTraceMalloc_Track(unsigned, uintptr_t, size_t);
 int PyContextVar_Get(PyObject*, PyObject*, PyObject**);
 int64_t PyList_Size(PyObject*);
 PyObject* PyList_GetItem(PyObject*, int64_t);
+typedef PyObject* (*c_function)(PyObject* self, PyObject* argument);
+c_function PyCFunction_GetFunction(PyObject*);
+PyObject* PyCFunction_GetSelf(PyObject*);
 
 /* The leading fields of CPython's PyDictObject up to 3.13: each change of a dictionary gives it a version that none has had
    (PEP 509, until PEP 699). Only those of instances have values apart. */
@@ -66,6 +69,12 @@ typedef struct {
   uint64_t version;
   void *keys, *values;
 } versioned_dictionary;
+
+/* The leading fields of CPython's PyWeakReference. */
+typedef struct {
+  int64_t ob_refcnt;
+  PyObject *ob_type, *object; /* None once that is gone */
+} weak_reference;
 
 /* The same of PyTypeObject: a version is 0 until something is looked up in the class, and after each change of it or its bases. */
 typedef struct {

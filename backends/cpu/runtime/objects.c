@@ -410,3 +410,48 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   }
   return PyBool_FromLong(1);
 }
+
+/* ---- what calls of compiled functions ask first: backends/entering.py ---- */
+
+static struct {
+  PyObject *switches, *none, *no; /* Python's None and False */
+  int64_t asked, enter;           /* slots: of what switches, and of what is entered */
+  PyObject* tracers[2];           /* sys.gettrace and sys.monitoring.get_tool, or None */
+  c_function gettrace, get_tool;
+  int64_t tools;
+  PyObject* numbers[8]; /* of tools */
+} entering;
+
+/* begin(slots, switches, None, False, gettrace, get_tool, *tools): `slots` is an array. */
+PyObject* npc_begin_entering(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int64_t* slots = (const int64_t*)((npc_array*)args[0])->data;
+  for (int64_t k = 1; k < nargs; k++) Py_IncRef(args[k]);
+  entering.switches = args[1], entering.none = args[2], entering.no = args[3];
+  entering.asked = slots[0], entering.enter = slots[1];
+  entering.tracers[0] = args[4], entering.tracers[1] = args[5];
+  if (!(entering.gettrace = PyCFunction_GetFunction(args[4]))) return 0;
+  if ((entering.tools = least(nargs - 6, 8)) && !(entering.get_tool = PyCFunction_GetFunction(args[5]))) return 0;
+  for (int64_t k = 0; k < entering.tools; k++) entering.numbers[k] = args[6 + k];
+  return PyBool_FromLong(1);
+}
+
+/* Does Python say something else than None? An error, too, is for the one who asks the long way. */
+static int gives_something(c_function ask, PyObject* asked, PyObject* argument) {
+  PyObject* given = ask(PyCFunction_GetSelf(asked), argument);
+  if (given) Py_DecRef(given);
+  else PyErr_Clear();
+  return given != entering.none;
+}
+
+PyObject* npc_entered(PyObject* self, PyObject* const* args, int64_t nargs) {
+  int is_asked = ((PyObject**)entering.switches)[entering.asked] != entering.no;
+  is_asked = is_asked || gives_something(entering.gettrace, entering.tracers[0], 0);
+  for (int64_t k = 0; k < entering.tools && !is_asked; k++)
+    is_asked = gives_something(entering.get_tool, entering.tracers[1], entering.numbers[k]);
+  PyObject* current = ((weak_reference*)args[0])->object;
+  const int is_there = current != entering.none && ((npc_array*)current)->ob_refcnt > 0;
+  PyObject* enter = is_asked || !is_there ? 0 : ((PyObject**)current)[entering.enter];
+  if (!enter) enter = entering.none;
+  Py_IncRef(enter);
+  return enter;
+}
