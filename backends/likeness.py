@@ -70,9 +70,24 @@ def as_array(facts: Iterable[Facts | Typed], names: Collection[Name] = ()) -> np
 
 @dataclass(slots=True)
 class Likeness:
-    """Holds `are_like(facts, *objects)`, when a backend has one: one native call instead of many expressions."""
+    """Holds `are_like(facts, *objects)`, when a backend has it: one native call instead of many expressions.
+
+    `kind_of(mask, *objects)` is an integer that tells kinds of objects apart, as the function below does.
+    """
 
     are_like: Callable[..., Any] | None = None
+    kind_of: Callable[..., Any] | None = None
 
 
 LIKENESS = Likeness()
+
+
+def kind_of(mask: int, *objects: Any) -> Any:
+    """The types of objects; of arrays also dtype, number of dimensions and flags under a mask; which of the booleans."""
+    return tuple([part_of_kind(mask, x) for x in objects])
+
+
+def part_of_kind(mask: int, x: Any) -> Any:
+    if type(x) is np.ndarray:
+        return x.dtype.num, x.dtype.itemsize, x.dtype.byteorder, x.ndim, x.flags.num & mask
+    return x if type(x) is bool else type(x)

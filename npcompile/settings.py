@@ -51,9 +51,10 @@ class Config:
     """
 
     recompile_limit: int = 8
-    """How many programs are compiled for one place of a function: its start, or where it goes on after a graph break. For
-    arguments that none of them fits, the function then runs natively from there, with one warning that names the guard that
-    failed and the value that changed."""
+    """How many programs are compiled for one place of a function (its start, or where it goes on after a graph break) and for
+    values of the same kinds: types, dtypes, numbers of dimensions, layouts, booleans, members of an enum. Of all kinds together
+    there may be 32 times as many. For arguments that none of them fits, the function then runs natively from there, with one
+    warning that names the guard that failed and the value that changed."""
 
     internal_errors: str = "warn"
     """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,

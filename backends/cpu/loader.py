@@ -303,6 +303,7 @@ def start(library: Library) -> int:
     table = begin(numpy_api, *objects, thread_limit(), most_kept(), blas, limit)
     OVERLAP.are_disjoint = python_function(library, "npc_are_disjoint")
     LIKENESS.are_like = python_function(library, "npc_are_like")
+    LIKENESS.kind_of = python_function(library, "npc_kind_of")
     ENTERING.begin = python_function(library, "npc_begin_entering")
     ENTERING.npc_entered = python_function(library, "npc_entered", ENTERING)
     TRIMS.append(trim := library.handle.npc_trim)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cpu.errors import WrongSetting
+from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import Backend, CompiledGraph, NoDevice
 from npcompile.logs import log
 from npcompile.settings import config
@@ -19,7 +20,7 @@ from npcompile.tensor_core.user_warnings import warn_once, warn_user, warnings_h
 from npcompile.tracer.assumptions import FIXED_VALUES
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import is_raised_in, uncounted
-from npcompile.tracer.capture import MixedDevices
+from npcompile.tracer.capture import ARRAY_FLAGS, MixedDevices
 from npcompile.tracer.conditions import UNLESS_IT_HOLDS
 from npcompile.tracer.decisions import Break
 from npcompile.tracer.emit import parameter_name
@@ -28,10 +29,13 @@ from npcompile.tracer.left_to_python import LeftToPython, leave
 from npcompile.tracer.on_host import Place
 from npcompile.tracer.plain_loops import NEVER, PATIENCE, PlainLoop, rest_of_loop
 from npcompile.tracer.profitability import BUDGET, Disturbances
-from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, why_not
+from npcompile.tracer.recompiles import asked_of, is_about, is_of_other_kind, is_stale, may_fit, why_not
 
 IS_THERE = re.compile(r"'\w+' in G")  # what is asked for a global that is only handed on
-MOST_KINDS = 4  # times `config.recompile_limit` are the programs for values of all kinds together
+MOST_KINDS = 32  # times `config.recompile_limit` are the programs for values of all kinds together
+MOST_DROPPED = 4  # times the same are those that may be dropped for what is gone
+FEW_VARIANTS, FEW_WITHOUT_C = 8, 32  # those that are all tried in order, without asking the kind of a call first
+MOST_BY_KIND = 512  # dispatches for kinds of calls
 CONSTANTS = ("values of", "code of", "length of", "keys of", "members of")  # what a few values are assumed of
 OTHERS = frozenset(range(2**64, 2**64 + FIXED_VALUES))  # that no integer of a program has
 MOST_SIGNALS = 3  # calls in which NumPy runs again for errors of which some are ignored
@@ -90,6 +94,7 @@ class Point:
     fixed: dict[str, frozenset[int]] = field(default_factory=dict)  # source of an integer -> the values it was fixed at
     enter: Callable[..., Any] = None  # type: ignore[assignment]
     rest: Callable[..., Any] | None = None  # what `native` runs
+    by_kind: dict[Any, Callable[..., Any]] = field(default_factory=dict)  # kind of a call -> the dispatch for it
     generation: int = 0
     asks_levels: bool = False  # is a program only for sizes of which a function calls itself often?
     is_native: bool = False
@@ -141,11 +146,56 @@ class Point:
     @uncounted
     def render(self) -> None:
         """Generate the dispatch between the variants, and make it what callers enter."""
+        self.by_kind.clear()
+        self.render_entered()
+
+    @uncounted
+    def render_entered(self) -> None:
+        """The same, where the dispatches for other kinds than that of the present call stay."""
+        self.source = self.dispatch_of(self.variants)
+        text = self.dispatch_by_kind() if self.are_many else self.source
+        self.enter = self.function.execute(text, f"point_{self.number}")
+        self.show()
+
+    @property
+    def are_many(self) -> bool:
+        return len(self.variants) > (FEW_WITHOUT_C if LIKENESS.kind_of is None else FEW_VARIANTS)
+
+    def dispatch_by_kind(self) -> str:
+        """Text that asks the kind of a call, and enters the dispatch between the variants that may fit it."""
+        n, state = self.number, ", ".join(self.parameters)
+        self.function.namespace |= {f"by_kind_{n}": self.by_kind.get, f"of_kind_{n}": self.of_kind}
+        ask = self.function.name_constant(LIKENESS.kind_of or kind_of)
+        lines = [
+            f"def point_{n}({state}):",
+            f"    found = by_kind_{n}({ask}({', '.join([str(ARRAY_FLAGS), *self.parameters])}))",
+            "    if found is None:",
+            f"        found = of_kind_{n}({state})",
+            f"    return found({state})",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def of_kind(self, *state: Any) -> Callable[..., Any]:
+        """The dispatch for calls of the kind of this one, made when the first comes."""
+        function, values = self.function, dict(zip(self.parameters, state))
+        scope = function.namespace | values
+        with function.lock:
+            text = self.dispatch_of([v for v in self.variants if may_fit(v.guards, scope, values)])
+            made = function.execute(text, f"point_{self.number} for kind {len(self.by_kind)}")
+            if len(self.by_kind) >= MOST_BY_KIND:
+                self.by_kind.clear()
+            self.by_kind[self.kind(state)] = made
+        return made
+
+    def kind(self, state: tuple[Any, ...]) -> Any:
+        return (LIKENESS.kind_of or kind_of)(ARRAY_FLAGS, *state)
+
+    def dispatch_of(self, variants: Sequence[Variant]) -> str:
+        """Text that tries these variants in order."""
         function = self.function
-        name = f"point_{self.number}"
-        lines = [f"def {name}({', '.join(self.parameters)}):"]
+        lines = [f"def point_{self.number}({', '.join(self.parameters)}):"]
         uncompiled = ("if is_deep():", f"    return {function.call_of_user(self.parameters)}") if self.is_start else ()
-        for k, variant in enumerate(self.variants):
+        for k, variant in enumerate(variants):
             lines.append(f"    # variant {k}")
             condition = "\n            and ".join(variant.conditions) or "True"
             lines += ["    try:", f"        holds = ({condition})"]
@@ -159,9 +209,7 @@ class Point:
             miss, generation = f"again_{self.number}", ""
         lines += [f"    {line}" for line in uncompiled]
         lines.append(f"    return {miss}({generation}{', '.join(self.parameters)})")
-        self.source = "\n".join(lines) + "\n"
-        self.enter = function.execute(self.source, name)
-        self.show()
+        return "\n".join(lines) + "\n"
 
     def show(self) -> None:
         """Let callers enter the dispatch."""
@@ -206,6 +254,8 @@ class Point:
         with warnings_held(), function.lock:
             if self.generation == generation:
                 self.add_variant(state)
+            else:
+                self.by_kind.pop(self.kind(state), None)  # made before another kind's variant, which may fit this one
         return self.enter(*state)
 
     def has_room(self, state: tuple[Any, ...]) -> bool:
@@ -215,7 +265,7 @@ class Point:
             return True
         values, layouts = dict(zip(self.parameters, state)), self.function.options.dynamic is not False
         stale = [v for v in self.variants if is_stale(v.guards, self.function.namespace, values)]
-        if stale and self.dropped < MOST_KINDS * limit:
+        if stale and self.dropped < MOST_DROPPED * limit:
             self.variants.remove(stale[-1])
             self.dropped += 1
             return True
@@ -248,7 +298,10 @@ class Point:
                 self.is_native = True
                 self.warn_of_limit(state)
             self.generation += 1
-            self.render()
+            if self.is_native or not {*map(id, before)} <= {*map(id, self.variants)}:
+                self.by_kind.clear()
+            self.by_kind.pop(self.kind(state), None)
+            self.render_entered()
         except (GraphBreakError, MixedDevices, WrongSetting, MemoryError):
             raise
         except NoDevice as missing:
@@ -320,9 +373,9 @@ class Point:
 
     def warn_of_limit(self, state: tuple[Any, ...]) -> None:
         message = (
-            f"{self.function.code.co_qualname} was compiled {config.recompile_limit} times at {self.location} and runs "
+            f"{self.function.code.co_qualname} was compiled {len(self.variants)} times at {self.location} and runs "
             f"natively from now on there for other arguments. What changed: {'; '.join(self.changed(state)) or 'nothing'}. "
-            "npcompile.config.recompile_limit is the number."
+            "npcompile.config.recompile_limit says how often it may be for arguments of the same kinds."
         )
         log("recompiles", lambda: message)
         warn_user(message)

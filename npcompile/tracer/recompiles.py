@@ -59,8 +59,13 @@ SYMBOL = re.compile(r"\bs\d+\b")
 def is_of_other_kind(
     guards: tuple[str, ...], namespace: dict[str, Any], parameters: dict[str, Any], layouts: bool = True
 ) -> bool:
-    """Is the first guard that does not hold about the kind of a value? `layouts`: are those of arrays kinds?"""
+    """Is a parameter of another kind, or the first guard that does not hold about the kind of a value?
+
+    `layouts`: are those of arrays kinds?
+    """
     scope = namespace | parameters
+    if not may_fit(guards, scope, parameters):
+        return True
     try:
         asked = first_failing(guards, scope)
         if asked is None:
@@ -74,6 +79,34 @@ def is_of_other_kind(
         return OF_KIND.search(text) is not None
     except CANNOT_ASK:  # what it is about is not there
         return True
+
+
+OF_PARAMETER = re.compile(  # what `kind_of` tells apart
+    r"type\((?P<typed>\w+)\) is (?:k_\w+|[a-z]+)(?: and (?P=typed)\.dtype (?:is|==) k_\w+)?"
+    r"|(?P<flagged>\w+)\.flags\.num & \d+ == \d+|(?P<ranked>\w+)\.ndim == \d+"
+    r"|(?P<shaped>\w+)\.shape == (?P<shape>\(.*\))|(?P<known>\w+) is (?P<value>k_\w+)"
+)
+
+
+def may_fit(guards: tuple[str, ...], scope: dict[str, Any], values: dict[str, Any]) -> bool:
+    """May a program fit arguments of the same kinds as these values, as `kind_of` tells kinds? `scope` has the values, too."""
+    return all(match is None or holds_for_kind(match, scope, values) for match in map(OF_PARAMETER.fullmatch, guards))
+
+
+def holds_for_kind(guard: re.Match[str], scope: dict[str, Any], values: dict[str, Any]) -> bool:
+    name = next(guard[group] for group in ("typed", "flagged", "ranked", "shaped", "known") if guard[group])
+    if name not in values:
+        return True
+    value = values[name]
+    try:
+        if guard["shape"]:
+            return bool(value.ndim == len(ast.literal_eval(guard["shape"])))
+        if guard["known"]:
+            known = scope[guard["value"]]
+            return value is known or type(value) is type(known) and type(value) is not bool
+        return bool(eval(guard[0], scope))
+    except CANNOT_ASK:
+        return False
 
 
 CANNOT_ASK = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError)

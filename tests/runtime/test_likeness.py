@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from npcompile.backends.cpu import loader as module
-from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array
+from npcompile.backends.likeness import HAS_VERSIONS, LIKENESS, Facts, Name, Typed, as_array, kind_of
 from npcompile.tracer.capture import ARRAY_FLAGS
 
 A = np.arange(24.0).reshape(2, 3, 4)
@@ -115,6 +115,17 @@ def test_names_of_classes() -> None:
         is_hidden = kind is Derived and key == "__init__"  # by none that is asked about
         assert ask(facts) is is_hidden is all(name.holds() for name in names)
         delattr(kind, key) if before is facts else setattr(kind, key, before)
+
+
+def test_kinds_are_told_apart_as_in_python() -> None:
+    module.loader().start_runtime()
+    ask = LIKENESS.kind_of
+    assert ask is not None
+    objects = [*OBJECTS, *NUMBERS, False, A.astype(">i8"), A.astype("m8[s]"), A.astype("q"), A.astype("l"), np.ones((1,) * 64)]
+    for x, y in itertools.product(objects, repeat=2):
+        assert (ask(ARRAY_FLAGS, x) == ask(ARRAY_FLAGS, y)) is (kind_of(ARRAY_FLAGS, x) == kind_of(ARRAY_FLAGS, y)), (x, y)
+    pairs = [*itertools.product(objects, repeat=2)]
+    assert len({ask(ARRAY_FLAGS, *pair) for pair in pairs}) == len({kind_of(ARRAY_FLAGS, *pair) for pair in pairs})
 
 
 def test_names() -> None:

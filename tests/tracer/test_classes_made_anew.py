@@ -149,7 +149,7 @@ def test_classes_of_a_factory():
     assert sum(len(p.variants) for p in compiled_function(compiled).points.values()) <= 3  # floats in cells become inputs
 
 
-@pytest.mark.filterwarnings("ignore:.*was compiled 8 times:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*was compiled .* times:RuntimeWarning")
 def test_classes_of_one_name_that_are_not_alike():
     compiled = npc.compile(call, backend="eager")
     kinds = [layer(1.0), layer(2.0), layer(2.0, np.sin), layer(2.0, np.cos), layer(2.0, np.sin, 3), layer(2.0, np.sin, 3.0)]

@@ -12,7 +12,7 @@ import pytest
 import npcompile as npc
 from tests.backends import HOST_BACKENDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*was compiled 8 times:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*was compiled .* times:RuntimeWarning")
 
 
 class Refused(Exception):

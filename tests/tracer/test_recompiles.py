@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import linecache
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.loader import loader
+from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.compiler import compiled_function
 from npcompile.tracer import recompiles
+from npcompile.tracer.capture import ARRAY_FLAGS
 from npcompile.tracer.left_to_python import FIRST_SPAN
-from npcompile.tracer.point import Point
+from npcompile.tracer.point import MOST_KINDS, Point
 
 X = np.arange(6.0)
 
@@ -303,3 +307,64 @@ def test_combinations_of_values() -> None:
     options = [("a" * i, [1.0] * j, n) for n in range(3) for i in range(1, 4) for j in range(3)]
     compiled = checked(program, [(X, *each) for each in options] * 2)
     assert max(len(point.variants) for point in points_of(compiled)) <= npc.config.recompile_limit
+
+
+# --- many variants
+
+
+def layouts(shape: tuple[int, ...]) -> Iterable[np.ndarray]:
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    yield from (x, np.asfortranarray(x), np.repeat(x, 2, axis=-1)[..., ::2], x[::-1])
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_layouts_axes_and_sizes_of_one_function(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More programs than are tried in turn: each call is one of those of its kind."""
+    loader().start_runtime()
+    if not is_native:
+        monkeypatch.setattr(LIKENESS, "kind_of", None)
+    axes: dict[int, list[Any]] = {1: [None, 0], 2: [None, 0, 1], 3: [None, 0, 1, (0, 1), (1, 2), (0, 2)]}
+    shapes = [(5,), (9,), (4, 6), (7, 3), (2, 3, 4), (4, 3, 2)]
+    calls = [(x, axis, c) for s in shapes for x in layouts(s) for axis in axes[len(s)] for c in (True, False)]
+    compiled = checked(lambda x, axis, c: x.sum(axis=axis) * (2 if c else 3), [*calls, *calls])
+    (point, *_) = points_of(compiled)
+    assert point.are_many and 32 < len(point.variants) == len(compiled_function(compiled).graphs) < len(calls)
+    assert len(point.by_kind) == len({kind_of(ARRAY_FLAGS, *call) for call in calls})
+    for made in point.by_kind.values():
+        lines = linecache.getlines(made.__code__.co_filename)
+        assert 0 < sum("# variant" in line for line in lines) < len(point.variants) / 2
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_variant_that_fits_many_kinds_is_found_by_each(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made for one kind of call after the dispatch for another, and what is taken away."""
+    loader().start_runtime()
+    if not is_native:
+        monkeypatch.setattr(LIKENESS, "kind_of", None)
+    monkeypatch.setattr("npcompile.tracer.point.FEW_WITHOUT_C", 8)
+
+    def program(x: Any, unused: Any, n: int) -> Any:
+        return x[:n] * 2 if n % 2 else x[n:] * 3
+
+    kinds = [np.arange(12).astype(kind) for kind in "bBhHiIlLfdFD"]
+    others = [None, True, False, 5, 5.0, "text", X, X[::2], X.astype("f4"), X.reshape(2, 3)]
+    calls = [(x, other, n) for n in (1, 2, 3) for x in kinds for other in others]
+    compiled = checked(program, calls)
+    (point, *_) = points_of(compiled)
+    assert 8 < len(point.variants) <= 3 * len(kinds)
+    npc.reset()
+    for each in calls[::-1]:
+        np.testing.assert_equal(compiled(*each), program(*each))
+
+
+def test_the_limit_of_all_kinds_is_met_with_one_warning() -> None:
+    compiled = npc.compile(lambda x: x * 2, backend="eager")
+    given = [np.ones((1,) * n, kind) for n in range(8) for kind in "bBhHiIlLfdFD"]
+    with npc.config.patch(recompile_limit=1), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            for x in given:
+                np.testing.assert_equal(compiled(x), x * 2)
+    (message,) = map(str, (each.message for each in told))
+    (point,) = points_of(compiled)
+    assert len(point.variants) == MOST_KINDS and f"was compiled {MOST_KINDS} times" in message

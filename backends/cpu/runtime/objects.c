@@ -411,6 +411,24 @@ PyObject* npc_are_like(PyObject* self, PyObject* const* args, int64_t nargs) {
   return PyBool_FromLong(1);
 }
 
+/* kind_of(mask, *objects) of backends/likeness.py. Kinds that get the same number, against all odds, are one kind. */
+PyObject* npc_kind_of(PyObject* self, PyObject* const* args, int64_t nargs) {
+  const int64_t mask = PyLong_AsLongLong(args[0]);
+  uint64_t kind = 0;
+  for (int64_t i = 1; i < nargs; i++) {
+    const npc_array* x = (npc_array*)args[i];
+    uint64_t part = (uint64_t)(uintptr_t)(x->ob_type == &PyBool_Type ? args[i] : x->ob_type);
+    if (x->ob_type == ndarray_type) {
+      const npc_descr* d = (npc_descr*)x->descr;
+      part = (uint64_t)d->type_num << 40 ^ (uint64_t)d->elsize << 16 ^ (uint64_t)d->byteorder << 8 ^ (uint64_t)x->nd;
+      part = part * 0x9e3779b97f4a7c15u ^ (uint64_t)(x->flags & mask);
+    }
+    kind = (kind ^ part) * 0x9e3779b97f4a7c15u;
+    kind ^= kind >> 29;
+  }
+  return PyLong_FromLongLong((long long)(kind >> 4));
+}
+
 /* ---- what calls of compiled functions ask first: backends/entering.py ---- */
 
 static struct {
