@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy as np
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline, contiguous_strides
+from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.decisions import Decisions
 from npcompile.tracer.entry import compiled_function
 from npcompile.tracer.values import Comparison, Constant, Opaque, OutsideMapping, SetValue
@@ -29,7 +29,7 @@ def of_function(source: str, x: types.FunctionType, name_constant: Callable[[Any
 
 def asks_globals(code: types.CodeType) -> bool:
     """Does it matter which globals a function of this code has? Not to one that names none and makes no function."""
-    return any(i.opname in ASK_GLOBALS or "NAME" in i.opname or "GLOBAL" in i.opname for i in dis.get_instructions(code))
+    return any(i.opname in ASK_GLOBALS or "NAME" in i.opname or "GLOBAL" in i.opname for i in decode(code).instructions)
 
 
 ASK_GLOBALS = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS", "IMPORT_FROM", "IMPORT_STAR")

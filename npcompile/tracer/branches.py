@@ -117,7 +117,7 @@ def meetings(facts: CodeFacts) -> dict[int, int]:
             found = everywhere
             for s in following:
                 found &= after[s]
-            if facts.instructions[k].name.startswith("RETURN_") and not following:
+            if facts.instructions[k].opname == "RETURN_VALUE" and not following:
                 found = 1 << count
             found |= 1 << k
             if found != after[k]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npcompile.backends.cuda.arrays import array_kind
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Program
+from npcompile.tracer.bytecode.opcodes import CALLS
 from npcompile.tracer.bytecode.segment import Layout
 from npcompile.tracer.bytecode.tracebacks import uncounted
 from npcompile.tracer.capture import Capture
@@ -78,12 +78,13 @@ class Ending:
             case Branch(condition, (true, true_stack), (false, false_stack)):
                 return [condition.array, *true_stack, *false_stack, *self.locals_at(true), *self.locals_at(false), *cells]
             case NextItem():
-                after = self.function.program.after_loop(outcome.index)
+                after = self.function.program.instructions[outcome.index].target
                 return [*frame.stack, *self.locals_at(outcome.index + 1), *self.locals_at(after), *cells]
             case Stop() | Jump():
                 found = [*frame.stack, *self.locals_at(outcome.index), *cells]
                 if isinstance(outcome, Jump) and self.loop_iterator(outcome.index) is not None:
-                    found += self.locals_at(outcome.index + 1) + self.locals_at(self.function.program.after_loop(outcome.index))
+                    found += self.locals_at(outcome.index + 1)
+                    found += self.locals_at(self.function.program.instructions[outcome.index].target)
                 return found
 
     def escaped_cells(self) -> list[Any]:
@@ -143,14 +144,13 @@ class Ending:
         """A return statement that continues at `index`."""
         nulls = tuple(k for k, v in enumerate(stack) if v is NULL)
         function = self.function
-        entry = function.program.entry_of(index)
-        if not function.is_point(entry, function.facts.nulls(entry, nulls)):
-            return self.run_natively(entry, stack, top)
-        point = function.point_at(entry, nulls, self.capture.place)
+        if not function.is_point(index, function.facts.nulls(index, nulls)):
+            return self.run_natively(index, stack, top)
+        point = function.point_at(index, nulls, self.capture.place)
         if point is self.point and self.may_repeat():
-            return self.go_again(self.state_parts(entry, stack, top))
+            return self.go_again(self.state_parts(index, stack, top))
         target = function.name_constant(point, "point_")
-        return self.leave(f"({target}, {self.state_text(entry, stack, top)})")
+        return self.leave(f"({target}, {self.state_text(index, stack, top)})")
 
     def leave(self, hop: str) -> str:
         """Statements that go on with it. What the user's function has dropped is not kept by the frame that it began in."""
@@ -251,7 +251,7 @@ class Ending:
 
     def next_item(self, index: int, iterator: str) -> None:
         lines = self.emitter.lines
-        after = self.function.program.after_loop(index)
+        after = self.function.program.instructions[index].target
         value = self.capture.realize(self.frame.stack[-1])
         if isinstance(value, Opaque) and type(value.example) is DICT_ITERATOR and self.function.facts.enterable[index]:
             natively = self.run_natively(index, self.frame.stack)  # what it hands over is made before the try
@@ -273,10 +273,9 @@ class Ending:
     def compile_callee(self, index: int) -> None:
         """A Python function that could not be inlined is called through its own compiled entry."""
         function = self.function
-        call = function.call_entries.get(index)
-        if call is None or function.compile_callee is None:
+        if function.program.instructions[index].opname not in CALLS or function.compile_callee is None:
             return
-        position = self.callee_position(call)
+        position = self.callee_position(index)
         value = self.frame.stack[position]
         if value is NULL or isinstance(value, Lazy) and not is_user_function(value.example):
             return
@@ -290,7 +289,7 @@ class Ending:
         user: Any = self.made_anew(callee) if isinstance(callee, (Closure, Opaque)) else getattr(callee, "value", None)
         if is_user_function(user) and id(user) not in self.capture.anew:
             is_partly_disabled = getattr(user, "__npcompile_disabled__", None) == "itself"
-            if call in self.capture.decisions.native_calls or is_partly_disabled:
+            if index in self.capture.decisions.native_calls or is_partly_disabled:
                 if isinstance(callee, Opaque) and user is callee.example:
                     self.capture.guard(f"{callee.source} is {function.name_constant(user)}")
                 compiled = Constant(self.compiled_callee(user))
@@ -321,9 +320,8 @@ class Ending:
     def callee_position(self, call: int) -> int:
         """Where on the stack stands what the instruction calls."""
         instruction, stack = self.function.program.instructions[call], self.frame.stack
-        above = instruction.arg if instruction.opname != "CALL_FUNCTION_EX" else 1 + (instruction.arg & 1)
-        first = len(stack) - above - (instruction.opname == "CALL_KW") - 2
-        return first if NULL_AFTER_CALLABLE or stack[first] is not NULL else first + 1
+        first = len(stack) - instruction.arg - (instruction.opname == "CALL_FUNCTION_EX") - 2
+        return first if stack[first] is not NULL else first + 1
 
     def compiled_callee(self, user: types.FunctionType) -> types.FunctionType:
         """The callee compiled as it is now: guarded, as a compiled function has a copy of these parts."""

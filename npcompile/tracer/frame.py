@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from npcompile.tensor_core.graph import Location
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.bytecode.analysis import Handler, analyse
+from npcompile.tracer.bytecode.analysis import analyse
 from npcompile.tracer.bytecode.declined import why_declined
-from npcompile.tracer.bytecode.decode import Instruction, Program
+from npcompile.tracer.bytecode.decode import Handler, Instruction, Program
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.decisions import Break, Restart
 from npcompile.tracer.raising import Raises, set_context
@@ -75,15 +75,13 @@ class BodyDeclined(Exception):
         self.decline = decline
 
 
-HALF_MADE = ("SET_FUNCTION_ATTRIBUTE",)  # a function without its cells is on the stack: nothing may end there
-
 Outcome = Return | Stop | Branch | Jump | NextItem
 Meaning = Callable[["Frame", Instruction], "int | Outcome | None"]  # None: go on with the next instruction
 HANDLERS: dict[str, Meaning] = {}
 
 
 def handles(*opnames: str) -> Callable[[Meaning], Meaning]:
-    """Register the meaning of instructions; https://docs.python.org/3/library/dis.html has each by its name."""
+    """Register the meaning of instructions, by their names in `bytecode.opcodes`."""
 
     def add(handler: Meaning) -> Meaning:
         for name in opnames:
@@ -105,7 +103,6 @@ class Frame:
     stack: list[Any] = field(default_factory=list)
     index: int = 0
     parent: Frame | None = None
-    keyword_names: tuple[str, ...] = ()  # of the call being prepared (3.11, 3.12)
     contexts: list[tuple[int, ErrorState | GradMode]] = field(default_factory=list)  # entered `with` blocks
     visits: dict[int, int] = field(default_factory=dict)  # iterations of each loop in this capture
     before: dict[int, int] = field(default_factory=dict)  # loops unrolled beyond UNROLL_LIMIT -> nodes made before them
@@ -180,7 +177,7 @@ class Frame:
                 capture.builder.location = self.program.location(index)
             if is_root:
                 stop = capture.decisions.stops.get(index)
-                if stop is not None and instructions[index].opname not in HALF_MADE:
+                if stop is not None:
                     self.require_enterable(stop)
                     return self.stop(index, stop)
                 halt = capture.decisions.halt
@@ -188,7 +185,7 @@ class Frame:
                     capture.ask_levels(index)
                     return self.stop(index, halt[1])
             instruction = instructions[index]
-            if self.loop_header is not None and index == self.program.after_loop(self.loop_header):
+            if self.loop_header is not None and index == instructions[self.loop_header].target:
                 raise BodyDeclined(Decline("a long loop that ends early", "npc.while_loop can."))
             saved = self.stack.copy()
             self.met = len(capture.met)
@@ -248,7 +245,6 @@ class Frame:
         self.root.unwound_at = value.raised_at
         del self.stack[handler.depth :]
         self.stack += [Constant(index), value] if handler.push_lasti else [value]
-        self.keyword_names = ()
         return handler.target
 
     def throw(self, error: Raises) -> None:
@@ -259,7 +255,7 @@ class Frame:
     @property
     def handler(self) -> Handler | None:
         """What handles an exception that is raised by the current instruction."""
-        return analyse(self.program.code).instructions[self.index].handler
+        return self.program.instructions[self.index].handler
 
     @property
     def is_called_in_try(self) -> bool:
@@ -278,7 +274,7 @@ class Frame:
         state = analyse(self.program.code).states[self.index]
         if state is not None and state.handled and not first:  # what is left of an exception is on the stack
             first = [self.unwound_at]
-        if not first and not analyse(self.program.code).enterable[self.program.entry_of(self.index)]:
+        if not first and not analyse(self.program.code).enterable[self.index]:
             first = [self.last_enterable]  # a comprehension has another cell under some name
         if first:
             raise self.give_up(min(first), reason)
@@ -304,7 +300,7 @@ class Frame:
         return Restart()
 
     def stop(self, index: int, reason: Break) -> Stop:
-        return Stop(self.program.entry_of(index), reason)
+        return Stop(index, reason)
 
     def why(self, index: int, decline: Decline) -> Break:
         callers: list[Location] = []
@@ -344,7 +340,7 @@ class Frame:
 
     def follow(self, index: int) -> int:
         """Where control really goes from `index`: unconditional jumps are taken."""
-        while self.program.instructions[index].opname in ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"):
+        while self.program.instructions[index].opname in ("JUMP", "JUMP_BACKWARD"):
             index = self.program.instructions[index].target
         return index
 

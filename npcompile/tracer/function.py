@@ -55,7 +55,6 @@ from npcompile.tracer.profitability import Trial
 from npcompile.tracer.recursion import is_deep
 from npcompile.tracer.values import NULL, Cell, Lazy, LookedAt
 
-CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 MOST_STAND_INS = 64  # for functions that are made anew, each of another code
 MOST_REFUSALS = 2  # then a loop runs as a compiled body from the start
 ATTEMPT_LIMIT = 100  # decisions of one capture
@@ -337,11 +336,6 @@ class CompiledFunction:
         facts = self.facts
         return facts.enterable[index] and nulls[index] is not None and not leaves_with(facts.instructions, index)
 
-    @property
-    def call_entries(self) -> dict[int, int]:
-        """Where execution enters for each call -> the instruction that calls."""
-        return {self.program.entry_of(i.index): i.index for i in self.program.instructions if i.opname in CALLS}
-
     def exits_from(
         self, index: int, null_slots: tuple[int, ...], place: Place | None, is_on_device: bool, at_loops: bool, inside: Set[int]
     ) -> tuple[dict[int, Point], set[int]]:
@@ -363,7 +357,7 @@ class CompiledFunction:
             visited.add(k)
             is_behind = most is None or (depth := self.facts.depth[k]) is not None and depth < most
             is_wanted = is_behind and (not at_loops or k in self.facts.loop_headers) and k not in inside
-            if k != index and is_wanted and self.program.entry_of(k) == k and self.is_point(k, nulls):
+            if k != index and is_wanted and self.is_point(k, nulls):
                 known = nulls[k]
                 assert known is not None
                 found[k] = self.point_at(k, known, place)

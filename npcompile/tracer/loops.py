@@ -77,11 +77,11 @@ def capture_loop(frame: Frame, header: int, iterator: Iterator) -> None:
 def stored_names(frame: Frame, header: int) -> list[str]:
     """Local variables that the body may set."""
     instructions = frame.program.instructions
-    end = max(i.index for i in instructions if i.target == header and i.opname.startswith("JUMP_BACKWARD"))
+    end = max(i.index for i in instructions if i.target == header and i.opname == "JUMP_BACKWARD")
     names: dict[str, None] = {}
     for i in instructions[header + 1 : end]:
-        if i.opname.startswith("STORE_FAST"):
-            names |= dict.fromkeys(i.argval if isinstance(i.argval, tuple) else (i.argval,))
+        if i.opname == "STORE_FAST":
+            names[i.argval] = None
         elif i.opname.startswith(("STORE_DEREF", "DELETE")):
             raise Decline("a long loop that sets a variable of an inner function, or deletes one")
     return list(names)

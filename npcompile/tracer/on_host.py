@@ -236,10 +236,9 @@ def are_any_on_device(values: Sequence[Any]) -> bool:
 
 CELL_READS = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
 CALLS = {  # how many slots are above the two that the callee may be in
-    "PRECALL": lambda arg: arg,
     "CALL": lambda arg: arg,
-    "CALL_KW": lambda arg: arg + 1,
-    "CALL_FUNCTION_EX": lambda arg: 1 + (arg & 1),
+    "CALL_KW": lambda arg: arg,
+    "CALL_FUNCTION_EX": lambda arg: 1 + arg,
 }
 
 
@@ -260,9 +259,9 @@ class Touched:
         names = (*facts.cells, *facts.free)
         first = int(bool(names))
         slots = [k for k in range(layout.depth) if k not in layout.null_slots]
-        reads = {facts.slots[a.slot] for k in run for a in facts.instructions[k].accesses if a.kind in ("read", "take")}
+        reads = {facts.slots[a.slot] for k in run for a in facts.effects[k].accesses if a.kind in ("read", "take")}
         cells = {i.argval for k in run if (i := program.instructions[k]).opname in CELL_READS}
-        begin = next(i for i in program.instructions[layout.index :] if i.opname != "KW_NAMES")
+        begin = program.instructions[layout.index]
         above = CALLS[begin.opname](begin.arg) if begin.opname in CALLS else None
         callee = () if above is None else (layout.depth - above - 2, layout.depth - above - 1)
         name = begin.argval if begin.opname in ("LOAD_ATTR", "LOAD_METHOD") else None

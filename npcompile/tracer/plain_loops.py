@@ -80,11 +80,7 @@ def rest_of_loop(point: Any, state: tuple[Any, ...]) -> Callable[..., Any] | Non
 
 def rebound_in(function: Any, region: frozenset[int]) -> frozenset[str]:
     instructions = (function.program.instructions[k] for k in region)
-    return frozenset(name for i in instructions if "FAST" in i.opname and not i.opname.startswith("LOAD") for name in names_of(i))
-
-
-def names_of(i: Any) -> tuple[str, ...]:
-    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+    return frozenset(i.argval for i in instructions if i.opname in ("STORE_FAST", "DELETE_FAST"))
 
 
 def is_kept(point: Any, k: int, rebound: Set[str]) -> bool:

@@ -75,9 +75,12 @@ def make_function(
     defaults: Any,
     closure: tuple[Any, ...],
     kwdefaults: Any,
-    annotations: tuple[Any, ...],
+    annotations: tuple[Any, ...] | types.FunctionType,
 ) -> types.FunctionType:
     function = types.FunctionType(code, namespace, name, defaults, closure or None)
     function.__kwdefaults__ = kwdefaults
-    function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+    if isinstance(annotations, tuple):
+        function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+    else:
+        function.__annotate__ = annotations  # type: ignore[attr-defined]
     return function

@@ -278,7 +278,7 @@ class Closure:
     globals: dict[str, Any]
     defaults: Any = None  # Sequence or None
     kwdefaults: Any = None  # Mapping or None
-    annotations: Any = None  # Sequence of names and values in turn, or None
+    annotations: Any = None  # Sequence of names and values in turn, the function that makes them (3.14), or None
     cells: list[Cell] = field(default_factory=list)
     qualname: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)  # set on it

@@ -8,11 +8,13 @@ import dataclasses
 import dis
 import enum
 import inspect
+import re
 import tarfile
 import types
 import typing
 import unittest.mock
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,11 +23,28 @@ import npcompile as npc
 from npcompile.compiler import compiled_function
 from npcompile.tracer import instructions
 from npcompile.tracer.bytecode.declined import DECLINED, why_declined
+from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.bytecode.opcodes import HALVES, OR_POP, SAME
 from npcompile.tracer.frame import HANDLERS
 from tests.tracer import sample_functions
 
 assert instructions  # registers the handlers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# What CPython's instructions stand for, where it is not one that `SAME` names, or their own name.
+OTHERWISE = {
+    **dict.fromkeys(("CACHE", "EXTENDED_ARG", "END_FOR"), ()),
+    **HALVES,
+    **{name: ("COPY", common, "POP_TOP") for name, (common, _) in OR_POP.items()},
+    "KW_NAMES": ("CALL_KW",),
+    "RETURN_CONST": ("LOAD_CONST", "RETURN_VALUE"),
+    "LOAD_ATTR": ("LOAD_ATTR", "LOAD_METHOD"),
+    "BINARY_OP": ("BINARY_OP", "BINARY_SUBSCR"),
+    "LOAD_SPECIAL": ("LOAD_SPECIAL", "BEFORE_WITH"),
+    "GET_ITER": ("GET_ITER", "GET_YIELD_FROM_ITER"),
+    "CALL_INTRINSIC_1": ("CALL_INTRINSIC_1", "STOPITERATION_ERROR", "UNARY_POSITIVE", "LIST_TO_TUPLE"),
+    "CALL_INTRINSIC_2": ("CALL_INTRINSIC_2", "PREP_RERAISE_STAR"),
+}
+TRACER = Path(npc.__file__).parent / "tracer"
 MODULES = (
     *(asyncio.base_events, contextlib, dataclasses, enum, inspect, tarfile, types, typing, unittest.mock, np.lib._npyio_impl),
     sample_functions,
@@ -33,10 +52,21 @@ MODULES = (
 
 
 def test_every_instruction_is_handled_or_declines():
-    handled = {name for name in dis.opmap if name in HANDLERS}
-    declined = {name for name in dis.opmap if why_declined(name) is not None}
-    assert handled | declined == set(dis.opmap)
+    found = {common for name in dis.opmap for common in OTHERWISE.get(name, (SAME.get(name, name),))}
+    handled = {name for name in found if name in HANDLERS}
+    declined = {name for name in found if why_declined(name) is not None}
+    assert handled | declined == found
     assert not handled & declined
+
+
+def test_names_of_versions_are_in_one_place():
+    """Instructions that the decoder does not give are named where it reads and the assembler writes, nowhere else."""
+    known = {*dis.opmap, *SAME, *HALVES, *OR_POP, "KW_NAMES", "RETURN_CONST", "LOAD_SPECIAL"}
+    gone = {name for name in known if name not in OTHERWISE.get(name, (SAME.get(name, name),))} - set(SAME.values())
+    assert len(gone) > 30
+    for path in TRACER.rglob("*.py"):
+        if path.parent.name != "bytecode":
+            assert not gone & set(re.findall(r"[\"']([A-Z][A-Z_0-9]+)[\"']", path.read_text())), path
 
 
 def code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -53,7 +83,7 @@ def places() -> dict[str, set[str]]:
         for code in code_objects(compile(inspect.getsource(module), str(module.__file__), "exec")):
             is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<generic")
             where = "generator" if code.co_flags & GENERATORS else "function" if is_function else "namespace"
-            for instruction in dis.get_instructions(code):
+            for instruction in decode(code).instructions:
                 found.setdefault(instruction.opname, set()).add(where)
     return found
 
@@ -84,6 +114,6 @@ def test_declined_instructions_of_functions_say_why(function):
     x = np.ones(3)
     compiled = npc.compile(function, backend="eager")
     assert repr(compiled(x)) == repr(function(x))
-    names = {i.opname for i in dis.get_instructions(function)}
+    names = {i.opname for i in decode(function.__code__).instructions}
     reasons = {DECLINED[name].reason for name in names if name in DECLINED and DECLINED[name].where == "function"}
     assert reasons & {taken.reason for taken in compiled_function(compiled).breaks}

@@ -104,7 +104,7 @@ def test_cut_at_every_instruction(function, arguments, keywords):
     assert len(indices) > 3
     for index in indices:
         stepped = Stepped(function, [index])
-        assert run(stepped, arguments, keywords) == expected, f"cut at {index}, {stepped.facts.instructions[index].name}"
+        assert run(stepped, arguments, keywords) == expected, f"cut at {index}, {stepped.facts.instructions[index].opname}"
 
 
 @pytest.mark.parametrize("function, arguments, keywords", CALLS, ids=IDS)
@@ -115,7 +115,7 @@ def test_cut_at_all_instructions(function, arguments, keywords):
 
 
 def index_of(function: Callable[..., Any], name: str, nth: int = 0) -> int:
-    return [i.index for i in analyse(function.__code__).instructions if i.name == name][nth]
+    return [i.index for i in analyse(function.__code__).instructions if i.opname == name][nth]
 
 
 def counting(n):
@@ -158,7 +158,7 @@ def calls_method(box, n):
 
 def test_entry_between_method_and_call():
     """Whether the method was found bound is known where the segment is made, not before."""
-    call = min(i.index for i in analyse(calls_method.__code__).instructions if i.name in ("PRECALL", "CALL"))
+    call = min(i.index for i in analyse(calls_method.__code__).instructions if i.opname == "CALL")
     facts = analyse(calls_method.__code__)
     assert facts.nulls(facts.start)[call] is None and call not in possible_exits(calls_method.__code__, facts.start)
     box = Box(1)
@@ -182,17 +182,13 @@ def generator(x):
     yield x
 
 
-def test_keyword_call_is_entered_before_the_names():
+def test_a_call_with_keywords_is_one_instruction():
     def keyword_call(f, x):
         return f(x, key=x)
 
+    call = index_of(keyword_call, "CALL_KW")
     facts = analyse(keyword_call.__code__)
-    names = [i.name for i in facts.instructions]
-    if "KW_NAMES" in names:
-        prefix = names.index("KW_NAMES")
-        assert facts.enterable[prefix] and not any(facts.enterable[prefix + 1 : names.index("CALL") + 1])
-    else:
-        assert facts.enterable[names.index("CALL_KW")]
+    assert facts.enterable[call] and facts.instructions[call].argval == ("key",)
 
 
 def test_refusals():
@@ -214,7 +210,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="no NULLs at"):
         assemble(handles.__code__, start, (0,), ("x",), {})
     with pytest.raises(ValueError, match="run time only"):
-        call = min(i.index for i in analyse(calls_method.__code__).instructions if i.name in ("PRECALL", "CALL"))
+        call = min(i.index for i in analyse(calls_method.__code__).instructions if i.opname == "CALL")
         assemble(calls_method.__code__, analyse(calls_method.__code__).start, (), ("box", "n"), {call: "p"})
 
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 import dis
 import heapq
 import inspect
-import opcode as opcode_tables
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
-
-Positions = tuple[int | None, int | None, int | None, int | None]
-
-
-class Handler(NamedTuple):
-    """Where an exception raised by an instruction goes."""
-
-    target: int  # index of the handler's first instruction
-    depth: int  # the stack is cut to this many slots
-    push_lasti: bool  # the offset of the raising instruction is pushed below the exception
+from npcompile.tracer.bytecode.decode import Handler, Instruction, decode, localsplus_names
+from npcompile.tracer.bytecode.opcodes import NO_FALL_THROUGH
 
 
 class Access(NamedTuple):
@@ -32,20 +22,12 @@ class Access(NamedTuple):
     slot: int  # index into localsplus
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One instruction with its EXTENDED_ARGs folded in and its caches left out."""
+class Effect(NamedTuple):
+    """What an instruction does to the stack and to the locals."""
 
-    index: int
-    name: str
-    opcode: int
-    arg: int  # 0 when the opcode takes none
-    target: int | None  # index of the instruction a jump goes to
     falls_through: bool
-    handler: Handler | None
-    positions: Positions
-    effect: int  # change of stack depth when not jumping
-    jump_effect: int  # change of stack depth when jumping
+    change: int  # of the stack's depth when not jumping
+    jump_change: int  # of the stack's depth when jumping
     consumes: int  # slots at the top of the stack that hold new values, or none, afterwards
     accesses: tuple[Access, ...]
     pushes_null: tuple[bool, int] | None  # certainly?, and at which of the pushed slots
@@ -67,11 +49,11 @@ class State(NamedTuple):
 class CodeFacts:
     """Facts per instruction, as tuples indexed by the instruction's index.
 
-    The index of an instruction is its position among `dis.get_instructions(code)` without EXTENDED_ARG and CACHE. Locals are
-    named; those that are cells are not among them: `cells` and `free` name these.
+    Locals are named; those that are cells are not among them: `cells` and `free` name these.
     """
 
     instructions: tuple[Instruction, ...]
+    effects: tuple[Effect, ...]
     slots: tuple[str, ...]  # names by localsplus index
     cells: tuple[str, ...]
     free: tuple[str, ...]
@@ -100,7 +82,7 @@ class CodeFacts:
         return tuple(null_slots_of(states.get(index)) for index in range(len(self.instructions)))
 
     def describe(self, code: CodeType, index: int) -> str:
-        return f"instruction {index}, {self.instructions[index].name}, of {code.co_qualname}"
+        return f"instruction {index}, {self.instructions[index].opname}, of {code.co_qualname}"
 
     def live_locals(self, index: int) -> tuple[str, ...]:
         """The locals that may be read at `index` or behind it, in the order of the code's variables."""
@@ -127,199 +109,97 @@ def null_slots_of(state: State | None) -> tuple[int, ...] | None:
     return tuple(slot for slot in range(state.depth) if state.null >> slot & 1)
 
 
-# --- What differs between versions of CPython, asked of the interpreter that runs. Unknown ones may lack what is asked for.
+# --- What each instruction does
 
-# Up to 3.12 a call finds [NULL, callable, arguments], from 3.13 on [callable, NULL, arguments].
-_A_CALL: Final = " ".join(i.opname for i in dis.get_instructions(compile("f()", "", "eval")))
-NULL_AFTER_CALLABLE: Final = _A_CALL.find("PUSH_NULL") > _A_CALL.find("LOAD_NAME")
+ACCESSES: Final = {"LOAD_FAST": "read", "LOAD_FAST_AND_CLEAR": "take", "STORE_FAST": "write", "DELETE_FAST": "delete"}
 
-# Instructions that an exhausted FOR_ITER jumps over at its target: none in 3.11, END_FOR in 3.12, END_FOR and POP_TOP in 3.13.
-EXHAUSTED_SKIPS: Final = 3 + dis.stack_effect(dis.opmap["END_FOR"]) if "END_FOR" in dis.opmap and not WHY_UNKNOWN else 0
-
-NO_FALL_THROUGH: Final = frozenset(
-    ["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"]
-)
-
-ACCESSES: Final[dict[str, tuple[str, ...]]] = {
-    "LOAD_FAST": ("read",),
-    "LOAD_FAST_CHECK": ("read",),
-    "LOAD_FAST_AND_CLEAR": ("take",),
-    "STORE_FAST": ("write",),
-    "DELETE_FAST": ("delete",),
-    "LOAD_FAST_LOAD_FAST": ("read", "read"),
-    "STORE_FAST_LOAD_FAST": ("write", "read"),
-    "STORE_FAST_STORE_FAST": ("write", "write"),
+# What dis says otherwise: of a call it counts arguments as gone too early, of a generator not what is left for POP_TOP, and
+# hidden slots of the stack.
+CHANGES: Final = {
+    "CALL": lambda arg: -arg - 1,
+    "CALL_KW": lambda arg: -arg - 1,
+    "POP_TOP": lambda arg: -1,
+    "NOP": lambda arg: 0,
+    "BEFORE_WITH": lambda arg: 1,
+    "GET_ITER": lambda arg: 0,
+    "GET_YIELD_FROM_ITER": lambda arg: 0,
+    "END_SEND": lambda arg: -1,
+    "RETURN_GENERATOR": lambda arg: 1,
 }
-
-# dis counts the arguments of a call as gone after PRECALL, where they still are, and not the generator left for POP_TOP.
-EFFECTS: Final = {"PRECALL": lambda arg: 0, "CALL": lambda arg: -arg - 1, "RETURN_GENERATOR": lambda arg: 1}
 
 # Instructions whose result takes the place of a NULL, or that push one among other values.
 CONSUMES: Final = {
     "CALL": lambda arg: arg + 2,
-    "CALL_KW": lambda arg: arg + 3,
-    "CALL_FUNCTION_EX": lambda arg: 3 + (arg & 1),
+    "CALL_KW": lambda arg: arg + 2,
+    "CALL_FUNCTION_EX": lambda arg: 3 + arg,
     "LOAD_METHOD": lambda arg: 1,
     "LOAD_ATTR": lambda arg: 1,
     "LOAD_SUPER_ATTR": lambda arg: 3,
 }
-ASKS_FOR_NULL: Final = {  # opcode: (does this argument ask for a NULL, is it then certainly one)
-    "LOAD_GLOBAL": (lambda arg: arg & 1, True),
-    "LOAD_METHOD": (lambda arg: True, False),
-    "LOAD_ATTR": (lambda arg: arg & 1 and dis.opmap.get("LOAD_METHOD", 256) > 255, False),
-    "LOAD_SUPER_ATTR": (lambda arg: arg & 1, False),
-}
-
-# Pairs that share state in the interpreter, or that it jumps over: never the place to leave or to enter. Enter at the first.
-BOUND_TO_PREVIOUS: Final = {
-    "PRECALL": {"KW_NAMES"},
-    "CALL": {"KW_NAMES", "PRECALL"},
-    "POP_TOP": {"END_FOR"} if EXHAUSTED_SKIPS == 2 else set(),
-}
 NEVER_ENTERED: Final = {"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "END_FOR"}
+EFFECTS: Final[dict[tuple[Any, ...], Effect]] = {}  # a memo: they follow from the instruction
 
 
-# --- Decoding
+def effect_of(i: Instruction) -> Effect:
+    key = (i.opname, i.arg, i.null, i.raw)
+    found = EFFECTS.get(key)
+    if found is None:
+        found = EFFECTS[key] = described(i)
+    return found
 
 
-def raw_instructions(code: CodeType) -> Iterator[tuple[int, int, int, int]]:
-    """(offset of the first word, offset of the opcode's word, opcode, argument), offsets in words."""
-    bytecode = code.co_code
-    first, extended = None, 0
-    for offset in range(0, len(bytecode), 2):
-        opcode = bytecode[offset]
-        if opcode == dis.opmap["CACHE"]:
-            continue
-        word = offset // 2
-        first = word if first is None else first
-        arg = bytecode[offset + 1] | extended
-        if opcode == dis.EXTENDED_ARG:
-            extended = arg << 8
-            continue
-        yield first, word, opcode, arg
-        first, extended = None, 0
-
-
-def varint(table: Iterator[int]) -> int:
-    byte = next(table)
-    value = byte & 63
-    while byte & 64:
-        byte = next(table)
-        value = value << 6 | byte & 63
-    return value
-
-
-def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]:
-    """(start, end, target, depth, push_lasti) of each region, offsets in words.
-
-    Format: https://github.com/python/cpython/blob/3.13/InternalDocs/exception_handling.md
-    """
-    table = iter(code.co_exceptiontable)
-    try:
-        while True:
-            start = varint(table)
-            end = start + varint(table)
-            target, depth_lasti = varint(table), varint(table)
-            yield start, end, target, depth_lasti >> 1, bool(depth_lasti & 1)
-    except StopIteration:
-        return
-
-
-def cache_entries(name: str) -> int:
-    """How many CACHE words follow an instruction: a list by opcode up to 3.12, then a table by name."""
-    if WHY_UNKNOWN:
-        return 0
-    table: Any = vars(opcode_tables)["_inline_cache_entries"]
-    return table.get(name, 0) if isinstance(table, dict) else table[dis.opmap[name]]
-
-
-def jump_offset(name: str, word: int, arg: int) -> int:
-    after = word + 1 + cache_entries(name)
-    return after - arg if "BACKWARD" in name else after + arg
-
-
-def decode(code: CodeType) -> tuple[Instruction, ...]:
-    """All instructions of `code`, jumps and handlers as indices."""
-    raw = list(raw_instructions(code))
-    index_at = {offset: index for index, (first, word, _, _) in enumerate(raw) for offset in range(first, word + 1)}
-    handlers: dict[int, Handler] = {}
-    for start, end, target, depth, push_lasti in exception_table(code):
-        handlers.update(dict.fromkeys(range(start, end), Handler(index_at[target], depth, push_lasti)))
-    positions = list(code.co_positions())
-    jumps = set(dis.hasjrel) | set(dis.hasjabs)
-    instructions = []
-    for index, (_, word, opcode, arg) in enumerate(raw):
-        name = dis.opname[opcode]
-        jump = index_at[jump_offset(name, word, arg)] if opcode in jumps else None
-        instructions.append(described(index, name, opcode, arg, jump, handlers.get(word), positions[word]))
-    return tuple(instructions)
-
-
-def described(
-    index: int, name: str, opcode: int, arg: int, target: int | None, handler: Handler | None, positions: Positions
-) -> Instruction:
-    has_arg = opcode >= dis.HAVE_ARGUMENT
-    if name in EFFECTS:
-        effect = jump_effect = EFFECTS[name](arg)
+def described(i: Instruction) -> Effect:
+    name, arg, kind = i.opname, i.arg, ACCESSES.get(i.opname)
+    if name in CHANGES:
+        change = jump_change = CHANGES[name](arg)
+    elif name == "FOR_ITER":
+        change, jump_change = 1, -1
     else:
-        effect = dis.stack_effect(opcode, arg if has_arg else None, jump=False)
-        jump_effect = dis.stack_effect(opcode, arg if has_arg else None, jump=True) if target is not None else effect
-    kinds = ACCESSES.get(name, ())
-    accesses = tuple(map(Access, kinds, (arg,) if len(kinds) == 1 else (arg >> 4, arg & 15)))
-    if accesses:
-        consumes = kinds.count("write")
+        change, jump_change = (sum(changed(*word, jump) for word in i.raw) for jump in (False, True))
+    if kind is not None:
+        consumes = int(kind == "write")
     else:
-        consumes = CONSUMES[name](arg) if name in CONSUMES else max(0, -effect, -jump_effect)
-    pushes_null: tuple[bool, int] | None
+        consumes = CONSUMES[name](arg) if name in CONSUMES else max(0, -change, -jump_change)
+    accesses = (Access(kind, arg),) if kind is not None else ()
+    pushes_null = None
     if name == "PUSH_NULL":
         pushes_null = (True, 0)
-    else:
-        asks, certainly = ASKS_FOR_NULL.get(name, (lambda arg: False, False))
-        pushes_null = (certainly, int(NULL_AFTER_CALLABLE)) if asks(arg) else None
-    return Instruction(
-        index,
-        name,
-        opcode,
-        arg,
-        target,
-        name not in NO_FALL_THROUGH,
-        handler,
-        positions,
-        effect,
-        jump_effect,
-        consumes,
-        accesses,
-        pushes_null,
-    )
+    elif i.null:
+        pushes_null = (name == "LOAD_GLOBAL", int(i.null > 0))
+    return Effect(name not in NO_FALL_THROUGH, change, jump_change, consumes, accesses, pushes_null)
+
+
+def changed(opcode: int, arg: int, jump: bool) -> int:
+    return dis.stack_effect(opcode, arg if opcode >= dis.HAVE_ARGUMENT else None, jump=jump)
 
 
 # --- Forward: stack and assignments
 
 
-def after(instruction: Instruction, state: State, jump: bool, cell_slots: int) -> State:
-    """The state behind `instruction` when it does not raise."""
+def after(instruction: Instruction, effect: Effect, state: State, jump: bool, cell_slots: int) -> State:
+    """The state after `instruction` when it does not raise."""
     depth, null, unknown, handled, bound, maybe_bound, swapped = state
-    new_depth = depth + (instruction.jump_effect if jump else instruction.effect)
-    if instruction.name == "SWAP":
+    new_depth = depth + (effect.jump_change if jump else effect.change)
+    if instruction.opname == "SWAP":
         top, other = depth - 1, depth - instruction.arg
         null, unknown, handled, swapped = (swap_bits(mask, top, other) for mask in (null, unknown, handled, swapped))
         return State(depth, null, unknown, handled, bound, maybe_bound, swapped)
-    if instruction.name == "COPY":
+    if instruction.opname == "COPY":
         source = depth - instruction.arg
         null, unknown, handled, swapped = (mask | (mask >> source & 1) << depth for mask in (null, unknown, handled, swapped))
         return State(new_depth, null, unknown, handled, bound, maybe_bound, swapped)
-    base = depth - instruction.consumes
+    base = depth - effect.consumes
     keep = (1 << base) - 1
     swapped &= keep
     new_null, new_unknown = null & keep, unknown & keep
-    if instruction.pushes_null is not None:
-        certainly, offset = instruction.pushes_null
+    if effect.pushes_null is not None:
+        certainly, offset = effect.pushes_null
         if certainly:
             new_null |= 1 << base + offset
         else:
             new_unknown |= 1 << base + offset
     top = depth
-    for kind, slot in instruction.accesses:
+    for kind, slot in effect.accesses:
         bit = 1 << slot
         if kind == "read":  # It raises when unbound.
             bound, maybe_bound = bound | bit, maybe_bound | bit
@@ -374,11 +254,16 @@ def flow(facts: CodeFacts, entry: int, state: State, stops: Collection[int] = ()
 
     Nothing is followed beyond `stops`. The entry may be one of them: it is left once, and only arriving there again counts.
     """
-    return flow_over(facts.instructions, cell_slots_of(facts.slots, facts.cells, facts.free), entry, state, stops)
+    return flow_over(facts.instructions, facts.effects, cell_slots_of(facts.slots, facts.cells, facts.free), entry, state, stops)
 
 
 def flow_over(
-    instructions: tuple[Instruction, ...], cell_slots: int, entry: int, state: State, stops: Collection[int] = ()
+    instructions: tuple[Instruction, ...],
+    effects: tuple[Effect, ...],
+    cell_slots: int,
+    entry: int,
+    state: State,
+    stops: Collection[int] = (),
 ) -> dict[int, State]:
     states: dict[int, State] = {}
     pending: list[int] = []
@@ -394,11 +279,11 @@ def flow_over(
             heapq.heappush(pending, index)
 
     def leave(index: int, current: State) -> None:
-        instruction = instructions[index]
-        if instruction.falls_through:
-            arrive(index + 1, after(instruction, current, False, cell_slots))
-        if instruction.target is not None:
-            arrive(instruction.target, after(instruction, current, True, cell_slots))
+        instruction, effect = instructions[index], effects[index]
+        if effect.falls_through:
+            arrive(index + 1, after(instruction, effect, current, False, cell_slots))
+        if instruction.target >= 0:
+            arrive(instruction.target, after(instruction, effect, current, True, cell_slots))
         if instruction.handler is not None:
             arrive(instruction.handler.target, in_handler(instruction.handler, current))
 
@@ -417,17 +302,18 @@ def flow_over(
 # --- Backward: liveness
 
 
-def live_masks(instructions: tuple[Instruction, ...], always: int) -> list[int]:
+def live_masks(instructions: tuple[Instruction, ...], effects: tuple[Effect, ...], always: int) -> list[int]:
     """Per instruction the localsplus slots that may be read before they are written."""
     live = [0] * (len(instructions) + 1)
     changed = True
     while changed:
         changed = False
         for instruction in reversed(instructions):
-            mask = live[instruction.index + 1] if instruction.falls_through else 0
-            if instruction.target is not None:
+            effect = effects[instruction.index]
+            mask = live[instruction.index + 1] if effect.falls_through else 0
+            if instruction.target >= 0:
                 mask |= live[instruction.target]
-            for kind, slot in reversed(instruction.accesses):
+            for kind, slot in effect.accesses:
                 mask = mask & ~(1 << slot) if kind == "write" else mask | 1 << slot
             if instruction.handler is not None:
                 mask |= live[instruction.handler.target]
@@ -438,12 +324,6 @@ def live_masks(instructions: tuple[Instruction, ...], always: int) -> list[int]:
 
 
 # --- All together
-
-
-def localsplus_names(code: CodeType) -> tuple[str, ...]:
-    """The names of the fast locals array; a parameter that is a cell keeps its place among the variables."""
-    own_cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
-    return code.co_varnames + own_cells + code.co_freevars
 
 
 def cell_slots_of(slots: tuple[str, ...], cells: tuple[str, ...], free: tuple[str, ...]) -> int:
@@ -470,14 +350,15 @@ def analyse(code: CodeType) -> CodeFacts:
 
 
 def compute_facts(code: CodeType) -> CodeFacts:
-    instructions = decode(code)
+    instructions = decode(code).instructions
+    effects = tuple(map(effect_of, instructions))
     slots = localsplus_names(code)
     cell_slots = cell_slots_of(slots, code.co_cellvars, code.co_freevars)
     plain = (1 << len(slots)) - 1 & ~cell_slots
     arguments = (1 << argument_count(code)) - 1 & plain
-    reached = flow_over(instructions, cell_slots, 0, State(0, 0, 0, 0, arguments, arguments, 0))
+    reached = flow_over(instructions, effects, cell_slots, 0, State(0, 0, 0, 0, arguments, arguments, 0))
     states = tuple(reached.get(index) for index in range(len(instructions)))
-    start = next(instruction.index for instruction in instructions if instruction.name == "RESUME")
+    start = next(instruction.index for instruction in instructions if instruction.opname == "RESUME")
     # super() without arguments reads the first argument behind the compiler's back.
     always = 1 & plain if "__class__" in code.co_freevars and code.co_argcount else 0
 
@@ -489,9 +370,10 @@ def compute_facts(code: CodeType) -> CodeFacts:
             names_of[mask] = frozenset(name for slot, name in enumerate(slots) if mask >> slot & 1)
         return names_of[mask]
 
-    successors = tuple(physical_successors(instruction) for instruction in instructions)
+    successors = tuple(map(successors_of, instructions, effects))
     return CodeFacts(
         instructions=instructions,
+        effects=effects,
         slots=slots,
         cells=code.co_cellvars,
         free=code.co_freevars,
@@ -503,23 +385,18 @@ def compute_facts(code: CodeType) -> CodeFacts:
             for instruction, state in zip(instructions, states, strict=True)
         ),
         enterable=tuple(is_enterable(instructions, state, index, start) for index, state in enumerate(states)),
-        live=tuple(names(mask) for mask in live_masks(instructions, always)),
+        live=tuple(names(mask) for mask in live_masks(instructions, effects, always)),
         bound=tuple(names(state.bound if state else 0) for state in states),
         maybe_bound=tuple(names(state.maybe_bound if state else 0) for state in states),
         successors=successors,
-        jump_targets=frozenset(jump_target(i) for i in instructions if i.target is not None),
-        loop_headers=frozenset(i.target for i in instructions if i.target is not None and i.target <= i.index),
+        jump_targets=frozenset(i.target for i in instructions if i.target >= 0),
+        loop_headers=frozenset(i.target for i in instructions if 0 <= i.target <= i.index),
     )
 
 
-def jump_target(instruction: Instruction) -> int:
-    assert instruction.target is not None
-    return instruction.target + (EXHAUSTED_SKIPS if instruction.name == "FOR_ITER" else 0)
-
-
-def physical_successors(instruction: Instruction) -> tuple[int, ...]:
-    following = (instruction.index + 1,) if instruction.falls_through else ()
-    return following + ((jump_target(instruction),) if instruction.target is not None else ())
+def successors_of(instruction: Instruction, effect: Effect) -> tuple[int, ...]:
+    following = (instruction.index + 1,) if effect.falls_through else ()
+    return following + ((instruction.target,) if instruction.target >= 0 else ())
 
 
 def leaves_with(instructions: tuple[Instruction, ...], index: int) -> bool:
@@ -527,27 +404,22 @@ def leaves_with(instructions: tuple[Instruction, ...], index: int) -> bool:
 
     The block's handler does not cover it, and CPython lets nothing interrupt it before the call.
     """
-    for start in range(max(0, index - 4), index + 1):
+    for start in range(max(0, index - 3), index + 1):
         found = instructions[start : start + 4]
-        is_exit = (
-            [i.name for i in found[:3]] == ["LOAD_CONST"] * 3 and found[-1].name in ("PRECALL", "CALL") and found[-1].arg == 2
-        )
-        if is_exit and index <= start + 3 + (found[-1].name == "PRECALL"):
+        if [i.opname for i in found] == ["LOAD_CONST"] * 3 + ["CALL"] and found[-1].arg == 2:
             return True
     return False
 
 
 def is_enterable(instructions: tuple[Instruction, ...], state: State | None, index: int, start: int) -> bool:
-    """Not: unreachable code, the making of cells, the middle of a call, and code that runs while an exception is handled.
+    """Not: unreachable code, the making of cells, and code that runs while an exception is handled.
 
     The interpreter keeps the handled exception outside the stack, from the handler's entry to POP_EXCEPT. An inlined
     comprehension that puts a cell aside has another cell under the same name.
     """
     if state is None or state.handled or state.swapped or index < start:
         return False
-    name = instructions[index].name
-    previous = instructions[index - 1].name if index else ""
-    return name not in NEVER_ENTERED and previous not in BOUND_TO_PREVIOUS.get(name, ())
+    return instructions[index].opname not in NEVER_ENTERED
 
 
 def loop_region(facts: CodeFacts, header: int) -> frozenset[int]:

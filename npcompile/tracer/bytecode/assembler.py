@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from npcompile.tracer.bytecode.analysis import Handler, Positions, cache_entries
-from npcompile.tracer.bytecode.versions import WHY_UNKNOWN
+from npcompile.tracer.bytecode.decode import CACHES, IS_BACKWARD, JUMPS, Handler, Instruction, Positions
+from npcompile.tracer.bytecode.opcodes import HALVES
+from npcompile.tracer.bytecode.versions import RUNNING, WHY_UNKNOWN
 
 # --- Opcodes
 
@@ -28,20 +29,20 @@ COPY_FREE_VARS, RESUME, RETURN_VALUE, RAISE_VARARGS, JUMP_FORWARD, NOP = map(
     first_of, ("COPY_FREE_VARS", "RESUME", "RETURN_VALUE", "RAISE_VARARGS", "JUMP_FORWARD", "NOP")
 )
 BUILD_LIST, UNPACK_SEQUENCE, STORE_SUBSCR = map(first_of, ("BUILD_LIST", "UNPACK_SEQUENCE", "STORE_SUBSCR"))
+LOAD_SPECIAL, COPY, CALL, GET_ITER = (dis.opmap.get(name, -1) for name in ("LOAD_SPECIAL", "COPY", "CALL", "GET_ITER"))
 CHECKED_LOAD = first_of("LOAD_FAST_CHECK", "LOAD_FAST")  # raises UnboundLocalError
 JUMP_IF_FALSE = first_of("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
 JUMP_BACK = first_of("JUMP_BACKWARD_NO_INTERRUPT")  # no signal handler may raise while the state is being handed over
 # Move a value out of a local, so that the stack alone owns it.
 MOVE_FAST = (first_of("LOAD_FAST_AND_CLEAR"),) if "LOAD_FAST_AND_CLEAR" in dis.opmap else (LOAD_FAST, DELETE_FAST)
 
-CACHES: Final = {opcode: cache_entries(name) for name, opcode in dis.opmap.items() if opcode < 256}
-IS_BACKWARD: Final = frozenset(opcode for name, opcode in dis.opmap.items() if "BACKWARD" in name)
-TAKES_VARIABLE: Final = frozenset(dis.haslocal) | frozenset(dis.hasfree)
-TAKES_TWO_VARIABLES: Final = {
-    "LOAD_FAST_LOAD_FAST": (LOAD_FAST, LOAD_FAST),
-    "STORE_FAST_LOAD_FAST": (STORE_FAST, LOAD_FAST),
-    "STORE_FAST_STORE_FAST": (STORE_FAST, STORE_FAST),
+# Two instructions that CPython does as one, where their variables are among the first sixteen.
+TOGETHER: Final = {
+    tuple(dis.opmap.get(half, -1) for half in halves): dis.opmap[name]
+    for name, halves in HALVES.items()
+    if name in dis.opmap and "BORROW" not in name
 }
+COMPARE_OP, TO_BOOL = dis.opmap.get("COMPARE_OP", -1), dis.opmap.get("TO_BOOL", -1)
 
 
 @dataclass(slots=True)
@@ -55,12 +56,35 @@ class Item:
     handler: Handler | None  # its target is a label
     offset: int = 0  # of its first word
     size: int = 1  # in words, with EXTENDED_ARGs and caches
+    is_done: bool = False  # does the item before it do this too?
+
+
+def written(instructions: tuple[Instruction, ...], i: Instruction) -> list[Item]:
+    """What CPython runs for an instruction. Labels are indices of instructions."""
+    target = i.target
+    if i.opname == "FOR_ITER" and instructions[target - 1].opname == "END_FOR":
+        target -= 1
+    return [Item(opcode, arg, target if opcode in JUMPS else None, i.positions, i.handler) for opcode, arg in i.raw]
+
+
+def put_together(items: list[Item], labels: dict[int, int]) -> None:
+    """Let single items do what two do that stand one after the other."""
+    entered = {*labels.values()}
+    for k in range(1, len(items)):
+        one, other = items[k - 1], items[k]
+        if one.is_done or k in entered or one.handler != other.handler:
+            continue
+        if one.opcode == COMPARE_OP and other.opcode == TO_BOOL:
+            other.is_done = bool(one.arg & RUNNING.bool_bit)
+        elif (both := TOGETHER.get((one.opcode, other.opcode))) is not None and max(one.arg, other.arg) < 16:
+            one.opcode, one.arg, other.is_done = both, one.arg << 4 | other.arg, True
 
 
 def assembled_instructions(items: list[Item], labels: dict[int, int]) -> bytes:
     """The bytes of the instructions, once their sizes, on which jumps depend, and the jumps, on which sizes depend, agree."""
+    put_together(items, labels)
     for item in items:
-        item.size = 1 + extended_words(item.arg) + CACHES[item.opcode]
+        item.size = 0 if item.is_done else 1 + extended_words(item.arg) + CACHES[item.opcode]
     jumps = [item for item in items if item.label is not None]
     while True:
         offset = 0
@@ -80,6 +104,8 @@ def assembled_instructions(items: list[Item], labels: dict[int, int]) -> bytes:
             break
     words = bytearray()
     for item in items:
+        if item.is_done:
+            continue
         caches = CACHES[item.opcode]
         for shift in range(8 * (item.size - caches - 1), 0, -8):
             words += bytes((dis.EXTENDED_ARG, item.arg >> shift & 255))
@@ -104,7 +130,7 @@ def exception_table(items: list[Item], labels: dict[int, int]) -> bytes:
             size = last.offset + last.size - first.offset
             target = items[labels[handler.target]].offset
             begin = len(table)
-            for number in (first.offset, size, target, handler.depth << 1 | handler.push_lasti):
+            for number in (first.offset, size, target, handler.raw_depth << 1 | handler.push_lasti):
                 table += high_first(number)
             table[begin] |= 128
     return bytes(table)

@@ -9,7 +9,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE, Instruction, decode
 from npcompile.tracer.bytecode.assembler import (
     LOAD_CONST,
     PUSH_NULL,
@@ -18,7 +17,9 @@ from npcompile.tracer.bytecode.assembler import (
     exception_table,
     first_of,
     line_table,
+    written,
 )
+from npcompile.tracer.bytecode.decode import Instruction, decode
 
 LOAD_GLOBAL = first_of("LOAD_GLOBAL")
 CALL = [dis.opmap[name] for name in ("PRECALL", "CALL") if name in dis.opmap]
@@ -44,17 +45,17 @@ def rewritten(code: types.CodeType, compiled: Compiled) -> types.CodeType:
     constants = tuple(rewritten(c, compiled) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     if any(new is not old for new, old in zip(constants, code.co_consts)):
         code = code.replace(co_consts=constants)
-    instructions = decode(code)
-    if not any(calls_global(code, i) for i in instructions):
+    instructions = decode(code).instructions
+    if not any(calls_global(i) for i in instructions):
         return code
     items: list[Item] = []
     labels = {}
     for i in instructions:
         labels[i.index] = len(items)
-        if calls_global(code, i):
+        if calls_global(i):
             items += [Item(opcode, arg, None, i.positions, i.handler) for opcode, arg in call_of(i, len(constants))]
         else:
-            items.append(Item(i.opcode, i.arg, i.target, i.positions, i.handler))
+            items += written(instructions, i)
     return code.replace(
         co_code=assembled_instructions(items, labels),
         co_consts=(*constants, compiled),
@@ -67,11 +68,11 @@ def rewritten(code: types.CodeType, compiled: Compiled) -> types.CodeType:
 def call_of(i: Instruction, constant: int) -> list[tuple[int, int]]:
     """Instructions that call a constant with a global, and leave the result where a call finds what it calls."""
     load, call = (LOAD_CONST, constant), [(LOAD_GLOBAL, i.arg & ~1), *((opcode, 1) for opcode in CALL)]
-    if NULL_AFTER_CALLABLE:
+    if i.null > 0:
         return [load, (PUSH_NULL, 0), *call, (PUSH_NULL, 0)]
     return [(PUSH_NULL, 0), (PUSH_NULL, 0), load, *call]
 
 
-def calls_global(code: types.CodeType, i: Instruction) -> bool:
+def calls_global(i: Instruction) -> bool:
     """Does the instruction load a function that is then called, and no built-in one?"""
-    return i.opcode == LOAD_GLOBAL and bool(i.arg & 1) and not hasattr(builtins, code.co_names[i.arg >> 1])
+    return i.opname == "LOAD_GLOBAL" and bool(i.null) and not hasattr(builtins, i.argval)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from npcompile.tracer.bytecode.analysis import (
     CodeFacts,
-    Handler,
-    Instruction,
-    Positions,
     State,
     analyse,
     flow,
@@ -26,9 +23,12 @@ from npcompile.tracer.bytecode.analysis import (
 from npcompile.tracer.bytecode.assembler import (
     BUILD_LIST,
     BUILD_TUPLE,
+    CALL,
     CHECKED_LOAD,
+    COPY,
     COPY_FREE_VARS,
     DELETE_FAST,
+    GET_ITER,
     IS_OP,
     JUMP_BACK,
     JUMP_FORWARD,
@@ -36,6 +36,7 @@ from npcompile.tracer.bytecode.assembler import (
     LOAD_CONST,
     LOAD_DEREF,
     LOAD_FAST,
+    LOAD_SPECIAL,
     MOVE_FAST,
     NOP,
     POP_TOP,
@@ -46,15 +47,16 @@ from npcompile.tracer.bytecode.assembler import (
     STORE_FAST,
     STORE_SUBSCR,
     SWAP,
-    TAKES_TWO_VARIABLES,
-    TAKES_VARIABLE,
     UNPACK_SEQUENCE,
     Item,
     assembled_instructions,
     exception_table,
     line_table,
+    written,
 )
+from npcompile.tracer.bytecode.decode import OF_LOCALS, Handler, Instruction, Positions
 from npcompile.tracer.bytecode.tracebacks import uncounted
+from npcompile.tracer.bytecode.versions import RUNNING
 
 
 class _Unbound:
@@ -261,18 +263,33 @@ class Writer:
 
     def temporaries(self) -> list[str]:
         """Variables for the stack above a NULL, which BUILD_TUPLE must not see."""
-        return [f".stack{k}" for layout in self.layouts.values() for k in above_null(layout)]
+        return [f".stack{k}" for layout in self.layouts.values() for k in above_null(self.slots(layout))]
+
+    def slots(self, layout: Layout) -> list[int | None]:
+        """What CPython's stack has: places in the layout, None for a NULL."""
+        hidden, place = self.facts.instructions[layout.index].hidden, 0
+        found: list[int | None] = []
+        while place < layout.depth or hidden >> len(found):
+            if hidden >> len(found) & 1:
+                found.append(None)
+            else:
+                found.append(None if place in layout.null_slots else place)
+                place += 1
+        return found
 
     def write(self) -> Segment:
         entry = self.layout.index
         self.prologue()
-        for index in sorted({entry, *self.states}):
+        instructions = self.facts.instructions
+        copied = {entry} | (self.states.keys() - self.layouts.keys())
+        ends = {i.target - 1 for k in copied if (i := instructions[k]).opname == "FOR_ITER" and i.target - 1 not in copied}
+        for index in sorted({entry, *self.states} | {k for k in ends if instructions[k].opname == "END_FOR"}):
             if index in self.layouts:
                 self.hand_over(self.layouts[index])
             if index == entry:
                 self.place(ENTRY)
             if index == entry or index not in self.layouts:
-                self.copy(self.facts.instructions[index])
+                self.copy(instructions[index])
         self.write_cold()
         exit_cells = tuple(types.CellType(self.exits[index]) for index in self.layouts)
         return Segment(self.assembled(), self.layout, self.layouts, exit_cells, self.self_name)
@@ -303,8 +320,8 @@ class Writer:
         for name in dict.fromkeys(given):
             if name not in self.facts.bound[entry]:
                 self.unbind(self.slot_of[name])
-        for slot in range(self.layout.depth):
-            if slot in self.layout.null_slots:
+        for slot in self.slots(self.layout):
+            if slot is None:
                 self.add(PUSH_NULL)
                 continue
             for opcode in MOVE_FAST:
@@ -345,8 +362,12 @@ class Writer:
 
     def copy(self, instruction: Instruction) -> None:
         """The user's instruction; returns say that they are one, and cells are free variables."""
-        index, name, opcode, arg = instruction.index, instruction.name, instruction.opcode, instruction.arg
+        index, name = instruction.index, instruction.opname
         self.positions, self.handler = instruction.positions, instruction.handler
+        if name == "END_FOR":  # raises nothing: its handler may not be written
+            self.place(index)
+            self.items += [replace(item, handler=None) for item in written(self.facts.instructions, instruction)]
+            return
         if index <= self.facts.start and name in DONE_BY_PROLOGUE:
             self.place(index)
             return
@@ -361,31 +382,41 @@ class Writer:
             self.add(SWAP, 2)
             self.add(BUILD_TUPLE, 2)
             self.add(RETURN_VALUE)
-        elif name == "RETURN_CONST":
-            self.load_constant((None, self.code.co_consts[arg]))
-            self.add(RETURN_VALUE)
-        elif name in TAKES_TWO_VARIABLES:
-            first, second = self.new_slot[arg >> 4], self.new_slot[arg & 15]
-            if max(first, second) < 16:
-                self.add(opcode, first << 4 | second)
-            else:
-                for single, slot in zip(TAKES_TWO_VARIABLES[name], (first, second), strict=True):
-                    self.add(single, slot)
-        elif opcode in TAKES_VARIABLE:
-            self.add(opcode, self.new_slot[arg])
+        elif name == "BEFORE_WITH" and RUNNING.has_split_exit:
+            self.enter_with()
+        elif name == "GET_ITER" and RUNNING.has_split_iterator:
+            self.call_with_top(iter)
+            self.add(GET_ITER)
         else:
-            self.add(opcode, arg, instruction.target)
+            for item in written(self.facts.instructions, instruction):
+                if item.opcode in OF_LOCALS:
+                    item.arg = self.new_slot[item.arg]
+                self.items.append(item)
+
+    def enter_with(self) -> None:
+        """`with`, with __exit__ bound to its object, so that the slot above it is NULL."""
+        for opcode, arg in (COPY, 1), (LOAD_SPECIAL, 1), (POP_TOP, 0), (POP_TOP, 0), (COPY, 1):  # raises as the user's code does
+            self.add(opcode, arg)
+        self.call_with_top(bound_exit)
+        for opcode, arg in (SWAP, 2), (PUSH_NULL, 0), (SWAP, 2), (LOAD_SPECIAL, 0), (CALL, 0):
+            self.add(opcode, arg)
+
+    def call_with_top(self, function: Callable[[Any], Any]) -> None:
+        """The top of the stack becomes what the function gives for it."""
+        self.load_constant(function)
+        for opcode, arg in (SWAP, 2), (PUSH_NULL, 0), (SWAP, 2), (CALL, 1):
+            self.add(opcode, arg)
 
     def hand_over(self, layout: Layout) -> None:
         """Return the exit's object, the stack, and the locals: in a list those that nothing reads."""
         state = self.states[layout.index]
         self.positions, self.handler = self.facts.instructions[layout.index].positions, None
         self.place(layout.index)
-        moved = above_null(layout)
+        moved = above_null(self.slots(layout))
         for slot in reversed(moved):
             self.add(STORE_FAST, self.slot_of[f".stack{slot}"])  # Storing a NULL leaves the local without a value.
         for slot in moved:
-            if slot not in layout.null_slots:
+            if slot is not None:
                 self.add(LOAD_FAST, self.slot_of[f".stack{slot}"])
         height = layout.depth - len(layout.null_slots)
         for name in layout.local_names:
@@ -410,7 +441,7 @@ class Writer:
             self.load_constant(UNBOUND)
         else:
             failed, done = self.new_label(), self.new_label()
-            self.handler = Handler(failed, height, False)
+            self.handler = Handler(failed, height, False, height)
             self.add(CHECKED_LOAD, self.slot_of[name])
             self.handler = None
             self.place(done)
@@ -418,6 +449,7 @@ class Writer:
 
     def write_cold(self) -> None:
         """A local that a hand-over finds without a value becomes UNBOUND."""
+        self.handler = None
         for failed, done, positions in self.cold:
             self.positions = positions
             self.place(failed)
@@ -430,7 +462,7 @@ class Writer:
     def assembled(self) -> types.CodeType:
         code = self.code
         bytecode = assembled_instructions(self.items, self.labels)
-        heights = [layout.depth + len(layout.local_names) + len(layout.kept_names) + 2 for layout in self.layouts.values()]
+        heights = [len(self.slots(x)) + len(x.local_names) + len(x.kept_names) + 2 for x in self.layouts.values()]
         return code.replace(
             co_argcount=self.argcount,
             co_posonlyargcount=0,
@@ -441,13 +473,21 @@ class Writer:
             co_cellvars=(),
             co_freevars=self.free,
             co_consts=tuple(self.consts),
-            co_stacksize=max([code.co_stacksize + 1, self.layout.depth + 3 + len(self.layout.kept_names), *heights]),
+            co_stacksize=max([code.co_stacksize + 4, len(self.slots(self.layout)) + 3 + len(self.layout.kept_names), *heights]),
             co_code=bytecode,
             co_linetable=line_table(self.items, code.co_firstlineno),
             co_exceptiontable=exception_table(self.items, self.labels),
         )
 
 
-def above_null(layout: Layout) -> range:
-    """The stack slots from the lowest NULL up."""
-    return range(min(layout.null_slots, default=layout.depth), layout.depth)
+def above_null(slots: list[int | None]) -> list[int | None]:
+    """The stack from the lowest NULL up."""
+    return slots[slots.index(None) :] if None in slots else []
+
+
+def bound_exit(manager: Any) -> Any:
+    """What `with` calls when it ends, as a bound method. It is there: CPython has looked."""
+    kind = type(manager)
+    found = next(vars(each)["__exit__"] for each in kind.__mro__ if "__exit__" in vars(each))
+    get = getattr(type(found), "__get__", None)
+    return found if get is None else get(found, manager, kind)

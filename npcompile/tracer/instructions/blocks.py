@@ -52,11 +52,6 @@ def enter_object(frame: Frame, manager: Any) -> None:
     frame.push(calls.call(frame, Constant(enter), [manager], {}))
 
 
-@handles("LOAD_ASSERTION_ERROR")
-def load_assertion_error(frame: Frame, i: Instruction) -> None:
-    frame.push(Constant(AssertionError))
-
-
 # --- exceptions: `value` is raised, handled and forgotten while capturing
 
 
@@ -111,13 +106,6 @@ def check_eg_match(frame: Frame, i: Instruction) -> None:
 def prep_reraise_star(frame: Frame, i: Instruction) -> None:
     raised, original = frame.pop(), frame.pop()
     frame.push(groups.left_to_raise(original, [frame.capture.realize(e) for e in raised.items]) or Constant(None))
-
-
-@handles("CALL_INTRINSIC_2")
-def call_intrinsic_2(frame: Frame, i: Instruction) -> None:
-    if i.arg != 1:
-        raise Decline(f"intrinsic {i.argrepr} is not captured")
-    prep_reraise_star(frame, i)
 
 
 @handles("WITH_EXCEPT_START")

@@ -6,14 +6,14 @@ import builtins
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
 from npcompile.tracer.instructions.containers import require_begun_in_body
+from npcompile.tracer.instructions.variables import push_callable
 from npcompile.tracer.python import attributes, containers, effects, objects, operators
 from npcompile.tracer.python.introspection import call_isinstance, type_of
 from npcompile.tracer.python.python_builtins import call_len
-from npcompile.tracer.values import NULL, UNASSIGNED, Constant, Mapping, Sequence, SetValue
+from npcompile.tracer.values import UNASSIGNED, Constant, Mapping, Sequence, SetValue
 
 # --- sets
 
@@ -89,11 +89,7 @@ def load_super_attr(frame: Frame, i: Instruction) -> None:
     owner, after, function = frame.pop(), frame.pop(), frame.pop()
     if not isinstance(function, Constant) or function.value is not super:
         raise Decline("super is another function")
-    value = attributes.load(frame, objects.super_of(frame, [after, owner]), str(i.argval))
-    if i.arg & 1:
-        frame.stack += [value, NULL] if NULL_AFTER_CALLABLE else [NULL, value]
-    else:
-        frame.push(value)
+    push_callable(frame, i, attributes.load(frame, objects.super_of(frame, [after, owner]), str(i.argval)))
 
 
 # --- patterns: https://docs.python.org/3/reference/compound_stmts.html#the-match-statement

@@ -145,17 +145,6 @@ def convert_value(frame: Frame, i: Instruction) -> None:
     frame.push(formatted(frame, i.arg, ""))
 
 
-@handles("FORMAT_SIMPLE")
-def format_simple(frame: Frame, i: Instruction) -> None:
-    frame.push(formatted(frame, 0, ""))
-
-
-@handles("FORMAT_WITH_SPEC")
-def format_with_spec(frame: Frame, i: Instruction) -> None:
-    spec = spec_of(frame, frame.pop())
-    frame.push(formatted(frame, 0, spec))
-
-
 @handles("BUILD_STRING")
 def build_string(frame: Frame, i: Instruction) -> None:
     parts = frame.pop_many(i.arg)

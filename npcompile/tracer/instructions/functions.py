@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dis
 import types
 from typing import Any
 
 from npcompile.numpy_shim.registry import FUNCTIONS
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
-from npcompile.tracer.python import calls, iteration, objects, operators
+from npcompile.tracer.python import calls, iteration, objects
 from npcompile.tracer.values import (
     NULL,
     Closure,
@@ -25,36 +23,13 @@ from npcompile.tracer.values import (
 )
 
 
-@handles("KW_NAMES")
-def kw_names(frame: Frame, i: Instruction) -> None:
-    frame.keyword_names = i.argval if isinstance(i.argval, tuple) else frame.program.code.co_consts[i.arg]
-
-
-@handles("CALL")
+@handles("CALL", "CALL_KW")
 def call(frame: Frame, i: Instruction) -> None:
-    names, frame.keyword_names = frame.keyword_names, ()
-    arguments = frame.pop_many(i.arg)
+    names, arguments = i.argval, frame.pop_many(i.arg)
     positional = arguments[: len(arguments) - len(names)]
     keywords = dict(zip(names, arguments[len(positional) :]))
-    finish_call(frame, positional, keywords)
-
-
-@handles("CALL_KW")
-def call_kw(frame: Frame, i: Instruction) -> None:
-    names = [operators.constant_key(frame.capture, n) for n in frame.pop().items]
-    arguments = frame.pop_many(i.arg)
-    positional = arguments[: len(arguments) - len(names)]
-    finish_call(frame, positional, dict(zip(names, arguments[len(positional) :])))
-
-
-def finish_call(frame: Frame, positional: list[Any], keywords: dict[str, Any]) -> None:
     second, first = frame.pop_raw(), frame.pop_raw()
-    if NULL_AFTER_CALLABLE:
-        callee, own = first, second
-    elif first is NULL:
-        callee, own = second, NULL
-    else:
-        callee, own = first, second
+    callee, own = (second, first) if first is NULL else (first, second)
     if own is not NULL:
         positional.insert(0, own)
     call_value(frame, callee, positional, keywords)
@@ -88,7 +63,7 @@ def is_captured(function: types.FunctionType) -> bool:
 
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(frame: Frame, i: Instruction) -> None:
-    keywords = frame.pop() if i.arg & 1 else Mapping({})
+    keywords = frame.pop() if i.arg else Mapping({})
     positional = iteration.iterate(frame.capture, frame.pop())
     second = frame.pop_raw()
     callee = second if second is not NULL else frame.pop_raw()
@@ -103,18 +78,9 @@ def call_function_ex(frame: Frame, i: Instruction) -> None:
 def make_function(frame: Frame, i: Instruction) -> None:
     code = frame.pop().value
     closure = Closure(code, frame.globals_source or "", frame.globals, qualname=code.co_qualname)
-    for flag, slot in ((8, "closure"), (4, "annotations"), (2, "kwdefaults"), (1, "defaults")):
-        if MAKE_FUNCTION_HAS_FLAGS and i.arg & flag:
+    for flag, slot in ((8, "closure"), (16, "annotations"), (4, "annotations"), (2, "kwdefaults"), (1, "defaults")):
+        if i.arg & flag:
             set_function_part(frame, closure, slot, frame.pop())
-    frame.push(closure)
-
-
-@handles("SET_FUNCTION_ATTRIBUTE")
-def set_function_attribute(frame: Frame, i: Instruction) -> None:
-    closure, part = frame.pop(), frame.pop()
-    if not isinstance(closure, Closure):
-        raise Decline("a part of a function from outside is set")
-    set_function_part(frame, closure, {1: "defaults", 2: "kwdefaults", 4: "annotations", 8: "closure"}[i.arg], part)
     frame.push(closure)
 
 
@@ -130,21 +96,17 @@ def set_function_part(frame: Frame, closure: Closure, slot: str, part: Any) -> N
             closure.annotations = part
 
 
-@handles("CALL_INTRINSIC_1")
-def call_intrinsic_1(frame: Frame, i: Instruction) -> None:
-    if i.arg == 3:  # what leaves a generator
-        frame.push(raising.out_of_generator(raising.raised(frame.pop())).value)
-    elif i.arg == 5:  # unary plus
-        frame.push(operators.unary(frame.capture, "+", frame.pop()))
-    elif i.arg == 6:  # list to tuple
-        frame.push(Sequence(tuple, frame.pop().items))
-    else:
-        raise Decline(f"intrinsic {i.argrepr} is not captured")
+@handles("STOPITERATION_ERROR")
+def stop_iteration_error(frame: Frame, i: Instruction) -> None:
+    """An exception leaves a generator."""
+    frame.push(raising.out_of_generator(raising.raised(frame.pop())).value)
+
+
+@handles("CALL_INTRINSIC_1", "CALL_INTRINSIC_2")
+def call_intrinsic(frame: Frame, i: Instruction) -> None:
+    raise Decline(f"intrinsic {i.argval} is not captured")
 
 
 @handles("LIST_TO_TUPLE")
 def list_to_tuple(frame: Frame, i: Instruction) -> None:
     frame.push(Sequence(tuple, frame.pop().items))
-
-
-MAKE_FUNCTION_HAS_FLAGS = "SET_FUNCTION_ATTRIBUTE" not in dis.opmap  # a difference between CPython versions

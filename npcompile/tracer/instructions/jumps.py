@@ -28,23 +28,18 @@ from npcompile.tracer.values import (
 # --- jumps and loops
 
 
-@handles("JUMP_FORWARD", "JUMP_NO_INTERRUPT")
-def jump_forward(frame: Frame, i: Instruction) -> int:
+@handles("JUMP")
+def jump(frame: Frame, i: Instruction) -> int:
     return i.target
 
 
-@handles("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+@handles("JUMP_BACKWARD")
 def jump_backward(frame: Frame, i: Instruction) -> int | Outcome:
-    return frame.jump_back(i.target) if is_loop_jump(frame, i) else i.target
+    return frame.jump_back(i.target)
 
 
-def is_loop_jump(frame: Frame, i: Instruction) -> bool:
-    """Exception handlers also jump backwards, to where they go on."""
-    return i.opname == "JUMP_BACKWARD"
-
-
-def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> int | Outcome | None:
-    """Jump when the top value's truth is `jump_if`; `keep` leaves it on the stack when jumping."""
+def branch(frame: Frame, i: Instruction, jump_if: bool) -> int | Outcome | None:
+    """Jump when the top value's truth is `jump_if`."""
     is_by_size = isinstance(frame.stack[-1], (Comparison, Dim))
     known = len(frame.capture.builder.env.guards)
     value = frame.pop()
@@ -55,10 +50,10 @@ def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> i
     if isinstance(decision, Truth):
         if any(not (isinstance(n, int) and n == 1) for n in decision.array.shape):
             raise Decline("the truth of an array with more than one element")
-        if not keep and (assumed := unlikely.go_on(frame, i, decision, jump_if)) is not None:
+        if (assumed := unlikely.go_on(frame, i, decision, jump_if)) is not None:
             return assumed
         stack = frame.stack.copy()
-        jumped = (frame.follow(i.target), [*stack, value] if keep else stack)
+        jumped = (frame.follow(i.target), stack)
         fell = (frame.follow(i.index + 1), stack)
         reason = frame.why(i.index, Decline("a branch on array data", branches.hint(frame, i)))
         assert isinstance(reason, Break)
@@ -70,41 +65,29 @@ def branch(frame: Frame, i: Instruction, jump_if: bool, keep: bool = False) -> i
         return outcome if joined is None else joined
     if bool(decision.value) != jump_if:
         return None
-    if keep:
-        frame.push(value)
     return take(frame, i)
 
 
 def take(frame: Frame, i: Instruction) -> int | Outcome:
-    return frame.jump_back(i.target) if "BACKWARD" in i.opname else i.target
+    return frame.jump_back(i.target) if i.target <= i.index else i.target
 
 
-@handles("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+@handles("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(frame: Frame, i: Instruction) -> int | Outcome | None:
     return branch(frame, i, True)
 
 
-@handles("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+@handles("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(frame: Frame, i: Instruction) -> int | Outcome | None:
     return branch(frame, i, False)
 
 
-@handles("JUMP_IF_TRUE_OR_POP")
-def jump_if_true_or_pop(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return branch(frame, i, True, keep=True)
-
-
-@handles("JUMP_IF_FALSE_OR_POP")
-def jump_if_false_or_pop(frame: Frame, i: Instruction) -> int | Outcome | None:
-    return branch(frame, i, False, keep=True)
-
-
-@handles("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+@handles("POP_JUMP_IF_NONE")
 def pop_jump_if_none(frame: Frame, i: Instruction) -> int | Outcome | None:
     return take(frame, i) if identity.is_same_object(frame.pop(), Constant(None)) else None
 
 
-@handles("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+@handles("POP_JUMP_IF_NOT_NONE")
 def pop_jump_if_not_none(frame: Frame, i: Instruction) -> int | Outcome | None:
     return None if identity.is_same_object(frame.pop(), Constant(None)) else take(frame, i)
 
@@ -135,7 +118,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
             if is_long or iteration.length_changes(iterator):
                 try:
                     loops.capture_loop(frame, i.index, iterator)
-                    return frame.program.after_loop(i.index)
+                    return i.target
                 except Decline:
                     if frame.parent is not None:
                         require_unrollable(frame, i.index, iterator)
@@ -149,7 +132,7 @@ def for_iter(frame: Frame, i: Instruction) -> int | Outcome | None:
             if iterator.kind != "range" or is_light_pass(frame, i.index):  # the loop may stand in another
                 frame.visits.pop(i.index, None)
             frame.pop_raw()
-            return frame.program.after_loop(i.index)
+            return i.target
         frame.push(item)
         return None
     if isinstance(iterator, Opaque) and type(iterator.example) in PLAIN_ITERATORS and frame.parent is None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dis
-
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, handles
+from npcompile.tracer.instructions.variables import push_callable
 from npcompile.tracer.python import attributes, calls, identity, operators, subscripts
 from npcompile.tracer.values import (
-    NULL,
     Comparison,
     Constant,
     Sequence,
@@ -23,7 +20,7 @@ from npcompile.tracer.values import (
 @handles("BINARY_OP")
 def binary_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop_raw(), frame.pop_raw()
-    symbol = i.argrepr
+    symbol = i.argval
     right, left = operators.as_count(frame.capture, symbol, right, left), operators.as_count(frame.capture, symbol, left, right)
     if symbol.endswith("="):
         frame.calls_python = not isinstance(left, Sequence)  # what a list has taken of an iterator that raises stays in it
@@ -36,10 +33,7 @@ def binary_op(frame: Frame, i: Instruction) -> None:
 @handles("COMPARE_OP")
 def compare_op(frame: Frame, i: Instruction) -> None:
     right, left = frame.pop(), frame.pop()
-    symbol = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
-    result = operators.compare(frame.capture, symbol, left, right)
-    is_asked = i.argrepr.startswith("bool(") and not isinstance(result, Comparison)
-    frame.push(operators.truth(frame.capture, result) if is_asked else result)
+    frame.push(operators.compare(frame.capture, i.argval, left, right))
 
 
 @handles("IS_OP")
@@ -112,20 +106,10 @@ def store_slice(frame: Frame, i: Instruction) -> None:
 # --- attributes
 
 
-@handles("LOAD_ATTR")
+@handles("LOAD_ATTR", "LOAD_METHOD")
 def load_attr(frame: Frame, i: Instruction) -> None:
     owner = frame.pop()
-    value = attributes.load(frame, owner, str(i.argval))
-    if NULL_IN_LOAD_ATTR and i.arg & 1:
-        frame.stack += [value, NULL] if NULL_AFTER_CALLABLE else [NULL, value]
-    else:
-        frame.push(value)
-
-
-@handles("LOAD_METHOD")
-def load_method(frame: Frame, i: Instruction) -> None:
-    owner = frame.pop()
-    frame.stack += [NULL, attributes.load(frame, owner, str(i.argval))]
+    push_callable(frame, i, attributes.load(frame, owner, str(i.argval)))
 
 
 @handles("STORE_ATTR")
@@ -143,6 +127,3 @@ def import_name(frame: Frame, i: Instruction) -> None:
 @handles("IMPORT_FROM")
 def import_from(frame: Frame, i: Instruction) -> None:
     frame.push(attributes.load(frame, frame.capture.realize(frame.stack[-1]), str(i.argval)))
-
-
-NULL_IN_LOAD_ATTR = dis.opmap.get("LOAD_METHOD", 256) > 255  # a difference between CPython versions

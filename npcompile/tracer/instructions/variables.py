@@ -6,7 +6,6 @@ import builtins
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
 from npcompile.tracer.frame import Frame, Return, handles
 from npcompile.tracer.python import generators
@@ -23,12 +22,12 @@ from npcompile.tracer.values import (
 # --- stack and constants
 
 
-@handles("RESUME", "NOP", "CACHE", "PRECALL", "COPY_FREE_VARS", "EXTENDED_ARG")
+@handles("RESUME", "NOP", "COPY_FREE_VARS")
 def nothing(frame: Frame, i: Instruction) -> None:
     pass
 
 
-@handles("POP_TOP", "END_FOR")
+@handles("POP_TOP")
 def pop_top(frame: Frame, i: Instruction) -> None:
     value = frame.pop_raw()
     if isinstance(value, Generator) and value in frame.capture.begun and not value.is_exhausted:
@@ -49,11 +48,6 @@ def constant(value: Any) -> Any:
     return Sequence(tuple, [constant(v) for v in value]) if type(value) is tuple else Constant(value)
 
 
-@handles("RETURN_CONST")
-def return_const(frame: Frame, i: Instruction) -> Return:
-    return Return(constant(i.argval))
-
-
 @handles("RETURN_VALUE")
 def return_value(frame: Frame, i: Instruction) -> Return:
     return Return(frame.pop_raw())
@@ -72,19 +66,12 @@ def swap(frame: Frame, i: Instruction) -> None:
 # --- variables
 
 
-@handles("LOAD_FAST", "LOAD_FAST_CHECK")
+@handles("LOAD_FAST")
 def load_fast(frame: Frame, i: Instruction) -> None:
     name = i.argval
     assert isinstance(name, str)
     is_cell = name in frame.cells and name not in frame.locals
-    frame.push(frame.cells[name] if is_cell else frame.load(name))  # 3.13 loads cells for closures this way
-
-
-@handles("LOAD_FAST_LOAD_FAST")
-def load_fast_load_fast(frame: Frame, i: Instruction) -> None:
-    first, second = i.argval  # type: ignore[misc]
-    frame.push(frame.load(first))
-    frame.push(frame.load(second))
+    frame.push(frame.cells[name] if is_cell else frame.load(name))
 
 
 @handles("LOAD_FAST_AND_CLEAR")
@@ -96,29 +83,12 @@ def load_fast_and_clear(frame: Frame, i: Instruction) -> None:
 
 @handles("STORE_FAST")
 def store_fast(frame: Frame, i: Instruction) -> None:
-    store(frame, i.argval, frame.pop_raw())  # type: ignore[arg-type]
-
-
-def store(frame: Frame, name: str, value: Any) -> None:
+    name, value = i.argval, frame.pop_raw()
     if isinstance(value, Cell):  # put back by LOAD_FAST_AND_CLEAR's counterpart
         frame.cells[name] = value
         frame.locals.pop(name, None)
     else:
         frame.locals[name] = value
-
-
-@handles("STORE_FAST_STORE_FAST")
-def store_fast_store_fast(frame: Frame, i: Instruction) -> None:
-    first, second = i.argval  # type: ignore[misc]
-    store(frame, first, frame.pop_raw())
-    store(frame, second, frame.pop_raw())
-
-
-@handles("STORE_FAST_LOAD_FAST")
-def store_fast_load_fast(frame: Frame, i: Instruction) -> None:
-    stored, loaded = i.argval  # type: ignore[misc]
-    store(frame, stored, frame.pop_raw())
-    frame.push(frame.load(loaded))
 
 
 @handles("DELETE_FAST")
@@ -131,11 +101,6 @@ def delete_fast(frame: Frame, i: Instruction) -> None:
 def make_cell(frame: Frame, i: Instruction) -> None:
     name = i.argval
     frame.cells[name] = Cell(frame.locals.pop(name, None))  # type: ignore[index,call-overload]
-
-
-@handles("LOAD_CLOSURE")
-def load_closure(frame: Frame, i: Instruction) -> None:
-    frame.push(frame.cells[i.argval])  # type: ignore[index]
 
 
 @handles("LOAD_DEREF")
@@ -154,9 +119,12 @@ def store_deref(frame: Frame, i: Instruction) -> None:
 
 @handles("LOAD_GLOBAL")
 def load_global(frame: Frame, i: Instruction) -> None:
-    null = [NULL] if i.arg & 1 else []
-    value = [global_value(frame, str(i.argval))]
-    frame.stack += value + null if NULL_AFTER_CALLABLE else null + value
+    push_callable(frame, i, global_value(frame, str(i.argval)))
+
+
+def push_callable(frame: Frame, i: Instruction, value: Any) -> None:
+    """Push what the instruction loads, with the NULL that a call finds beside it."""
+    frame.stack += [value] if not i.null else [value, NULL] if i.null > 0 else [NULL, value]
 
 
 def global_value(frame: Frame, name: str) -> Any:

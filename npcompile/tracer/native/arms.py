@@ -21,9 +21,9 @@ from npcompile.tracer.native.kinds import Elements, Items, Known, Scalar
 from npcompile.tracer.native.states import NoProgram, State, names_read, names_set, objects_in, shared_tuples
 
 MOST = 40  # instructions of an arm
-MOVES = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "STORE_FAST", "STORE_FAST_STORE_FAST"})
-MOVES |= {"STORE_FAST_LOAD_FAST", "BUILD_TUPLE", "BINARY_SUBSCR", "PUSH_NULL", "PRECALL", "CALL", "COMPARE_OP", "NOP"}
-JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+MOVES = frozenset({"LOAD_FAST", "LOAD_CONST", "STORE_FAST", "BUILD_TUPLE", "BINARY_SUBSCR", "PUSH_NULL", "CALL"})
+MOVES |= {"COMPARE_OP", "NOP"}
+JUMPS = frozenset({"JUMP", "JUMP_BACKWARD"})
 CHEAP = frozenset({"+", "-", "*", "&", "|", "^", "+=", "-=", "*=", "&=", "|=", "^="})
 CALLED = (min, max, abs)
 
@@ -144,7 +144,7 @@ def last(b: Blocks, index: int) -> int:
 def is_number(b: Blocks, i: Instruction) -> bool:
     """Does the instruction only compute numbers, in little time?"""
     if i.opname == "BINARY_OP":
-        return i.argrepr in CHEAP
+        return i.argval in CHEAP
     if i.opname == "LOAD_GLOBAL":
         value = outside.global_value(b, str(i.argval))
         return isinstance(value, Known) and value.value in CALLED

@@ -135,7 +135,6 @@ class Blocks:
     arrays: list[str] = field(default_factory=list)  # of arrays
     objects: dict[str, str] = field(default_factory=dict)  # and of what is only handed on -> C variable
     state: State = field(default_factory=lambda: State([], {}))
-    keywords: tuple[str, ...] = ()  # of the next call
     clean: tuple[int, State] | None = None  # the last instruction before which all values could be handed over
     at: int = -1  # the first instruction of the block that is being written
     came_back: set[int] = field(default_factory=set)  # headers that are reached again
@@ -244,10 +243,9 @@ class Blocks:
             return failed()
         index, state = self.clean
         assert self.home is not None
-        program, facts = self.home
-        entry = program.entry_of(index)
-        is_seen = facts.protected[entry] or any(map(is_attribute, state.locals))
-        return self.leave(index, state, throws=True) if is_seen and facts.enterable[entry] else failed()
+        _, facts = self.home
+        is_seen = facts.protected[index] or any(map(is_attribute, state.locals))
+        return self.leave(index, state, throws=True) if is_seen and facts.enterable[index] else failed()
 
     def noted(self, name: str, index: int, why_not: str | None = None) -> None:
         """Note that a pass was tried at the loop whose header is at `index`, and why it did not fire, if so."""
@@ -421,20 +419,19 @@ class Blocks:
         if self.apart is not None:
             return "stopped"
         assert self.home is not None
-        program, facts = self.home
-        entry = program.entry_of(index)
-        if not facts.enterable[entry]:
-            raise NoProgram(f"Python cannot go on at instruction {entry}")
-        live = facts.live[entry]
+        _, facts = self.home
+        if not facts.enterable[index]:
+            raise NoProgram(f"Python cannot go on at instruction {index}")
+        live = facts.live[index]
         state = State(state.stack.copy(), still_needed(state.locals, live | self.own_cells))
-        made = Exit(entry, state, is_end, throws)
+        made = Exit(index, state, is_end, throws)
         for value in [*state.stack, *state.locals.values()]:
             made.hand_over(value)
         for iterator in self.given:
             if not any(iterator.name in names_of(v) for v in state.stack):
                 made.given.append(iterator)
                 made.values.append(Scalar("int", iterator.next))
-        asks = facts.protected[entry] and not throws
+        asks = facts.protected[index] and not throws
         self.exits.append(made)
         if asks:
             self.exits.append(replace(made, is_end=False, throws=True))

@@ -15,6 +15,7 @@ from npcompile.tracer.bytecode.decode import Instruction, Program
 from npcompile.tracer.native.blocks import MEANINGS
 from npcompile.tracer.native.kinds import kind_of_number
 from npcompile.tracer.native.meanings import FUNCTIONS, is_known
+from npcompile.tracer.native.states import names_read
 from npcompile.tracer.values import Lazy
 
 PROPERTIES = ("shape", "size", "ndim")
@@ -28,15 +29,11 @@ def is_over_elements(
     if not any(k in facts.loop_headers for k in region if k != header):
         return False
     instructions = [program.instructions[k] for k in region]
-    read = {n for i in instructions if i.opname.startswith("LOAD_FAST") for n in names_of(i)}
+    read = {n for i in instructions for n in names_read(i)}
     ranks = {rank for n in read if (rank := rank_of(variables.get(n))) is not None}
     subscripts = [k for k, i in zip(region, instructions) if i.opname in ("BINARY_SUBSCR", "STORE_SUBSCR")]
     are_elements = all(index_length(program.instructions[k - 1]) in ranks for k in subscripts)
     return bool(subscripts) and are_elements and all(has_form(i, space) for i in instructions)
-
-
-def names_of(i: Instruction) -> tuple[str, ...]:
-    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
 
 
 def rank_of(value: Any) -> int | None:

@@ -19,7 +19,7 @@ from npcompile.tracer.native.numbers import compared, truth
 
 SIGNS: dict[Any, str] = {min: "<", max: ">"}
 ALIKE = {"float": "f8", "f8": "f8", "int": "i8", "i8": "i8"}  # kinds -> that of the arrays in which they are the same
-LOADS = ("LOAD_FAST", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "BUILD_TUPLE", "PRECALL")
+LOADS = ("LOAD_FAST", "LOAD_CONST", "BUILD_TUPLE")
 
 
 def is_of_several_types(function: Any, arguments: Sequence[Any]) -> bool:
@@ -75,7 +75,7 @@ def is_only_stored(b: Blocks, dtype: str, following: int) -> bool:
             return isinstance(owner, Elements) and owner.input.kind == dtype
         if i.opname == "CALL":
             depth = top + len(loaded) + 1 - i.arg
-            is_given = depth <= top and depth >= 2 and not b.keywords
+            is_given = depth <= top and depth >= 2
             function = next((x for x in b.state.stack[depth - 2 : depth] if isinstance(x, Known)), None) if is_given else None
             if function is None or not is_known(function.value, SIGNS):
                 return False
@@ -96,6 +96,5 @@ def load(b: Blocks, i: Instruction, loaded: list[Any]) -> None:
         loaded.append(outside.constant_value(b, i.argval))
     elif i.opname == "BUILD_TUPLE":
         loaded[max(len(loaded) - i.arg, 0) :] = [None]
-    elif i.opname != "PRECALL":
-        names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-        loaded += [b.realize(b.state.locals[n]) if n in b.state.locals else None for n in names]
+    else:
+        loaded.append(b.realize(b.state.locals[i.argval]) if i.argval in b.state.locals else None)

@@ -6,7 +6,6 @@ leaves the program before the statement, and Python does all of it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 from npcompile.backends.cpu.loops.number_lists import NumberList
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm
 from npcompile.tracer.bytecode.decode import Instruction
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native import arrays, number_lists
 from npcompile.tracer.native.blocks import Blocks, Left, means
 from npcompile.tracer.native.kinds import Generator, Items, Known, Nested, Scalar, Shared
@@ -59,7 +59,7 @@ def write(b: Blocks, nested: Nested, iterator: Any, following: int, fail: Fail, 
 
 
 def added(b: Comprehension, total: Any, item: Any, fail: Fail) -> Any:
-    if total.kind == "float" and not number(item).is_numpy and sys.version_info >= (3, 12):
+    if total.kind == "float" and not number(item).is_numpy and RUNNING.sums_exactly:
         raise NoForm("a sum that is compensated")
     return calculated(b.code, "+", total, item, fail)
 
@@ -131,17 +131,9 @@ def call(b: Blocks, function: Any, arguments: list[Any], keywords: dict[str, Any
 def make_function(b: Blocks, i: Instruction, fail: Fail) -> None:
     code = b.pop()
     cells = b.pop() if i.arg else Items(())
-    if (i.arg or 0) not in (0, 8) or not all(isinstance(cell, Shared) for cell in cells.items):
+    if i.arg not in (0, 8) or not all(isinstance(cell, Shared) for cell in cells.items):
         raise NoForm("a function that is made")
     b.push(Nested(code.value, {name: cell.value for name, cell in zip(code.value.co_freevars, cells.items)}))
-
-
-@means("SET_FUNCTION_ATTRIBUTE")
-def set_function_attribute(b: Blocks, i: Instruction, fail: Fail) -> None:
-    function, cells = b.pop(), b.pop()
-    if i.arg != 8 or not isinstance(function, Nested) or not all(isinstance(cell, Shared) for cell in cells.items):
-        raise NoForm("a function that is made")
-    b.push(Nested(function.code, {name: cell.value for name, cell in zip(function.code.co_freevars, cells.items)}))
 
 
 @means("LIST_APPEND")

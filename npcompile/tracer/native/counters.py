@@ -8,11 +8,11 @@ from __future__ import annotations
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.tracer.bytecode.analysis import CodeFacts
 from npcompile.tracer.bytecode.decode import Instruction, Program
+from npcompile.tracer.native.states import names_set
 
 LARGEST_STEP = 16
 LARGEST_START = 2**32
 MOST = 2**60  # after as many steps as a processor does in a year
-STORES = ("STORE_FAST", "STORE_FAST_LOAD_FAST")
 
 
 def counters_of(program: Program, facts: CodeFacts) -> dict[str, Integer]:
@@ -22,25 +22,15 @@ def counters_of(program: Program, facts: CodeFacts) -> dict[str, Integer]:
     others = {*code.co_varnames[:given]}
     least: dict[str, int] = {}
     for i in program.instructions:
-        for name, is_set in names_in(i):
-            if not is_set or name in others:
+        for name in names_set(i):
+            if name in others:
                 continue
-            found = smallest(program, facts, i, name) if i.opname in STORES else None
+            found = smallest(program, facts, i, name) if i.opname == "STORE_FAST" else None
             if found is None:
                 others.add(name)
             else:
                 least[name] = min(least.get(name, 0), found)
     return {n: Integer(0 if x == 0 else -MOST, MOST) for n, x in least.items() if n not in others}
-
-
-def names_in(i: Instruction) -> list[tuple[str, bool]]:
-    """The variables of an instruction, and whether it sets them."""
-    if "FAST" not in i.opname:
-        return []
-    names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-    if i.opname == "STORE_FAST_LOAD_FAST":
-        return [(names[0], True)]
-    return [(name, not i.opname.startswith("LOAD_FAST") or i.opname == "LOAD_FAST_AND_CLEAR") for name in names]
 
 
 def smallest(program: Program, facts: CodeFacts, store: Instruction, name: str) -> int | None:
@@ -51,12 +41,11 @@ def smallest(program: Program, facts: CodeFacts, store: Instruction, name: str) 
     if before[0].opname == "LOAD_CONST":
         value = before[0].argval
         return None if type(value) is not int or abs(value) > LARGEST_START else -(value < 0)
-    sign = before[0].argrepr.removesuffix("=") if before[0].opname == "BINARY_OP" else ""
+    sign = before[0].argval.removesuffix("=") if before[0].opname == "BINARY_OP" else ""
     if sign not in ("+", "-") or len(before) < 3 or any(i.index in facts.jump_targets for i in before[:2]):
         return None
     constant, read = before[1:]
     is_read = read.opname == "LOAD_FAST" and read.argval == name
-    is_read |= read.opname == "STORE_FAST_LOAD_FAST" and read.argval[1] == name
     value = constant.argval if constant.opname == "LOAD_CONST" else None
     if not is_read or type(value) is not int or abs(value) > LARGEST_STEP:
         return None

@@ -115,11 +115,6 @@ def return_value(b: Blocks, i: Any, fail: Fail) -> None:
     returned(b, b.pop(), fail)
 
 
-@means("RETURN_CONST")
-def return_const(b: Blocks, i: Any, fail: Fail) -> None:
-    returned(b, outside.constant_value(b, i.argval), fail)
-
-
 def returned(b: Blocks, value: Any, fail: Fail) -> None:
     if not b.calls:
         b.give(value, fail)

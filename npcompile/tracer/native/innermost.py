@@ -22,8 +22,8 @@ from npcompile.tracer.native.states import has_known_steps, key_of, names_set, n
 from npcompile.tracer.native.variables import Variables, read_first
 
 # Instructions of an outer loop that only make the range of the loop inside.
-BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "PRECALL", "CALL", "GET_ITER"})
-BETWEEN_ROWS |= {"JUMP_BACKWARD", "JUMP_FORWARD", "NOP", "END_FOR", "POP_TOP"}
+BETWEEN_ROWS = frozenset({"FOR_ITER", "STORE_FAST", "LOAD_CONST", "BINARY_OP", "PUSH_NULL", "CALL", "GET_ITER"})
+BETWEEN_ROWS |= {"JUMP_BACKWARD", "JUMP", "NOP", "POP_TOP"}
 SAME = (range, len, min, max, int)  # functions of numbers
 
 
@@ -235,11 +235,9 @@ def outer_of(b: Blocks, index: int, region: frozenset[int]) -> Outer | None:
 def stays_same(b: Blocks, i: Instruction, stored: list[str]) -> bool:
     """Does the instruction do the same in each iteration of a loop that sets the variables `stored`?"""
     match i.opname:
-        case "LOAD_FAST" | "LOAD_FAST_CHECK":
+        case "LOAD_FAST":
             value = b.realize(b.state.locals.get(i.argval))
             return i.argval not in stored and not isinstance(value, Known)  # a function may write when it is called
-        case "LOAD_FAST_LOAD_FAST":
-            return not {*i.argval}.intersection(stored)
         case "LOAD_GLOBAL":
             value = outside.global_value(b, i.argval)
             return isinstance(value, Scalar) or isinstance(value, Known) and value.value in SAME

@@ -9,9 +9,7 @@ from typing import Any
 from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.scalar_loops import NoForm
-from npcompile.tracer.bytecode.analysis import NULL_AFTER_CALLABLE
 from npcompile.tracer.bytecode.decode import Instruction
-from npcompile.tracer.instructions.operations import NULL_IN_LOAD_ATTR
 from npcompile.tracer.native import (
     arrays,
     attributes,
@@ -60,7 +58,7 @@ from npcompile.tracer.python.attributes import is_library
 # --- the stack, constants and variables
 
 
-@means("NOP", "PRECALL", "RESUME")
+@means("NOP", "RESUME")
 def nothing(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     pass
 
@@ -105,11 +103,10 @@ def local(b: Blocks, name: str) -> Any:
     return value
 
 
-@means("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST")
+@means("LOAD_FAST")
 def load_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        is_cell = name in b.facts.cells or name in b.facts.free  # since Python 3.13 they are loaded so
-        b.push(Shared(shared(b, name)) if is_cell else local(b, name))
+    is_cell = i.argval in b.facts.cells or i.argval in b.facts.free
+    b.push(Shared(shared(b, i.argval)) if is_cell else local(b, i.argval))
 
 
 def stored_value(b: Blocks, name: str, fail: Callable[[], str]) -> Any:
@@ -119,17 +116,9 @@ def stored_value(b: Blocks, name: str, fail: Callable[[], str]) -> Any:
     return number_lists.kept(b, value, name)
 
 
-@means("STORE_FAST", "STORE_FAST_STORE_FAST")
+@means("STORE_FAST")
 def store_fast(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    for name in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-        b.store(name, stored_value(b, name, fail))
-
-
-@means("STORE_FAST_LOAD_FAST")
-def store_load(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    stored, loaded = i.argval
-    b.store(stored, stored_value(b, stored, fail))
-    b.push(local(b, loaded))
+    b.store(i.argval, stored_value(b, i.argval, fail))
 
 
 @means("LOAD_DEREF")
@@ -141,11 +130,6 @@ def shared(b: Blocks, name: str) -> Any:
     return local(b, name) if name in b.own_cells and not b.calls else b.shared_value(name)
 
 
-@means("LOAD_CLOSURE")
-def load_closure(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.push(Shared(shared(b, str(i.argval))))
-
-
 @means("STORE_DEREF")
 def store_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     if i.argval not in b.own_cells or b.calls:
@@ -155,15 +139,16 @@ def store_deref(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 
 @means("LOAD_GLOBAL")
 def load_global(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    null = [Null()] if i.arg & 1 else []
-    value = [outside.global_value(b, str(i.argval))]
-    b.state.stack += value + null if NULL_AFTER_CALLABLE else null + value
+    push_callable(b, i, outside.global_value(b, str(i.argval)))
+
+
+def push_callable(b: Blocks, i: Instruction, value: Any) -> None:
+    b.state.stack += [value] if not i.null else [value, Null()] if i.null > 0 else [Null(), value]
 
 
 @means("LOAD_ATTR", "LOAD_METHOD")
 def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     owner = b.pop()
-    is_called = i.opname == "LOAD_METHOD" or NULL_IN_LOAD_ATTR and i.arg & 1
     if isinstance(owner, Known) and isinstance(owner.value, types.ModuleType):
         name = str(i.argval)
         if not hasattr(owner.value, name):
@@ -177,8 +162,7 @@ def load_attr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         value = views.dtype_of(arrays.reported(b.code, owner, fail), b.guard, b.name_constant)
     else:
         value = meanings.attribute(b.code, owner, str(i.argval), fail)
-    null = [Null()] if is_called else []
-    b.state.stack += [value, *null] if NULL_AFTER_CALLABLE else [*null, value]
+    push_callable(b, i, value)
 
 
 def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
@@ -194,7 +178,7 @@ def module_attribute(b: Blocks, owner: Known, name: str) -> Any:
 @means("BINARY_OP")
 def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
-    sign = i.argrepr.removesuffix("=")
+    sign = i.argval.removesuffix("=")
     if sign == "*" and isinstance(left, Listed) and isinstance(right, Scalar):
         b.push(number_lists.repeated(b, left, right, fail))
         return
@@ -203,7 +187,7 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     if is_ordered([left, right]):
         b.push(updated([left, right], lambda code, operands, fail: meanings.binary(code, sign, operands[0], operands[1], fail)))
         return
-    if i.argrepr.endswith("=") and arrays.is_array(left):
+    if i.argval.endswith("=") and arrays.is_array(left):
         b.push(left)  # they stay on the stack of what has to be computed before
         b.push(right)
         b.settle(fail, below=2)
@@ -217,9 +201,7 @@ def binary_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 @means("COMPARE_OP")
 def compare_op(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     right, left = b.pop(), b.pop()
-    sign = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
-    made = objects.compared(b, sign, left, right, fail)
-    b.push(Scalar("bool", made.text) if i.argrepr.startswith("bool(") else made)
+    b.push(objects.compared(b, i.argval, left, right, fail))
 
 
 @means("UNARY_NEGATIVE")
@@ -343,19 +325,12 @@ def store_subscr(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.note_write()
 
 
-@means("KW_NAMES")
-def keyword_names(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    b.keywords = i.argval if isinstance(i.argval, tuple) else b.program.code.co_consts[i.arg]
-
-
 @means("CALL", "CALL_KW")
 def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    names = b.pop().items if i.opname == "CALL_KW" else b.keywords
-    names = tuple(n.value if isinstance(n, Known) else n for n in names)
-    b.keywords = ()
+    names = i.argval
     arguments = [b.pop() for _ in range(i.arg)][::-1]
     second, first = b.pop(), b.pop()
-    function, null = (first, second) if NULL_AFTER_CALLABLE else (second, first)
+    function, null = (second, first) if isinstance(first, Null) else (first, second)
     if isinstance(first, Nested) and not isinstance(second, Null):  # its argument is where methods have their object
         function, arguments = first, [second, *arguments]
     elif not isinstance(null, Null):
@@ -385,18 +360,18 @@ def call(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
 # --- jumps and loops
 
 
-@means("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+@means("JUMP", "JUMP_BACKWARD")
 def jump(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.go(i.target)
     raise Left
 
 
-@means("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+@means("POP_JUMP_IF_TRUE")
 def jump_if_true(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
     return jump_if(b, i, True)
 
 
-@means("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+@means("POP_JUMP_IF_FALSE")
 def jump_if_false(b: Blocks, i: Instruction, fail: Callable[[], str]) -> int | None:
     return jump_if(b, i, False)
 
@@ -412,13 +387,6 @@ def jump_if(b: Blocks, i: Instruction, taken_if: bool) -> int | None:
         if is_usual:
             b.code.line("NO_CHOICE;")
     return end
-
-
-@means("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def jump_or_pop(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
-    truth = truth_of(b, b.realize(b.state.stack[-1]))
-    b.branch(truth if i.opname == "JUMP_IF_TRUE_OR_POP" else f"!{truth}", i.target)
-    b.state.stack.pop()
 
 
 @means("GET_ITER")
@@ -495,7 +463,6 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
         return
     if b.inside is not None and not isinstance(iterator, Steps):
         raise NoForm("a strip with a loop inside that goes over no range")
-    after = b.program.after_loop(i.index)
     going = has_next(iterator)
     if b.apart is not None and b.apart.header == i.index:
         b.code.line(f"if (!({going})) goto done;")
@@ -507,7 +474,7 @@ def for_iter(b: Blocks, i: Instruction, fail: Callable[[], str]) -> None:
     b.code.line(f"if (!({going})) {{")
     if isinstance(iterator, Together):
         take_from_the_first(b, iterator)
-    b.go(after)
+    b.go(i.target)
     b.code.line("}")
     b.state = inside
     b.push(next_item(b, iterator, fail))

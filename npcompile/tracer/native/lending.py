@@ -44,7 +44,7 @@ def lend(b: Lender, variables: dict[str, Any], index: int) -> tuple[dict[str, An
     if index not in b.loops or not any(isinstance(value, Part) for value in variables.values()):
         return variables, []
     instructions = [b.program.instructions[k] for k in b.loops[index]]
-    accesses = [a for k in b.loops[index] for a in b.facts.instructions[k].accesses]
+    accesses = [a for k in b.loops[index] for a in b.facts.effects[k].accesses]
     stored = {name for i in instructions for name in names_set(i)}
     named = {b.facts.slots[a.slot] for a in accesses if a.kind == "read"}
     made, lines = {}, []

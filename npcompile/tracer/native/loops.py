@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import types
 from dataclasses import dataclass
 from itertools import starmap
@@ -22,6 +21,7 @@ from npcompile.backends.registry import IGNORES_UNDERFLOW, CompiledGraph, _prese
 from npcompile.settings import config
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.user_warnings import warn_once
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.capture import Capture
 from npcompile.tracer.conditions import conditions
 from npcompile.tracer.decisions import Decisions
@@ -54,7 +54,6 @@ from npcompile.tracer.values import NULL, Cell, Lazy
 SIZE = re.compile(r"\b(a\d+)_n(\d+)\b")  # of an axis of an array that is given
 RANGE_ITERATOR: type = type(iter(range(0)))
 ARRAY_ITERATOR: type = type(iter(np.zeros(0)))
-COUNTS_FROM_ITSELF = sys.version_info >= (3, 12)  # range_iterator.__setstate__ counts from where the iterator is
 
 
 class NotNative(Exception):
@@ -75,7 +74,7 @@ def advance_range(iterator: Any, rest: range, following: int) -> Any:
     """The iterator, whose next item is `following`."""
     count = (following - rest.start) // rest.step
     _, _, position = iterator.__reduce__()
-    iterator.__setstate__(count if COUNTS_FROM_ITSELF else (position or 0) + count)
+    iterator.__setstate__(count if RUNNING.counts_from_itself else (position or 0) + count)
     return iterator
 
 
@@ -214,7 +213,7 @@ class NativeLoop:
     def is_step_computed(self) -> bool:
         """Is the loop over range() with a third argument that is no constant?"""
         header = self.point.layout.index
-        before = [i for i in self.function.program.instructions[max(header - 6, 0) : header] if i.opname != "PRECALL"][-3:]
+        before = self.function.program.instructions[max(header - 3, 0) : header]
         if [i.opname for i in before[1:]] != ["CALL", "GET_ITER"] or before[1].arg != 3:
             return False
         return before[0].opname != "LOAD_CONST"

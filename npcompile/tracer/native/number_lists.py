@@ -6,7 +6,6 @@ that has made it: one that makes another while the one before is still in use ta
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from npcompile.backends.cpu.array_trees import Part
 from npcompile.backends.cpu.loops.integers import Integer
 from npcompile.backends.cpu.loops.number_lists import NumberList, dtype_of
 from npcompile.backends.cpu.loops.scalar_loops import C_OF_KIND, Fail, NoForm, ScalarLoops, is_complex
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.native import arrays, going_over, making
 from npcompile.tracer.native.blocks import Blocks, NoProgram
 from npcompile.tracer.native.kinds import Items, Known, Listed, Scalar, Slice, Together, Walk
@@ -271,7 +271,7 @@ def folded(code: ScalarLoops, called: Callable[..., Any], owner: NumberList, fai
         code.leave_if(str(int(called in (min, max))), fail)
         return Scalar("bool" if called in (any, all) else "int", str(int(called is all)))
     (kind,) = owner.kinds
-    if kind == "bool" or called is sum and kind == "float" and sys.version_info >= (3, 12):
+    if kind == "bool" or called is sum and kind == "float" and RUNNING.sums_exactly:
         raise NoForm(f"{called.__name__} of such a list")  # sums of Python's numbers are compensated there
     n = code.new("int", owner.count)
     found = going_over.folded(code, called.__name__, dtype_of(kind), (f"{owner.name}.data", str(owner.size), n), fail)

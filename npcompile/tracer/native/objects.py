@@ -76,12 +76,12 @@ def is_op(b: Blocks, i: Instruction, fail: Fail) -> None:
     b.push(boolean(all(are_none) != bool(i.arg)))
 
 
-@means("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+@means("POP_JUMP_IF_NONE")
 def jump_if_none(b: Blocks, i: Instruction, fail: Fail) -> None:
     jump_if(b, i, is_none(b, arrays.reported(b.code, b.pop(), fail)))
 
 
-@means("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+@means("POP_JUMP_IF_NOT_NONE")
 def jump_if_not_none(b: Blocks, i: Instruction, fail: Fail) -> None:
     jump_if(b, i, not is_none(b, arrays.reported(b.code, b.pop(), fail)))
 

@@ -69,7 +69,7 @@ def site(code: ScalarLoops, value: Ordered, variable: Sum) -> Site:
 def are_ordered(facts: CodeFacts, header: int, region: frozenset[int], names: frozenset[str]) -> bool:
     """Does no iteration read one of these variables after it has set it?"""
     for name in names:
-        kinds = {k: [a.kind for a in facts.instructions[k].accesses if facts.slots[a.slot] == name] for k in region}
+        kinds = {k: [a.kind for a in facts.effects[k].accesses if facts.slots[a.slot] == name] for k in region}
         writes = [k for k in region if "write" in kinds[k]]
         if any(kind not in ("read", "write") for found in kinds.values() for kind in found):
             return False

@@ -33,8 +33,7 @@ UP = (2**32, 2**60, LONGEST, MOST)
 MOST_STEPS = 20  # times that an instruction is followed, about
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-POPS = frozenset({"POP_TOP", "STORE_SUBSCR", "STORE_SLICE", "END_FOR", "POP_ITER", "JUMP_FORWARD", "JUMP_BACKWARD"})
-POPS |= {"JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "STORE_ATTR"}
+POPS = frozenset({"POP_TOP", "STORE_SUBSCR", "STORE_SLICE", "JUMP", "JUMP_BACKWARD", "RETURN_VALUE", "STORE_ATTR"})
 TAKES_ONE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "UNPACK_SEQUENCE"})
 GIVES_ONE = frozenset(
     {"LOAD_CONST", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "COMPARE_OP", "CALL", "LOAD_DEREF"}
@@ -231,8 +230,8 @@ class Ranges:
             for successor in successors:
                 pushed = (*stack, items) if successor == i.index + 1 else stack[:-1]
                 yield successor, State(pushed, state.variables)
-        elif "POP_JUMP" in i.opname and i.opname.endswith(("_IF_TRUE", "_IF_FALSE")):
-            taken_if = i.opname.endswith("TRUE")
+        elif i.opname in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+            taken_if = i.opname == "POP_JUMP_IF_TRUE"
             for successor in successors:
                 is_true = taken_if == (successor != i.index + 1)
                 is_told = len(successors) == 2 and successors[0] != successors[1]
@@ -247,16 +246,10 @@ class Ranges:
     def step(self, i: Instruction, state: State) -> State:
         stack, variables = state.stack, state.variables
         name = i.opname
-        if name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
-            names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-            return State((*stack, *(self.read(variables, n) for n in names)), variables)
-        if name in ("STORE_FAST", "STORE_FAST_STORE_FAST"):
-            for stored in i.argval if isinstance(i.argval, tuple) else (i.argval,):
-                state = self.stored(state, stored)
-            return state
-        if name == "STORE_FAST_LOAD_FAST":
-            state = self.stored(state, i.argval[0])
-            return State((*state.stack, self.read(state.variables, i.argval[1])), state.variables)
+        if name == "LOAD_FAST":
+            return State((*stack, self.read(variables, i.argval)), variables)
+        if name == "STORE_FAST":
+            return self.stored(state, i.argval)
         if "FAST" in name or name == "STORE_DEREF":  # variables without a value, or that functions share
             return State((ANY,) * self.depth_after(i), {n: v for n, v in variables.items() if n not in names_set(i)})
         if name == "COPY":
@@ -265,7 +258,7 @@ class Ranges:
             swapped = [*stack]
             swapped[-1], swapped[-i.arg] = swapped[-i.arg], swapped[-1]
             return State(tuple(swapped), variables)
-        if name in ("PRECALL", "NOP", "RESUME", "KW_NAMES", "GET_ITER", "TO_BOOL"):
+        if name in ("NOP", "RESUME", "GET_ITER", "TO_BOOL"):
             return state
         depth = self.depth_after(i)
         if name in POPS:
@@ -284,7 +277,7 @@ class Ranges:
         return State((ANY,) * depth, variables)
 
     def depth_after(self, i: Instruction) -> int:
-        return (self.facts.depth[i.index] or 0) + self.facts.instructions[i.index].effect
+        return (self.facts.depth[i.index] or 0) + self.facts.effects[i.index].change
 
     def read(self, variables: dict[str, Value], name: str) -> Value:
         value = variables.get(name, ANY)
@@ -323,7 +316,7 @@ class Ranges:
                     return Value(goes_over=Value(min(items), max(items), True))
                 is_int = type(i.argval) is int and LEAST <= i.argval <= MOST
                 return Value(i.argval, i.argval, True) if is_int else ANY
-            case "BINARY_OP" if (sign := i.argrepr.removesuffix("=")) in OPERATORS:
+            case "BINARY_OP" if (sign := i.argval.removesuffix("=")) in OPERATORS:
                 rule = RULES.get(OPERATORS[sign].__name__)
                 a, b = (Integer(v.least, v.most) for v in operands)
                 found = value_of(rule(a, b), all(v.is_int for v in operands)) if rule is not None else ANY
@@ -336,25 +329,20 @@ class Ranges:
             case "UNARY_NEGATIVE":
                 return Value(-operands[0].most, min(-operands[0].least, MOST), operands[0].is_int)
             case "COMPARE_OP":
-                sign = str(i.argval).removeprefix("bool(").removesuffix(")").strip()
-                return Value(compared=(sign, operands[0], operands[1])) if sign in SWAPPED else ANY
+                return Value(compared=(i.argval, operands[0], operands[1])) if i.argval in SWAPPED else ANY
             case "UNARY_NOT" if operands[0].compared is not None:
                 sign, left, right = operands[0].compared
                 return Value(compared=(OPPOSITE[sign], left, right))
-            case "CALL":
+            case "CALL" | "CALL_KW":
                 first = len(operands) - i.arg
                 function = max((v for v in operands[:first]), key=lambda v: v.function, default=ANY)
-                before = (self.program.instructions[i.index - k] for k in (1, 2) if i.index >= k)
-                names = next((self.names_of_keywords(each) for each in before if each.opname == "KW_NAMES"), ())
+                names = i.argval
                 if function.function in MAKERS:
                     return array_of(function.function, operands[first : len(operands) - len(names)], names)
                 if function.function == "copied":
                     return replace(function, function="")
                 return called(function.function, operands[first:]) if not names else ANY
         return ANY
-
-    def names_of_keywords(self, i: Instruction) -> tuple[str, ...]:
-        return i.argval if isinstance(i.argval, tuple) else self.program.code.co_consts[i.arg]
 
 
 def is_within(key: Value, size: Linear) -> bool:

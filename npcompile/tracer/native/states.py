@@ -316,13 +316,9 @@ def names_set(i: Any) -> tuple[str, ...]:
     """The variables that an instruction sets."""
     if i.opname == "STORE_DEREF":
         return (i.argval,)
-    if "FAST" not in i.opname or i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST"):
-        return ()
-    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+    return (i.argval,) if "FAST" in i.opname and i.opname != "LOAD_FAST" else ()
 
 
 def names_read(i: Any) -> tuple[str, ...]:
     """The variables that an instruction may read."""
-    if "LOAD_FAST" not in i.opname:
-        return ()
-    return i.argval if isinstance(i.argval, tuple) else (i.argval,)
+    return (i.argval,) if i.opname.startswith("LOAD_FAST") else ()

@@ -21,7 +21,7 @@ class Variables:
     def of(cls, facts: CodeFacts, header: int, region: frozenset[int]) -> Variables:
         counts: dict[str, int] = {}
         for k in region:
-            for access in facts.instructions[k].accesses:
+            for access in facts.effects[k].accesses:
                 if access.kind != "read":
                     counts[facts.slots[access.slot]] = counts.get(facts.slots[access.slot], 0) + 1
         stored = frozenset(counts)
@@ -43,7 +43,7 @@ def read_first(facts: CodeFacts, header: int, region: frozenset[int]) -> frozens
         changed = False
         for k in sorted(region, reverse=True):
             names = frozenset[str]().union(*(live[s] for s in inner_successors(facts, k, header, region)))
-            for access in reversed(facts.instructions[k].accesses):
+            for access in reversed(facts.effects[k].accesses):
                 name = facts.slots[access.slot]
                 names = names | {name} if access.kind in ("read", "take") else names - {name}
             changed |= names != live[k]
@@ -62,7 +62,7 @@ def set_always(
     while changed:
         changed = False
         for k in sorted(region):
-            names = before[k] | {facts.slots[a.slot] for a in facts.instructions[k].accesses if a.kind == "write"}
+            names = before[k] | {facts.slots[a.slot] for a in facts.effects[k].accesses if a.kind == "write"}
             names |= (inside or {}).get(k, frozenset())
             for s in facts.successors[k]:
                 if s == header:

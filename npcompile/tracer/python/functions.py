@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import operator
 import types
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
+from npcompile.tracer.bytecode.decode import decode
 from npcompile.tracer.frame import Frame
 from npcompile.tracer.python import attributes, calls, forward, identity, iteration, operators, subscripts
 from npcompile.tracer.python.calls import BUILTINS, CALLED_BY_TYPE, Arguments, Keywords, captures
@@ -214,7 +214,7 @@ def sees_arguments_alone(function: Any) -> bool:
 
 
 def reads_only_builtins(code: types.CodeType, namespace: dict[str, Any]) -> bool:
-    for i in dis.get_instructions(code):
+    for i in decode(code).instructions:
         match i.opname:
             case "LOAD_GLOBAL" | "LOAD_NAME":
                 if i.argval in namespace or getattr(builtins, i.argval, None) not in SEE_ARGUMENTS_ALONE:

@@ -6,15 +6,15 @@ with `try` or `with` blocks is never asked to its end: when it is forgotten, Pyt
 
 from __future__ import annotations
 
-import dis
 import functools
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 from npcompile.tensor_core.meta import Decline
 from npcompile.tracer import raising
+from npcompile.tracer.bytecode.decode import decode
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.frame import INLINE_DEPTH, Frame, Yielded
 from npcompile.tracer.python import iteration, operators
 from npcompile.tracer.values import (
@@ -43,8 +43,9 @@ def generator(frame: Frame, inner: Frame, function: Any, positional: Arguments, 
 
 def has_blocks(code: types.CodeType) -> bool:
     """Does a generator have `try` or `with` blocks, other than what CPython puts around all of it?"""
-    targets = {entry.target for entry in dis._parse_exception_table(code)}  # type: ignore[attr-defined]
-    return any(i.offset in targets and i.opname not in ("CALL_INTRINSIC_1", "CLEANUP_THROW") for i in dis.get_instructions(code))
+    instructions = decode(code).instructions
+    targets = {i.handler.target for i in instructions if i.handler is not None}
+    return any(instructions[k].opname not in ("STOPITERATION_ERROR", "CLEANUP_THROW") for k in targets)
 
 
 def resume(made: Generator, thrown: raising.Raises | None = None) -> Any | None:
@@ -110,13 +111,10 @@ def ask(frame: Frame, delegate: Any, sent: Any) -> Any | None:
 def end(frame: Frame, delegate: Any) -> None:
     """Put the result of `yield from` where the iterator stands on the stack, or above it for END_SEND."""
     result = delegate.returned if isinstance(delegate, Generator) and delegate.returned is not None else Constant(None)
-    if KEEPS_DELEGATE:
+    if RUNNING.keeps_delegate:
         frame.push(result)
     else:
         frame.stack[-1] = result
-
-
-KEEPS_DELEGATE = "END_SEND" in dis.opmap
 
 
 def throw_into(inner: Frame, thrown: raising.Raises) -> Any | None:
@@ -207,7 +205,7 @@ def close(made: Generator) -> Any:
         asking.catches = False
     if item is not None:
         raise raising.raises(RuntimeError, "generator ignored GeneratorExit")
-    return made.returned if RETURNS_VALUE_WHEN_CLOSED else Constant(None)
+    return made.returned if RUNNING.returns_when_closed else Constant(None)
 
 
 def drop(frame: Frame, made: Generator) -> None:
@@ -244,7 +242,6 @@ def is_unread(value: Any) -> bool:
     return isinstance(value, (OutsideSequence, OutsideMapping)) and not value.is_loaded
 
 
-RETURNS_VALUE_WHEN_CLOSED = sys.version_info >= (3, 13)
 METHODS: dict[str, Callable[..., Any]] = {
     "send": send,
     "throw": throw,

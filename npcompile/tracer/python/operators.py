@@ -6,7 +6,6 @@ import enum
 import functools
 import inspect
 import operator
-import sys
 import types
 from collections.abc import Callable, Collection
 from typing import Any
@@ -22,6 +21,7 @@ from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.python_operators import BINARY, COMPARE
+from npcompile.tracer.bytecode.versions import RUNNING
 from npcompile.tracer.capture import LONGEST_TEXT, Capture
 from npcompile.tracer.python import arithmetic, forward, ranges
 from npcompile.tracer.python.arithmetic import hint, plain_number
@@ -242,7 +242,7 @@ def unary(capture: Capture, symbol: str, x: Any) -> Any:
         found = ask(capture, symbol, x)
         if found is not NotImplemented:
             return found
-    if symbol == "~" and isinstance(x, Constant) and type(x.value) is bool and sys.version_info >= (3, 12):
+    if symbol == "~" and isinstance(x, Constant) and type(x.value) is bool and RUNNING.warns_of_inverted_bool:
         raise Decline("~ of a Python bool, of which Python warns")
     return evaluate_pure(capture, UNARY[symbol], x)
 
