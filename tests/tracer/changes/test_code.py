@@ -82,8 +82,8 @@ def test_code_of_functions_that_call_themselves(monkeypatch: pytest.MonkeyPatch)
 
 def test_globals_and_code_of_the_entry_are_not_ours() -> None:
     function = compiled(old)
-    code = function.__code__
     function(X)
+    code = function.__code__  # before, it may ask in Python what it asks natively once that can be
     npc.reset()
     function(X.astype(np.float32))
     assert function.__code__ is code and function.__globals__ is globals()
