@@ -1,6 +1,10 @@
 """Objects from outside are changed once, in order, when the graph has run, and under every name that they have."""
 
+import ctypes
+import functools
+import signal
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -209,3 +213,85 @@ def test_everything_that_changes_a_container(items, table, x):
     gone = table.popitem()
     del table["a"]
     return x * 2, last, gone
+
+
+def posting(number):
+    """An object at whose end the process gets a signal. No code of Python's runs then, so the handler comes later."""
+    post = ctypes.PyDLL(None)["raise"]
+    post.argtypes = (ctypes.c_int, ctypes.py_object)
+    made = Box()
+    POSTS[:] = [weakref.ref(made, functools.partial(post, number))]
+    return made
+
+
+POSTS = []
+CHANGES = {
+    "append": (list, lambda c: c.append(5)),
+    "extend": (list, lambda c: c.extend([5, 6])),
+    "insert": (list, lambda c: c.insert(-1, 5)),
+    "pop": (list, lambda c: c.pop(1)),
+    "remove": (list, lambda c: c.remove(2)),
+    "reverse": (list, lambda c: c.reverse()),
+    "sort": (list, lambda c: c.sort(reverse=True)),
+    "list.clear": (list, lambda c: c.clear()),
+    "dict.update": (dict.fromkeys, lambda c: c.update({1: 4, 7: 8})),
+    "setdefault": (dict.fromkeys, lambda c: c.setdefault(7, 8)),
+    "dict.pop": (dict.fromkeys, lambda c: c.pop(2)),
+    "popitem": (dict.fromkeys, lambda c: c.popitem()),
+    "dict.clear": (dict.fromkeys, lambda c: c.clear()),
+    "add": (set, lambda c: c.add(7)),
+    "discard": (set, lambda c: c.discard(2)),
+    "set.remove": (set, lambda c: c.remove(2)),
+    "set.update": (set, lambda c: c.update({7, 8}, {9})),
+    "intersection": (set, lambda c: c.intersection_update({1, 2}, {2})),
+    "difference": (set, lambda c: c.difference_update({1}, {2})),
+    "symmetric difference": (set, lambda c: c.symmetric_difference_update({1, 9})),
+    "set.clear": (set, lambda c: c.clear()),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_handler_of_a_signal_sees_what_whole_statements_left(name):
+    """The signal comes while the effects are done. An attribute that is set twice is set once, to the last value."""
+    make, change = CHANGES[name]
+
+    def statements(box, held, c):
+        box.value = 1
+        yield
+        held.pop(0)
+        yield
+        change(c)
+        yield
+        box.items = 2
+        yield
+        box.value = 3
+        yield
+
+    def program(x, box, held, c):
+        y = x + 1
+        box.value = 1
+        held.pop(0)
+        change(c)
+        box.items = 2
+        box.value = 3
+        return y
+
+    box, held, c = Box(), [4], make([1, 2, 3])
+    seen = [repr((shown(box), held, c))] + [repr((shown(box), held, c)) for _ in statements(box, held, c)]
+    compiled = npc.compile(program, backend="eager")
+    for _ in range(2):
+        given = Box(), [4], make([1, 2, 3])
+        compiled(np.ones(3), *given)
+        assert repr((shown(given[0]), *given[1:])) == seen[-1]
+    known = compiled_function(compiled)
+    assert len(known.graphs) == 1 and not known.breaks
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    try:
+        given = Box(), [4], make([1, 2, 3])
+        given[1][0] = posting(signal.SIGUSR1)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(np.ones(3), *given)
+            shown(given)  # where a function begins, each Python looks for signals
+        assert repr((shown(given[0]), *given[1:])) in seen
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -142,7 +142,7 @@ def change_in_place(capture: Capture, symbol: str, left: Any, right: Any) -> Any
 
 def extend(capture: Capture, owner: Sequence, items: Any) -> None:
     added = iteration.iterate(capture, capture.realize(items))
-    change(capture, owner, "{0}.extend({1})", Sequence(tuple, added))
+    change(capture, owner, "changed_0 = {0}; changed_0 += {1}", Sequence(tuple, added))
     if isinstance(owner, OutsideSequence):
         owner.extend(added)
     else:
@@ -152,7 +152,9 @@ def extend(capture: Capture, owner: Sequence, items: Any) -> None:
 def update(capture: Capture, owner: Mapping, other: Mapping) -> None:
     added = dict(other.items)
     if added:
-        change(capture, owner, "{0}.update({1})", Mapping(added), resizes=not added.keys() <= owner.items.keys())
+        text = "; ".join(f"{{0}}[{{{2 * k + 1}}}] = {{{2 * k + 2}}}" for k in range(len(added)))
+        values = [v for name, value in added.items() for v in (lift(name), value)]
+        change(capture, owner, text, *values, resizes=not added.keys() <= owner.items.keys())
         owner.items.update(added)
 
 
@@ -160,7 +162,7 @@ def update(capture: Capture, owner: Mapping, other: Mapping) -> None:
 
 
 def list_append(capture: Capture, owner: Sequence, item: Any) -> None:
-    change(capture, owner, "{0}.append({1})", item)
+    change(capture, owner, "changed_0 = {0}; changed_0 += ({1},)", item)
     if isinstance(owner, OutsideSequence):
         owner.extend([item])  # without asking how long it is
     else:
@@ -169,7 +171,7 @@ def list_append(capture: Capture, owner: Sequence, item: Any) -> None:
 
 def list_insert(capture: Capture, owner: Sequence, index: Any, item: Any) -> None:
     at = operator.index(plain(capture, index))
-    change(capture, owner, "{0}.insert({1}, {2})", Constant(at), item)
+    change(capture, owner, "{0}[{1}:{1}] = ({2},)", Constant(at), item)
     owner.items.insert(at, item)
 
 
@@ -177,7 +179,7 @@ def list_pop(capture: Capture, owner: Sequence, index: Any = LAST) -> Any:
     at = index_in(capture, owner, index)
     if isinstance(at, slice):
         raise Decline("pop of a slice")
-    change(capture, owner, "{0}.pop({1})", Constant(at))
+    change(capture, owner, "del {0}[{1}]", Constant(at))
     return owner.items.pop(at)
 
 
@@ -196,12 +198,19 @@ def position_of(capture: Capture, owner: Sequence, item: Any) -> int:
 
 
 def list_reverse(capture: Capture, owner: Sequence) -> None:
-    change(capture, owner, "{0}.reverse()")
+    change(capture, owner, "{0}[:] = {0}[::-1]")
     owner.items.reverse()
 
 
 def list_clear(capture: Capture, owner: Any) -> None:
-    change(capture, owner, "{0}.clear()")
+    match owner:
+        case Sequence():
+            change(capture, owner, "del {0}[:]")
+        case Mapping():
+            text = "; ".join(f"del {{0}}[{{{k + 1}}}]" for k in range(len(owner.items)))
+            change(capture, owner, text, *map(lift, owner.items))
+        case _:
+            change(capture, owner, "changed_0 = {0}; changed_0 -= changed_0")
     owner.items.clear()
 
 
@@ -269,7 +278,7 @@ def dict_pop(capture: Capture, owner: Mapping, key: Any, *default: Any) -> Any:
 def dict_popitem(capture: Capture, owner: Mapping) -> Any:
     if not owner.items:
         raise Decline("popitem(): dictionary is empty")
-    change(capture, owner, "{0}.popitem()")
+    change(capture, owner, "del {0}[{1}]", lift([*owner.items][-1]))
     name, value = owner.items.popitem()
     return Sequence(tuple, [lift(name), value])
 
@@ -328,7 +337,9 @@ def members(capture: Capture, value: Any) -> Any:
 
 def change_set(capture: Capture, owner: SetValue, name: str, given: list[Any]) -> None:
     others = [set(members(capture, g)) for g in given]
-    change(capture, owner, f"{{0}}.{name}({', '.join(f'{{{k + 1}}}' for k in range(len(others)))})", *map(SetValue, others))
+    symbol = next(symbol for symbol, method in SET_CHANGES.items() if method == name)
+    statements = ["changed_0 = {0}", *(f"changed_0 {symbol} {{{k + 1}}}" for k in range(len(others)))]
+    change(capture, owner, "; ".join(statements), *(Constant(frozenset(each)) for each in others))
     getattr(owner.items, name)(*others)
 
 
@@ -344,7 +355,7 @@ def set_method(name: str, capture: Capture, owner: SetValue, *given: Any) -> Any
         key = key_of(capture, owner, given[0])
         if name == "remove" and key not in owner.items:
             raise raises(KeyError, key)
-        change(capture, owner, f"{{0}}.{name}({{1}})", lift(key))
+        change(capture, owner, f"changed_0 = {{0}}; changed_0 {'|' if name == 'add' else '-'}= {{{{{{1}}}}}}", lift(key))
         getattr(owner.items, name)(key)
         return Constant(None)
     if name == "clear" and not given:

@@ -2,6 +2,9 @@
 
 While capturing only the values that stand for these objects change. A graph that fails leaves the objects as they were, so
 that the native run, which reports the error, does everything once.
+
+The statements call nothing (`l += (x,)` instead of `l.append(x)`): CPython looks for signals after each call, and a handler that
+raises between two of them would see what no statement of the user's has left.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from npcompile.tracer.values import UNASSIGNED, Opaque
 
 @dataclass(slots=True, eq=False)
 class Effect:
-    """A statement of the generated program. `{0}`, `{1}` ... in its text are the values."""
+    """Statements of the generated program, in one line. `{0}`, `{1}` ... in their text are the values."""
 
     text: str
     values: list[Any]
