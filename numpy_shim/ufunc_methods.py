@@ -22,6 +22,7 @@ from npcompile.tensor_core.meta import (
     Decline,
     Shape,
     TensorMeta,
+    asked_order,
     broadcast_shapes,
     broadcast_strides,
     by_strides,
@@ -65,7 +66,7 @@ def reduce(
         if start is not None or mask is not None or ufunc in SUMS_OF_EXPONENTIALS:
             raise Decline("NumPy rounds after each step here, in an order that is not captured")
         value, axes = in_memory_order(builder, value, array.meta, axes)
-    value = combine(builder, ufunc, value, axes, start, kept)
+    value = combine(builder, ufunc, value, axes, start, kept, is_cast=array.dtype != loop[0])
     value = builder.apply("reshape", value, shape=shape) if keepdims else value
     if isinstance(out, Array):
         if len(shape) != out.ndim or not all(same(n, m) or n == m for n, m in zip(shape, out.shape)):
@@ -194,7 +195,9 @@ def mask_out(builder: Builder, ufunc: np.ufunc, value: Node, mask: Array, start:
     return value_where(builder, mask.node, value, expand(builder, nothing, value.shape))
 
 
-def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...], start: Node | None, kept: Shape) -> Node:
+def combine(
+    builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...], start: Node | None, kept: Shape, *, is_cast: bool
+) -> Node:
     """The reduction, with the start value if one is given."""
     nothing = identity(builder, ufunc, value.dtype)
     if nothing is None and any(value.shape[a] == 0 for a in axes):
@@ -207,7 +210,10 @@ def combine(builder: Builder, ufunc: np.ufunc, value: Node, axes: tuple[int, ...
         if ufunc is np.add and start is not None and may_be_negative_zero(start):
             value = sum_to_add(Value(builder, value), axes).node
         else:
-            value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes)
+            if ufunc is np.add and kind_of(value.dtype) in "fc":
+                asked_order(value.meta)  # asked, as the order of its additions shows
+            buffered = {"buffered": True} if ufunc is np.add and is_cast else {}
+            value = builder.apply("reduce", value, reducer=ufunc.__name__, axes=axes, **buffered)
     elif start is None:
         start = nothing  # NumPy starts from the identity, so that the sum of -0.0 alone is 0.0
     if start is not None:

@@ -132,8 +132,12 @@ def like_strides(shape: Shape, itemsize: int, prototype: TensorMeta) -> Shape:
         return contiguous_strides(shape, itemsize)
     if is_packed(prototype, "F"):
         return contiguous_strides(shape, itemsize, "F")
-    outermost_first = sorted(range(len(shape)), key=cmp_to_key(partial(_compare_strides, prototype)))
-    return packed_strides(shape, itemsize, outermost_first)
+    return packed_strides(shape, itemsize, asked_order(prototype))
+
+
+def asked_order(meta: TensorMeta) -> list[int]:
+    """The axes, that of the longest stride first. Symbolic strides are asked."""
+    return sorted(range(meta.ndim), key=cmp_to_key(partial(_compare_strides, meta)))
 
 
 def _compare_strides(meta: TensorMeta, axis: int, other: int) -> int:

@@ -14,6 +14,7 @@ from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
 from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
 from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
+from npcompile.backends.cpu.c_sums import blocks_text
 from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
@@ -21,6 +22,7 @@ from npcompile.backends.cpu.doubts import doubted, may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import keep_values
 from npcompile.backends.cpu.loader import beside, load, loader
+from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
@@ -126,7 +128,7 @@ def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
             parts.append(print_columns_combine(kernel, sliced, graph.symbols))
     parts.append(print_entry(schedule, runs, undo, undoing))
     text = "\n".join(parts)
-    parts[:0] = [folds_text(text), simd_reductions_text(text), turns_text(text)]
+    parts[:0] = [PAIRWISE_HELPERS, blocks_text(text), folds_text(text), simd_reductions_text(text), turns_text(text)]
     made = "\n".join(parts) + "\n"
     return f"{functions_text(made, loader().compiler)}{made}"
 

@@ -6,8 +6,19 @@ from collections.abc import Sequence
 
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_blocks import blocks_call, blocks_of
-from npcompile.backends.cpu.c_kernels import LEAST_SLICE, Tasks, outermost, sliced_columns, tasks_of, whole_reduce
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK
+from npcompile.backends.cpu.c_kernels import (
+    LEAST_SLICE,
+    LEAST_WIDTH,
+    Tasks,
+    is_in_parts,
+    is_split,
+    outermost,
+    run_in,
+    sliced_columns,
+    tasks_of,
+    whole_reduce,
+)
+from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer
 from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
 from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
 from npcompile.backends.cpu.doubts import doubted
@@ -68,9 +79,14 @@ def print_call(runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bo
         reduce, _, _ = whole_reduce(kernel)
         loop = outermost(reduce)
         outer = size_text(loop.size) if loop else "1"
-        lines.append(f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));")
-        lines.append(f"  c.block_size = npc_max(1, {chunk_of(kernel)} / each);")
-        lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
+        if is_in_parts(reduce):
+            lines += [f"  {line}" for line in parts_lines(kernel, reduce)]
+        else:
+            lines.append(
+                f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));"
+            )
+            lines.append(f"  c.block_size = npc_max(1, {chunk_of(kernel)} / each);")
+            lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
         lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
         grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
         lines.append(f"  const int64_t grain = {grain};")
@@ -93,7 +109,12 @@ def print_call(runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bo
         if tasks.block:
             lines.append(f"  c.is_far = {n} * {elements} >= {FAR // moved_bytes(kernel)};")
         if tasks.columns is not None:
-            lines.append(f"  c.blocks = ({size_text(tasks.columns)} + {COLUMN_BLOCK - 1}) / {COLUMN_BLOCK};")
+            columns, work = size_text(tasks.columns), int(SERIAL_NANOSECONDS / kernel.cost)
+            lines.append(f"  c.width = {COLUMN_BLOCK};")
+            if is_split(tasks):
+                rows = f"({columns} + {LEAST_WIDTH} * rt->threads() - 1) / ({LEAST_WIDTH} * rt->threads())"
+                lines.append(f"  if ({n} * {elements} >= {work}) c.width = npc_min(c.width, npc_max(1, {rows}) * {LEAST_WIDTH});")
+            lines.append(f"  c.blocks = ({columns} + c.width - 1) / c.width;")
             n = f"{n} * c.blocks"
         if sliced := sliced_columns(kernel):
             outer = size_text(sliced.loops[0][1])
@@ -140,6 +161,19 @@ def print_call(runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bo
     if doubted(kernel):
         lines.append("  in_doubt |= c.in_doubt;")
     return [*lines, *end]
+
+
+def parts_lines(kernel: Kernel, reduce: Reduce) -> list[str]:
+    """Statements that say how many chunks there are: halves of halves of each run, until they are short enough."""
+    p = Printer(kernel, indent=0)
+    p.run_lines(run_in(reduce))
+    return [
+        *p.lines,
+        f"while (run == period && run >> c.halvings > {chunk_of(kernel)}) c.halvings++;",
+        "c.block_size = run >> c.halvings;",
+        "const int64_t parts = (npc_max(1, period) + npc_max(1, run) - 1) / npc_max(1, run), each = 1;",
+        f"const int64_t chunks = {size_text(reduce.count)} / npc_max(1, period) * parts << c.halvings;",
+    ]
 
 
 def inner_elements(kernel: Kernel, tasks: Tasks) -> str:

@@ -15,6 +15,8 @@ from npcompile.backends.cpu.reducers import (
     combine_partial,
     combine_text,
     declare_total,
+    ending,
+    is_pairwise,
     is_position,
     partial_fields,
     store_partial,
@@ -24,11 +26,13 @@ from npcompile.backends.cpu.scatters import print_sliced_scatter, sliced_scatter
 from npcompile.backends.cpu.sliced_scans import print_scan_slices, sliced_scan
 from npcompile.backends.cpu.squares import Square, print_square, square_of
 from npcompile.backends.kernels.kernel import (
+    Accumulator,
     Columns,
     Kernel,
     Loop,
     Product,
     Reduce,
+    Run,
     Scan,
     ScratchRow,
     Statement,
@@ -40,6 +44,7 @@ from npcompile.tensor_core.dim import Size, hint_of
 FEW_COLUMNS = 4096  # with so few, a reduction over leading axes is cut along these too
 MOST_BEFORE = 8  # statements outside of the innermost loop, which squares compute again
 LEAST_SLICE = 32768  # elements of such a part
+LEAST_WIDTH = 16  # columns of a block
 
 
 @dataclass(slots=True)
@@ -74,6 +79,14 @@ def tasks_of(kernel: Kernel) -> Tasks:
     return Tasks(axes, [*before, *body], None, columns)
 
 
+def is_split(tasks: Tasks) -> bool:
+    """Are there fewer columns in a block where that keeps more threads busy? Sums in NumPy's order cannot be cut along rows."""
+    columns = next((s for s in tasks.body if isinstance(s, Columns)), None)
+    if columns is None or is_unrolled(columns) or hint_of(columns.size) < 2 * LEAST_WIDTH:
+        return False
+    return any(a.is_numpys for a in columns.accumulators)
+
+
 def is_map(kernel: Kernel) -> bool:
     """Nothing but parallel loops."""
     return all(s.is_parallel for s in walk(kernel.body) if isinstance(s, Loop)) and not any(
@@ -87,7 +100,7 @@ def print_kernel(kernel: Kernel, symbols: Sequence[str]) -> str:
     fields = context_fields(kernel, symbols)
     lines = [f"struct {kernel.name}_context {{", *(f"  {t} {n};" for t, n in fields)]
     lines += [
-        "  int64_t blocks, block_size, slices, slice_size, between, bad_index, bad_size;",
+        "  int64_t blocks, block_size, slices, slice_size, halvings, width, between, bad_index, bad_size;",
         "  char* partial;",
         f"  int bad_axis, failed, is_far{', in_doubt' if doubted(kernel) else ''};",
         *([context_text(tiles)] if tiles else []),
@@ -148,6 +161,7 @@ def print_tasks(p: Printer, tasks: Tasks) -> None:
         counters.append(("slice", "c->slices"))
     if tasks.columns is not None:
         counters.append(("column_block", "c->blocks"))
+        p.width = "c->width" if is_split(tasks) else p.width
     if counters:
         p.line("int64_t rest = begin;")
     for axis, count in reversed(counters):
@@ -198,7 +212,7 @@ def sliced_columns(kernel: Kernel) -> Columns | None:
     made = kernel.body[-1] if kernel.body else None
     if not isinstance(made, Columns) or not made.loops or made.is_running or is_unrolled(made) or kernel.can_fail:
         return None
-    if any(is_position(a) or a.is_ordered for a in made.accumulators):
+    if any(is_position(a) or a.is_ordered or a.is_numpys for a in made.accumulators):
         return None
     elements = hint_of(product_of([made.size, *(n for _, n in made.loops)]))
     return made if hint_of(made.size) <= FEW_COLUMNS and elements >= 4 * LEAST_SLICE else None
@@ -248,24 +262,48 @@ def partial_struct(kernel: Kernel) -> list[str]:
     return [f"struct {kernel.name}_partial {{ {' '.join(map(partial_fields, reduce.accumulators))} }};"]
 
 
+def is_in_parts(reduce: Reduce) -> bool:
+    """Are the tasks halves of halves of runs, so that sums are NumPy's?"""
+    return any(map(is_pairwise, reduce.accumulators)) and outermost(reduce) is not None
+
+
+def run_in(reduce: Reduce) -> Run:
+    return reduce.run or Run(((reduce.count, 1, True),))
+
+
 def print_chunk(p: Printer, kernel: Kernel) -> None:
     reduce, before, _ = whole_reduce(kernel)
     p.statements(before)
+    if is_in_parts(reduce):
+        p.run_lines(run_in(reduce))
     p.open("for (int64_t task = begin; task < end; task++) {")
     loop = outermost(reduce)
-    if loop is not None:
-        p.line(
-            "const int64_t chunk_first = task * c->block_size, "
-            f"chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
-        )
-        p.limits[loop.axis] = ("chunk_first", "chunk_end")
-    p.choose_blocks(reduce)
     p.declare(reduce)
-    p.statements(reduce.body)
+    if is_in_parts(reduce):
+        p.sum_up_part(reduce.body)
+    else:
+        if loop is not None:
+            p.line(
+                "const int64_t chunk_first = task * c->block_size, "
+                f"chunk_end = npc_min(chunk_first + c->block_size, {size_text(loop.size)});"
+            )
+            p.limits[loop.axis] = ("chunk_first", "chunk_end")
+        p.statements(reduce.body)
     p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + task;")
     for a in reduce.accumulators:
         p.combine_lanes(a)
         p.line(store_partial(a))
+    p.close()
+
+
+def combine_parts(p: Printer, accumulators: Sequence[Accumulator]) -> None:
+    """Those of a run, in pairs, into the first."""
+    p.open("for (int64_t parts = ((int64_t)1 << c->halvings) / 2; parts; parts /= 2) {")
+    p.open("for (int64_t part = 0; part < parts; part++) {")
+    for a in accumulators:
+        left, right = (f"partial[2 * part{more}].{a.name}" for more in ("", " + 1"))
+        p.line(f"partial[part].{a.name} = {combine_text(a.reducer, left, right, a.dtype)};")
+    p.close()
     p.close()
 
 
@@ -278,11 +316,14 @@ def print_combine(kernel: Kernel, symbols: Sequence[str]) -> str:
         p.line(f"{t} const {n} = c->{n};")
     for a in reduce.accumulators:
         p.line(declare_total(a))
-    p.open("for (int64_t k = 0; k < chunks; k++) {")
+    p.open("for (int64_t k = 0; k < chunks; k += (int64_t)1 << c->halvings) {")
     p.line(f"struct {kernel.name}_partial* partial = (struct {kernel.name}_partial*)c->partial + k;")
+    if is_in_parts(reduce):
+        combine_parts(p, reduce.accumulators)
     for a in reduce.accumulators:
         p.line(combine_partial(a))
     p.close()
+    p.endings = {a.name: ending(a) for a in reduce.accumulators}
     for a in reduce.accumulators:
         p.line(f"const {c_type(a.result.dtype)} {a.result.name} = {p.result_text(a, reduce.count)};")
         p.note_doubt(a)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_checks import can_note, check_lines
-from npcompile.backends.cpu.c_running_results import RunningResults
 from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.lanes import IS_HERE
 from npcompile.backends.cpu.pipelines import pipeline_of, print_pipeline
@@ -24,19 +24,15 @@ from npcompile.backends.cpu.primitives import (
 )
 from npcompile.backends.cpu.reducers import (
     SHORT_COLUMN,
-    SUM_BLOCK,
-    add_exactly,
-    compensated,
+    added_text,
     fits_simd,
     from_zero,
     identity_text,
-    is_along_memory,
-    is_harmless,
+    is_pairwise,
     is_position,
     notes_nan,
     tree_text,
 )
-from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
 from npcompile.backends.kernels.kernel import (
     Accumulate,
@@ -70,18 +66,17 @@ COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading a
 
 
 @dataclass(slots=True)
-class Printer(RunningResults):
+class Printer(Sums):
     """The body of one range function."""
 
     constants: dict[str, object] = field(default_factory=dict)  # values that are numbers
-    known: KnownNumbers = field(default_factory=KnownNumbers)
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
     replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
-    rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
     sizes: dict[str, Size] = field(default_factory=dict)  # of the axes
+    width: str = str(COLUMN_BLOCK)  # columns of a block, in C
 
     def __post_init__(self) -> None:
         self.sizes.update(self.kernel.axes)
@@ -121,8 +116,8 @@ class Printer(RunningResults):
                 zero = "{0}" if target.dtype.kind == "c" else "0"
                 if mask and target.dtype.kind == "c":
                     read = f"{mask.name} ? {read} : ({c_type(target.dtype)}){zero}"
-                elif mask or self.within:
-                    read = f"{mask.name if mask else self.within} ? {read} : 0"
+                elif mask:
+                    read = f"{mask.name} ? {read} : 0"
                 self.line(f"const {c_type(target.dtype)} {target.name} = {read};")
             case Store(buffer, offset, value):
                 self.line(f"{self.memory(buffer, offset, value.dtype)} = {stored_text(value.name, value.dtype)};")
@@ -166,7 +161,7 @@ class Printer(RunningResults):
         is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
         if s.is_parallel and is_innermost and can_note(s.body):
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
-        if s.is_parallel and is_innermost and not self.is_few and not self.within:
+        if s.is_parallel and is_innermost and not self.is_few:
             return self.independent_loop(s, first, end)
         if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
             self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
@@ -220,19 +215,17 @@ class Printer(RunningResults):
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
         if self.is_simd:
             return self.simd_loop(s, first, end)
-        if self.is_blocked:
-            return self.blocked_loop(s, first, end)
+        if self.is_summing:
+            return self.sum_up([s], first, f"{end} - {first}" if first != "0" else end)
         if all(a.keeps_order for a in self.accumulators.values()):
             return self.ordered_loop(s, first, end)
         if self.lanes == 1:
             self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
             self.statements(s.body)
-            self.flush_sometimes()
             return self.close()
         self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
         self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
         self.lane_loop(s, "block", "lanes")
-        self.flush_sometimes()
         self.close()
 
     def simd_loop(self, s: Loop, first: str, end: str) -> None:
@@ -245,29 +238,6 @@ class Printer(RunningResults):
         self.statements(s.body)
         self.close()
 
-    def blocked_loop(self, s: Loop, first: str, end: str) -> None:
-        """The same in blocks. As a whole round of lanes is one or a few vectors, the compiler keeps the lanes in registers."""
-        sums, start = [a for a in self.accumulators.values() if compensated(a)], first
-        if not self.is_one_block:
-            self.line(f"const int64_t block_size = npc_sum_block({end} - {first});")
-            self.open(f"for (int64_t block = {first}; block < {end}; block += block_size) {{")
-            self.line(f"const int64_t block_end = npc_min(block + block_size, {end});")
-            for a in sums:
-                self.fill(a)
-            first, end = "block", "block_end"
-        self.line(f"int64_t base = {first};")
-        self.open(f"for (; base + {self.lanes} <= {end}; base += {self.lanes}) {{")
-        self.lane_loop(s, "base", str(self.lanes), "omp simd")
-        self.close()
-        if not (isinstance(s.size, int) and s.size % self.lanes == 0 and s.axis not in self.limits):
-            self.last_lanes(s, f"{end} - base")
-        if not self.is_one_block:
-            for a in sums:
-                total = self.lanes_total(a)
-                begun = f"if (block == {start}) {a.name}_high = {total}; else " if self.is_one_loop else ""
-                self.line(f"{begun}{{ {add_exactly(a, total)} }}")
-            self.close()
-
     def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
         every = self.accumulators
         for row, sums in self.rows or [("", every)]:
@@ -279,18 +249,6 @@ class Printer(RunningResults):
             self.lane = before
             self.close()
         self.accumulators = every
-
-    def last_lanes(self, s: Loop, rest: str) -> None:
-        """The lanes of a round that is not whole: where that does no harm, all of them, the others with nothing.
-
-        Nothing is the identity of a sum; extremes have none of their own beside infinities.
-        """
-        if not is_harmless(s) or any(is_position(a) or notes_nan(a) for a in self.accumulators.values()):
-            return self.lane_loop(s, "base", rest)
-        self.line(f"const int64_t rest = {rest};")
-        self.within = "lane < rest"
-        self.lane_loop(s, "base", str(self.lanes), "omp simd")
-        self.within = ""
 
     def ordered_loop(self, s: Loop, first: str, end: str) -> None:
         """The same where items are combined in their order: what some add is computed in vectors, and then added one by one."""
@@ -320,10 +278,11 @@ class Printer(RunningResults):
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
-        self.choose_blocks(s)
-        self.is_one_block = self.is_blocked and self.is_one_loop and isinstance(s.count, int) and s.count <= SUM_BLOCK
         self.declare(s, is_simd=fits_simd(s))
-        self.statements(s.body)
+        if self.is_summing and s.run:
+            self.sum_up_runs(s.run, s.body)
+        else:
+            self.statements(s.body)
         for a in s.accumulators:
             self.combine_lanes(a)
             self.line(f"{a.result.name} = {self.known.total(a, self.result_text(a, s.count))};")
@@ -332,6 +291,7 @@ class Printer(RunningResults):
         self.accumulate_nowhere()
 
     def columns(self, s: Columns) -> None:
+        self.adds_rows = s.run == 1
         if is_unrolled(s) and not self.partial:
             return self.unrolled_columns(s)
         if self.partial:
@@ -350,35 +310,44 @@ class Printer(RunningResults):
         self.open_columns(s)
         self.accumulators, self.is_held = {a.name: a for a in s.accumulators}, True
         places = list(np.ndindex(*(n for _, n in s.loops)))
-        sums = [a for a in s.accumulators if compensated(a) and len(places) >= summands(a) and is_along_memory(s)]
+        sums = [a for a in s.accumulators if is_pairwise(a) and s.run > 1]
         for a in s.accumulators:
-            names = [f"{a.name}_held", *(f"{a.name}_held{k}" for k in range(summands(a)) if a in sums)]
+            names = [f"{a.name}_held", *(f"{a.name}_held{k}" for k in ("_sum", *range(summands(a))) if a in sums)]
             self.line(f"{c_type(a.dtype)} {', '.join(f'{name} = {identity_text(a)}' for name in names)};")
             if is_position(a):
                 self.line(f"int64_t {a.name}_at_held = -1;")
         for k, place in enumerate(places):
-            self.held = {a.name: f"_held{k % summands(a)}" for a in sums if k < len(places) // summands(a) * summands(a)}
+            at = k % s.run
+            self.held = {a.name: f"_held{at % summands(a) if at < in_lanes(s, a) else '_sum'}" for a in sums}
             self.open(f"{{ {' '.join(f'const int64_t {axis} = {i};' for (axis, _), i in zip(s.loops, place))}")
             self.statements(s.body)
             self.close()
             for a in sums:
-                if k + 1 == len(places) // summands(a) * summands(a):
-                    self.line(f"{a.name}_held = {tree_text(a, [f'{a.name}_held{i}' for i in range(summands(a))])};")
+                self.end_of_run(s, a, at + 1)
         self.held = {}
         self.finish_column(s)
         self.is_held = False
         self.close()
 
+    def end_of_run(self, s: Columns, a: Accumulator, done: int) -> None:
+        """What is added up after so many elements of a run."""
+        if done == in_lanes(s, a):
+            self.line(f"{a.name}_held_sum = {tree_text(a, [f'{a.name}_held{i}' for i in range(summands(a))])};")
+        if done == s.run:
+            self.line(f"{a.name}_held = {added_text(a, f'{a.name}_held', f'{a.name}_held_sum')};")
+            names = [f"{a.name}_held{k}" for k in ("_sum", *range(summands(a)))]
+            self.line(" ".join(f"{name} = {identity_text(a)};" for name in names))
+
     def open_columns(self, s: Columns) -> None:
         """The loop over the columns of a block."""
-        self.line(f"const int64_t {block_text(s.size)};")
+        self.line(f"const int64_t {block_text(s.size, self.width)};")
         self.line("#pragma GCC ivdep")
         self.open("for (int64_t lane = 0; lane < lanes; lane++) {")
         self.line(f"const int64_t {s.axis} = first + lane;")
 
     def column_block(self, s: Columns, rows: int = 1) -> None:
         """What is accumulated in the columns of a block, so many rows for each time that a running result is read."""
-        self.line(f"const int64_t {block_text(s.size)};")
+        self.line(f"const int64_t {block_text(s.size, self.width)};")
         self.accumulators = {a.name: a for a in s.accumulators}
         for a in s.accumulators:
             self.line(f"{c_type(a.dtype)} {a.name}[{COLUMN_BLOCK}] __attribute__((aligned(64)));")
@@ -460,16 +429,21 @@ class Printer(RunningResults):
         self.close()
 
 
-def block_text(size: Size) -> str:
+def block_text(size: Size, width: str) -> str:
     """The first column of a block, and how many it has."""
-    if isinstance(size, int) and size <= FEW_LANES:
+    if isinstance(size, int) and size <= FEW_LANES and width == str(COLUMN_BLOCK):
         return f"first = 0, lanes = {size}"
-    return f"first = column_block * {COLUMN_BLOCK}, lanes = npc_min({COLUMN_BLOCK}, {size_text(size)} - first)"
+    return f"first = column_block * {width}, lanes = npc_min({width}, {size_text(size)} - first)"
 
 
 def summands(a: Accumulator) -> int:
     """How many sums NumPy makes side by side along memory."""
     return 4 if a.dtype.kind == "c" else 8
+
+
+def in_lanes(s: Columns, a: Accumulator) -> int:
+    """How many elements of a run are added up side by side."""
+    return s.run // summands(a) * summands(a)
 
 
 def is_unrolled(s: Columns) -> bool:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_lines
+from npcompile.backends.cpu.pairwise import LANES
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
     RELATION,
-    SUM_LANES,
-    add_exactly,
+    added_text,
     better_text,
     combine_text,
-    compensated,
+    declare_total,
+    ending,
     from_zero,
     identity_text,
-    is_blocked,
+    is_fused,
+    is_pairwise,
     is_position,
     notes_nan,
-    total_of_lanes,
-    total_text,
-    zero_text,
 )
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Loop, Reduce, Scan, walk
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Reduce, Scan, walk
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
-
-ROUNDS = 16  # of all lanes, before sums are moved to a compensated total: then errors grow as in pairwise summation
 
 
 @dataclass(slots=True)
@@ -41,16 +39,16 @@ class RunningResults:
     indent: int = 1
     lanes: int = 1
     is_laned: bool = False  # inside a Reduce
+    is_fused: bool = False  # whose terms are added as they are computed
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
-    is_blocked: bool = False  # inside a Reduce with sums, which are made in blocks
-    is_one_loop: bool = False  # over one axis
-    is_one_block: bool = False  # whose rows are no longer than a block of these
+    is_summing: bool = False  # inside a Reduce with sums that are made pairwise
+    endings: dict[str, str] = field(default_factory=dict)  # of the names of these sums, where they are no lanes
+    adds_rows: bool = False  # to results, as NumPy does
     is_held: bool = False  # are running results of a column in registers?
     held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"
     is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
-    within: str = ""  # where this does not hold a lane has nothing to add
     is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
 
     def line(self, text: str) -> None:
@@ -67,16 +65,9 @@ class RunningResults:
     def fill(self, a: Accumulator) -> None:
         self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}[lane] = {identity_text(a)};")
 
-    def lanes_total(self, a: Accumulator) -> str:
-        return total_of_lanes(a, self.lanes)
-
     def fold_lanes(self, a: Accumulator) -> None:
         if self.lanes > 1:
             self.line(f"npc_fold_{a.reducer}_{short(a.dtype)}_{self.lanes}({a.name});")
-
-    def flush(self, a: Accumulator) -> None:
-        self.fold_lanes(a)
-        self.line(add_exactly(a, f"{a.name}[0]"))
 
     def accumulate(self, s: Accumulate) -> None:
         a = self.accumulators[s.accumulator]
@@ -101,24 +92,24 @@ class RunningResults:
             self.line(f"{a.name}_nan |= {value} != {value};")
         else:
             place = self.place(a)
-            if self.within:
-                self.line(f"const {c_type(a.dtype)} {a.name}_added = {self.within} ? {value} : {identity_text(a)};")
-                value = f"{a.name}_added"
-            self.line(f"{place} = {combine_text(a.reducer, place, value, a.dtype)};")
+            added = added_text(a, place, value) if self.adds_rows else combine_text(a.reducer, place, value, a.dtype)
+            self.line(f"{place} = {added};")
             if self.is_running:
                 self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {place};")
 
     def place(self, a: Accumulator) -> str:
         if self.is_held:
             return a.name + self.held.get(a.name, "_held")
-        return a.name if self.is_simd else f"{a.name}[{self.lane}]"
+        return a.name if self.is_simd else a.name + self.endings.get(a.name, f"[{self.lane}]")
 
     def scanned(self) -> set[str]:
         return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
 
     def lanes_for(self, s: Reduce) -> int:
+        if self.is_summing:
+            return lanes_of(s.accumulators)
         widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 1 if any(a.is_ordered for a in s.accumulators) else SUM_LANES if self.is_blocked else 512 // widest
+        lanes = 1 if any(a.is_ordered for a in s.accumulators) else 512 // widest
         few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
         while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
             lanes //= 2
@@ -126,11 +117,15 @@ class RunningResults:
 
     def accumulate_in_lanes(self, s: Reduce, *, is_simd: bool = False) -> None:
         self.is_laned, self.is_simd = True, is_simd
+        self.is_summing = any(map(is_pairwise, s.accumulators))
+        self.is_fused = is_fused(s)
+        self.endings = {a.name: ending(a) for a in s.accumulators if is_pairwise(a)}
         self.lanes = self.lanes_for(s)
         self.accumulators = {a.name: a for a in s.accumulators}
 
     def accumulate_nowhere(self) -> None:
-        self.is_laned = self.is_simd = self.is_blocked = self.is_one_block = False
+        self.is_laned = self.is_simd = self.is_summing = False
+        self.endings = {}
         self.lane = "0"
 
     def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
@@ -143,30 +138,22 @@ class RunningResults:
             return
         for a in s.accumulators:
             c = c_type(a.dtype)
+            if is_pairwise(a):
+                self.line(declare_total(a))
+                continue
             self.line(f"{c} {a.name}[{self.lanes}] __attribute__((aligned(64)));")
             self.fill(a)
             if is_position(a):
                 self.line(f"int64_t {a.name}_at[{self.lanes}] __attribute__((aligned(64)));")
                 self.line(f"for (int lane = 0; lane < {self.lanes}; lane++) {a.name}_at[lane] = -1;")
-            if compensated(a) and not self.is_one_block:
-                self.line(f"{c} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};")
             if notes_nan(a):
                 self.line(f"int {a.name}_nan = 0;")
-        if any(map(compensated, s.accumulators)) and not self.is_blocked:
-            self.line(f"int {s.accumulators[0].name}_rounds = 0;")
-
-    def choose_blocks(self, s: Reduce) -> None:
-        """Are sums made in blocks? The same for all kernels and sizes, so that a sum does not depend on what is known of them."""
-        self.is_blocked = is_blocked(s) and any(map(compensated, s.accumulators))
-        self.is_one_loop = sum(isinstance(x, Loop) for x in walk(s.body)) == 1
 
     def combine_lanes(self, a: Accumulator) -> None:
-        if self.is_simd or (self.is_blocked and compensated(a)):
+        if self.is_simd or is_pairwise(a):
             pass
         elif is_position(a):
             self.first_lane(a)
-        elif compensated(a):
-            self.flush(a)
         else:
             self.fold_lanes(a)
         if notes_nan(a):
@@ -189,10 +176,7 @@ class RunningResults:
     def result_text(self, a: Accumulator, count: Size) -> str:
         if is_position(a):
             return f"npc_max(0, {a.name}_at[0])"
-        if compensated(a) and self.is_one_block:
-            total = from_zero(a, self.lanes_total(a))
-        else:
-            total = total_text(a) if compensated(a) else from_zero(a, self.place(a))
+        total = from_zero(a, self.place(a))
         if a.result.dtype == np.float16 and a.dtype.itemsize == 4:
             total = rounded_text(f"({total})", a.result.dtype)
         if a.reducer == "add" and a.dtype.kind in "fc":
@@ -210,14 +194,7 @@ class RunningResults:
         for line in doubt_lines(a):
             self.line(line)
 
-    def flush_sometimes(self) -> None:
-        flushed = [a for a in self.accumulators.values() if compensated(a)]
-        if not flushed:
-            return
-        rounds = f"{next(iter(self.accumulators))}_rounds"
-        self.open(f"if (++{rounds} == {ROUNDS}) {{")
-        self.line(f"{rounds} = 0;")
-        for a in flushed:
-            self.flush(a)
-            self.fill(a)
-        self.close()
+
+def lanes_of(accumulators: Sequence[Accumulator]) -> int:
+    """Of numbers that are added up in pairs: a complex one is two."""
+    return LANES // 2 if any(a.dtype.kind == "c" and is_pairwise(a) for a in accumulators) else LANES

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from npcompile.backends.cpu.c_kernels import sliced_columns
 from npcompile.backends.cpu.c_printer import is_light, is_unrolled
 from npcompile.backends.cpu.c_sizes import product_of
-from npcompile.backends.cpu.reducers import is_along_memory, is_blocked, notes_nan
+from npcompile.backends.cpu.reducers import is_blocked, notes_nan
 from npcompile.backends.kernels.finish import cost_of, operands
 from npcompile.backends.kernels.index import substitute, symbols_in
 from npcompile.backends.kernels.kernel import (
@@ -65,7 +65,7 @@ def is_few(s: Columns) -> bool:
     targets = {x.target.name for x in inside if isinstance(x, (Let, Load, Position))}
     if any(targets & symbols_in(index) for x in inside for index in indices(x)):  # an index that is data
         return False
-    if any(map(rounds, s.accumulators)) and not is_slow(s):
+    if any(a.dtype != a.result.dtype or (rounds(a) and not is_slow(s)) for a in s.accumulators):
         return False
     is_empty = all(2 * s.size * a.dtype.itemsize <= VECTOR for a in s.accumulators)
     return is_empty and is_long(s) and is_blocked(reduce_of(s, s.accumulators, s.body))
@@ -81,7 +81,7 @@ def is_slow(s: Columns) -> bool:
 
     Not where the order is that of elements along memory, which are added in pairs.
     """
-    return has_slow(s) and not is_along_memory(s) and (is_unrolled(s) or not is_light(s))
+    return has_slow(s) and s.run == 1 and (is_unrolled(s) or not is_light(s))
 
 
 def has_slow(s: Columns) -> bool:

@@ -7,35 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text
-from npcompile.backends.kernels.index import split_linear
+from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, rounded_text
 from npcompile.backends.kernels.kernel import (
-    Accumulate,
     Accumulator,
     CheckIndex,
     Columns,
     Let,
-    Load,
-    Loop,
     Product,
     Reduce,
     Scan,
     walk,
 )
-from npcompile.backends.kernels.operations import short
-from npcompile.tensor_core.dim import Dim
+from npcompile.backends.kernels.operations import EXPENSIVE
 
-# Of a sum, and of the numbers that these add up without keeping what is rounded off: NumPy has 8 and 128.
-SUM_LANES, SUM_BLOCK = 16, 256
 SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows
 
 
 REDUCE_HELPERS = """
-#define NPC_TWO_SUM(high, low, x) do { \\
-    __typeof__(high) npc_s = (high) + (x), npc_b = npc_s - (high); \\
-    (low) += ((high) - (npc_s - npc_b)) + ((x) - npc_b); \\
-    (high) = npc_s; } while (0)
-#define NPC_TOTAL(high, low) ((high) - (high) == 0 ? (high) + (low) : (high))
 /* NumPy's own sums of products begin with 0.0; BLAS makes -0.0 of complex numbers too. */
 #define NPC_FROM_ZERO(part, c, row, column, m, n) \\
   for (int64_t i = 0; i < (m); i++) \\
@@ -43,36 +31,12 @@ REDUCE_HELPERS = """
       part* const parts = (part*)((c) + i * (row) + j * (column)); \\
       parts[0] += (part)0, parts[1] += (part)0; \\
     }
-/* Blocks of one size, as near as may be: in an unlike pair the error of the larger is nearly that of the sum. */
-static inline int64_t npc_sum_block(int64_t n) {
-  while (n > NPC_BLOCK) n = (n + 1) / 2;
-  return (n + NPC_LANES - 1) / NPC_LANES * NPC_LANES;
-}
 """
-REDUCE_HELPERS = f"#define NPC_BLOCK {SUM_BLOCK}\n#define NPC_LANES {SUM_LANES}\n{REDUCE_HELPERS}"
 
 
-def compensated(acc: Accumulator) -> bool:
-    """Is what its sums round off kept?"""
+def is_pairwise(acc: Accumulator) -> bool:
+    """Is it a sum that rounds, of numbers added up in pairs?"""
     return acc.reducer == "add" and kind(acc.dtype) in "fgc" and not acc.keeps_order
-
-
-def parts_of(a: Accumulator) -> tuple[str, ...]:
-    return (".re", ".im") if a.dtype.kind == "c" else ("",)
-
-
-def add_exactly(a: Accumulator, x: str) -> str:
-    """Adds a number to the accumulator's high and low part."""
-    return " ".join(f"NPC_TWO_SUM({a.name}_high{part}, {a.name}_low{part}, {x}{part});" for part in parts_of(a))
-
-
-def zero_text(dtype: np.dtype) -> str:
-    return "{0}" if dtype.kind == "c" else "0"
-
-
-def total_text(a: Accumulator) -> str:
-    parts = [f"NPC_TOTAL({a.name}_high{part}, {a.name}_low{part})" for part in parts_of(a)]
-    return parts[0] if len(parts) == 1 else f"npc_pair_{short(a.dtype)}({', '.join(parts)})"
 
 
 def tree_text(a: Accumulator, terms: Sequence[str]) -> str:
@@ -128,7 +92,7 @@ def identity_of(reducer: str, dtype: np.dtype) -> str:
     return constant_text(0, dtype)
 
 
-FOLD, TOTAL = (re.compile(rf"npc_{name}_([a-z]\d+)_(\d+)\(") for name in (r"fold_(\w+)", "total"))
+FOLD = re.compile(r"npc_fold_(\w+)_([a-z]\d+)_(\d+)\(")
 
 
 def folds_text(kernels: str) -> str:
@@ -141,26 +105,7 @@ def folds_text(kernels: str) -> str:
         lines.append(f"  for (int width = {int(lanes) // 2}; width; width /= 2)")
         lines.append(f"    for (int lane = 0; lane < width; lane++) a[lane] = {text};")
         lines.append("}")
-    for name, lanes in sorted(set(TOTAL.findall(kernels))):
-        lines.append(sum_of_lanes(c_type(np.dtype(name)), name, int(lanes)))
     return "\n".join(lines)
-
-
-def total_of_lanes(a: Accumulator, lanes: int) -> str:
-    """The sum of all lanes, in pairs: those of vectors in halves, for which compilers need no single lane."""
-    if lanes > 1 and short(a.dtype) in ("f4", "f8"):
-        return f"npc_total_{short(a.dtype)}_{lanes}({a.name})"
-    return tree_text(a, [f"{a.name}[{lane}]" for lane in range(lanes)])
-
-
-def sum_of_lanes(c: str, name: str, lanes: int) -> str:
-    lines, before, width = [f"static inline {c} npc_total_{name}_{lanes}(const {c}* a{lanes}) {{"], lanes, lanes // 2
-    while width > 2:
-        halves = f"a{width}[lane] = a{before}[lane] + a{before}[lane + {width}]"
-        lines += [f"  {c} a{width}[{width}];", "  #pragma omp simd", f"  for (int lane = 0; lane < {width}; lane++) {halves};"]
-        before, width = width, width // 2
-    total = f"a{before}[0] + a{before}[1]" if before == 2 else f"(a{before}[0] + a{before}[1]) + (a{before}[2] + a{before}[3])"
-    return "\n".join([*lines, f"  return {total};", "}"])
 
 
 def from_zero(a: Accumulator, total: str) -> str:
@@ -203,22 +148,6 @@ def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
 
 
-def is_along_memory(s: Columns) -> bool:
-    """Are few elements that lie beside each other summed up, as NumPy does in pairs, and not one row of many after another?"""
-    count = 1
-    for _, size in s.loops:
-        if not isinstance(size, int):
-            return False
-        count *= size
-    if count > SHORT_COLUMN or not s.loops:
-        return False
-    found = [
-        (split_linear(x.offset, s.axis), split_linear(x.offset, s.loops[-1][0])) for x in walk(s.body) if isinstance(x, Load)
-    ]
-    steps = [(column[0], row[0]) for column, row in found if column and row]
-    return any(isinstance(row, int) and row and (isinstance(column, Dim) or abs(row) < abs(column)) for column, row in steps)
-
-
 def is_blocked(s: Reduce) -> bool:
     """Is nothing in the loop that would keep the compiler from making vectors of it, and so lanes in registers?"""
     if isinstance(s.count, int) and s.count < 2:
@@ -227,22 +156,9 @@ def is_blocked(s: Reduce) -> bool:
     return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
 
 
-def is_harmless(s: Loop) -> bool:
-    """Are its elements beside each other, and numbers made of them that zeros note nothing in?"""
-    for x in s.body:
-        match x:
-            case Load(target, _, offset, None) if target.dtype.kind == "f":
-                found = split_linear(offset, s.axis)
-                step = found[0] if found else None
-                if not isinstance(step, int) or step not in (0, target.dtype.itemsize):
-                    return False
-            case Let(_, op) if op in ("multiply", "add", "subtract", "negative", "square", "absolute"):
-                pass
-            case Accumulate():
-                pass
-            case _:
-                return False
-    return True
+def is_fused(s: Reduce) -> bool:
+    """Is what is added up so quickly computed that lanes can be added to meanwhile?"""
+    return is_blocked(s) and not any(isinstance(x, Let) and x.op in EXPENSIVE for x in walk(s.body))
 
 
 def fits_simd(s: Reduce) -> bool:
@@ -250,27 +166,34 @@ def fits_simd(s: Reduce) -> bool:
     return is_blocked(s) and not any(a.reducer in ("add", "multiply") and a.dtype.kind in "fc" for a in s.accumulators)
 
 
-# --- partial results that are one number each: a high and a low part where sums are compensated
+# --- partial results that are one number each
+
+
+def added_text(a: Accumulator, total: str, x: str) -> str:
+    """What is added to a result, or to a partial one: NumPy rounds float16 each time."""
+    text = combine_text(a.reducer, total, x, a.dtype)
+    return rounded_text(f"({text})", a.result.dtype) if a.is_numpys and a.result.dtype != a.dtype else text
+
+
+def ending(a: Accumulator) -> str:
+    """Of the C name of what it comes to, outside of loops over lanes."""
+    return "_total" if is_pairwise(a) else "[0]"
 
 
 def partial_fields(a: Accumulator) -> str:
-    return f"{c_type(a.dtype)} {a.name}{f', {a.name}_low' if compensated(a) else ''};"
+    return f"{c_type(a.dtype)} {a.name};"
 
 
 def store_partial(a: Accumulator) -> str:
-    if compensated(a):
-        return f"partial->{a.name} = {a.name}_high; partial->{a.name}_low = {a.name}_low;"
-    return f"partial->{a.name} = {a.name}[0];"
+    return f"partial->{a.name} = {a.name}{ending(a)};"
 
 
 def declare_total(a: Accumulator) -> str:
-    if compensated(a):
-        return f"{c_type(a.dtype)} {a.name}_high = {identity_text(a)}, {a.name}_low = {zero_text(a.dtype)};"
+    if is_pairwise(a):
+        return f"{c_type(a.dtype)} {a.name}_total = {identity_text(a)};"
     return f"{c_type(a.dtype)} {a.name}[1] = {{{identity_text(a)}}};"
 
 
-def combine_partial(a: Accumulator) -> str:
-    if compensated(a):
-        low = combine_text("add", f"{a.name}_low", f"partial->{a.name}_low", a.dtype)
-        return f"{add_exactly(a, f'partial->{a.name}')} {a.name}_low = {low};"
-    return f"{a.name}[0] = {combine_text(a.reducer, f'{a.name}[0]', f'partial->{a.name}', a.dtype)};"
+def combine_partial(a: Accumulator, total: str = "", partial: str = "partial") -> str:
+    total = total or f"{a.name}{ending(a)}"
+    return f"{total} = {added_text(a, total, f'{partial}->{a.name}')};"

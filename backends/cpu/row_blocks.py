@@ -12,10 +12,10 @@ from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_rows
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import compensated, is_blocked
+from npcompile.backends.cpu.reducers import is_fused, is_pairwise
 from npcompile.backends.kernels.index import symbols_in
 from npcompile.backends.kernels.kernel import Kernel, Load, Loop, Reduce, Statement, children
-from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.tensor_core.dim import same
 
 ROWS = 4
 MOST_SUMS, MOST_STATEMENTS = 2, 12  # of a row: more would not stay in registers
@@ -28,11 +28,12 @@ def sums_rows(kernel: Kernel, body: Sequence[Statement]) -> bool:
     if kernel.can_fail or not isinstance(first, Reduce) or len(first.body) != 1 or len(first.accumulators) > MOST_SUMS:
         return False
     (loop,) = first.body
-    if not isinstance(loop, Loop) or len(loop.body) > MOST_STATEMENTS or not is_blocked(first):
+    if not isinstance(loop, Loop) or len(loop.body) > MOST_STATEMENTS or not is_fused(first):
         return False
-    if any(children(s) or getattr(s, "op", None) in EXPENSIVE for s in loop.body):
+    if any(map(children, loop.body)):
         return False
-    return all(map(compensated, first.accumulators))
+    is_one_run = first.run is None or (first.run.size is not None and same(first.run.size, loop.size))
+    return is_one_run and all(map(is_pairwise, first.accumulators))
 
 
 def block_condition(axis: str, end: str, body: Sequence[Statement]) -> str:

@@ -60,11 +60,12 @@ class Rewriting:
     def reduction(self, node: Node, x: Node) -> Node:
         axes = node.params["axes"]
         rows = {of for shape, of in self.rows.get(x, ()) if same_shape(shape, x.shape)}
-        if len(axes) == x.meta.ndim and len(rows) == 1 and not (x.dtype.itemsize == 2 and kind_of(x.dtype) == "f"):
+        rounds = node.params["reducer"] in ("add", "multiply") and kind_of(x.dtype) in "fc"  # so that its order shows
+        if len(axes) == x.meta.ndim and len(rows) == 1 and not rounds:
             (inner,) = rows
             x = self.builder.apply("reduce", x, reducer=node.params["reducer"], axes=inner)
             axes = tuple(range(x.meta.ndim))
-        made = self.builder.apply("reduce", x, reducer=node.params["reducer"], axes=axes)
+        made = self.builder.apply("reduce", x, **node.params | {"axes": axes})
         if 0 < len(axes) < x.meta.ndim:
             self.rows[made] = ((x.shape, axes),)
         return made

@@ -23,6 +23,7 @@ from npcompile.backends.kernels.schedule import (
     same_shape,
     space_of,
 )
+from npcompile.backends.kernels.summation import has_order, is_in_runs, key_of, run_of
 from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import product
@@ -78,9 +79,10 @@ class Grouping:
         if all(is_one(n) or a in reduced for a, n in enumerate(space)):
             is_small = not isinstance(size := product(space), Dim) and size <= SMALL
             return "rows" if is_small or node.op == "arg_reduce" else "whole"
-        if self.innermost(node, space) not in reduced or (node.op != "einsum" and not self.abreast and is_short(space, reduced)):
-            return "columns"
-        return "rows"
+        is_few = node.op != "einsum" and not self.abreast and is_short(space, reduced)
+        if has_order(node) and not self.abreast:
+            return "columns" if not is_in_runs(node) or (is_few and run_of(node).size is not None) else "rows"
+        return "columns" if self.innermost(node, space) not in reduced or is_few else "rows"
 
     def innermost(self, node: Node, space: tuple[Size, ...]) -> int:
         """The axis along which most reads are contiguous."""
@@ -110,6 +112,8 @@ class Grouping:
             if not same_shape(space, group.space) or (group.mode != "map" and reduced != group.reduced):
                 return False
             if not inside and not self.lies_alike(node, group):
+                return False
+            if has_order(node) and not self.abreast and not self.is_added_alike(node, group):
                 return False
         elif not same_shape(space, group.space):
             is_kept = bool(group.reduced) and group.mode in ("rows", "columns") and same_shape(space, group.kept)
@@ -184,6 +188,11 @@ class Grouping:
                 seen.add(reader)
                 stack.append(reader)
         return False
+
+    def is_added_alike(self, node: Node, group: Group) -> bool:
+        """Do the loops of the group add numbers up in NumPy's order?"""
+        keys = {key_of(m) for m in (node, *group.members)} - {None}
+        return len(keys) == 1 and group.mode in ("map", self.mode(node, *space_of(node)))
 
     def lies_alike(self, node: Node, group: Group) -> bool:
         """Are the reduced elements side by side for both or for none? A @ x and x @ A would each cross the other's memory."""

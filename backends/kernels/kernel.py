@@ -100,6 +100,7 @@ class Accumulate:
         return f"{self.accumulator} <- {self.value.name}"
 
 
+BUFFER = 8192  # elements of NumPy's buffers
 DOUBTED = ("NaN", "not finite")
 
 
@@ -113,6 +114,7 @@ class Accumulator:
     result: Value
     doubted: str = ""  # of DOUBTED: of such results NumPy, in its own order, may note an invalid operation that is none here
     keeps_order: bool = False  # are values combined one after another, so that they are rounded as in a Columns?
+    is_numpys: bool = False  # a sum whose additions are NumPy's, in its order: nothing may be added up apart
 
     @property
     def is_ordered(self) -> bool:
@@ -163,6 +165,24 @@ class Loop:
         return f"for {self.axis} in range({self.size})"
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How NumPy takes a sum that is made pairwise apart: (size, stride, is it summed over) of axes, innermost first.
+
+    Axes up to the first that is not summed over and has more elements than one; those that are sure to be one are so here.
+    """
+
+    axes: tuple[tuple[Size, Size, bool], ...] = ()
+    is_cast: bool = False  # in a buffer, so that a run is no longer than that
+
+    @property
+    def size(self) -> Size | None:
+        """Of all elements, where they are summed at once; the loops may go over several such runs, one after another."""
+        size = self.axes[0][0] if self.axes else 1
+        is_long = self.is_cast and not (isinstance(size, int) and size <= BUFFER)
+        return None if len(self.axes) > 1 or is_long else size
+
+
 @dataclass(slots=True)
 class Reduce:
     """Run the body with fresh accumulators. `count` elements are accumulated in all."""
@@ -170,6 +190,7 @@ class Reduce:
     accumulators: list[Accumulator]
     count: Size
     body: list[Statement]
+    run: Run | None = None  # of sums in NumPy's order; else the innermost loop is one
 
     def __str__(self) -> str:
         return "reduce " + ", ".join(f"{a.result.name} = {a.reducer}({a.name})" for a in self.accumulators)
@@ -190,6 +211,7 @@ class Columns:
     body: list[Statement]
     finish: list[Statement]
     is_running: bool = False
+    run: int = 1  # elements that sums add up pairwise, before these are added to the results
 
     def __str__(self) -> str:
         return f"columns {self.axis} in range({self.size}), over {', '.join(f'{a} < {n}' for a, n in self.loops)}"

@@ -47,6 +47,7 @@ from npcompile.backends.kernels.schedule import (
     reads_of,
     same_shape,
 )
+from npcompile.backends.kernels.summation import has_order, is_in_runs, order_of, run_of
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Node
@@ -254,7 +255,8 @@ def accumulator(lowering: Lowering, node: Node) -> Accumulator:
     dtype = node.inputs[0].dtype
     if dtype == np.float16 if reducer_of(node) in ("add", "multiply") else is_bfloat16(dtype):
         dtype = np.dtype(np.float32)  # rounded once, at the end; sums of bfloat16 are rounded after each step
-    return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made, doubted(node, lowering.schedule.graph.checks))
+    doubt, is_numpys = doubted(node, lowering.schedule.graph.checks), has_order(node) and not lowering.schedule.abreast
+    return Accumulator(f"a{made.name[1:]}", reducer_of(node), dtype, made, doubt, is_numpys=is_numpys)
 
 
 def doubted(node: Node, checks: Set[str]) -> str:
@@ -275,8 +277,22 @@ def accumulate(lowering: Lowering, node: Node, own: Index, acc: Accumulator) -> 
 
 
 def inner_order(lowering: Lowering, group: Group) -> list[int]:
-    order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), group.space)
+    order = loop_order(lowering, group)
     return [a for a in order if a in group.reduced and not is_one(group.space[a])]
+
+
+def loop_order(lowering: Lowering, group: Group) -> list[int]:
+    """The axes of a group that reduces, outermost first. Those that sums go over keep NumPy's order."""
+    order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), group.space)
+    if (summed := summed_by(lowering, group.members)) is None:
+        return order
+    reduced = iter(a for a in order_of(summed) if a in group.reduced)
+    return [next(reduced) if a in group.reduced and not is_one(group.space[a]) else a for a in order]
+
+
+def summed_by(lowering: Lowering, members: Sequence[Node]) -> Node | None:
+    """One of the sums whose order is NumPy's: all of a group have the same."""
+    return None if lowering.schedule.abreast else next(filter(has_order, members), None)
 
 
 def lower_rows(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
@@ -340,7 +356,9 @@ def reduce_pass(lowering: Lowering, members: Sequence[Node], inner, own: Index, 
     if not reductions:
         nest(lowering, inner, body)
         return
-    with lowering.block(lambda statements: Reduce(list(reductions.values()), count, statements)):
+    summed = summed_by(lowering, members)
+    run = run_of(summed) if summed else None
+    with lowering.block(lambda statements: Reduce(list(reductions.values()), count, statements, run)):
         nest(lowering, inner, body)
     for node, acc in reductions.items():
         finish_reduction(lowering, node, acc, kept)
@@ -367,7 +385,7 @@ def lower_whole(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> 
 def lower_columns(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -> Kernel:
     space = group.space
     own = identity(space)
-    order = axis_order(accesses(lowering.schedule, group.members_of_space(), with_stores=False), space)
+    order = loop_order(lowering, group)
     others = [a for a in order if a not in group.reduced]
     column = ([a for a in others if not is_one(space[a])] or others)[-1]
     kept = tuple(own[a] for a in range(len(space)) if a not in group.reduced)
@@ -375,6 +393,9 @@ def lower_columns(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -
     reduced = [(f"v{a}", space[a]) for a in outermost(tiled, order) if a in group.reduced and not is_one(space[a])]
     accumulators = {n: accumulator(lowering, n) for n in group.members if n.op in REDUCTIONS}
     axis = f"v{column}"
+    summed = summed_by(lowering, group.members)
+    run = run_of(summed).size if summed and is_in_runs(summed) else 1
+    assert isinstance(run, int)
 
     def body() -> None:
         for name, size in [*reduced, (axis, space[column])]:
@@ -392,7 +413,7 @@ def lower_columns(lowering: Lowering, group: Group, tiled: Sequence[int] = ()) -
             finish_reduction(lowering, node, acc, kept)
         compute_members(lowering, [n for n in group.members if n not in accumulators], kept)
         finish_statements = lowering.scopes.pop().statements
-        made = Columns(axis, space[column], list(accumulators.values()), reduced, inside, finish_statements)
+        made = Columns(axis, space[column], list(accumulators.values()), reduced, inside, finish_statements, run=run)
         lowering.scopes[-1].statements.append(made)
 
     return Kernel(lowering.name, [], nest(lowering, outer, body, is_parallel=False))

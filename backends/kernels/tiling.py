@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from npcompile.backends.kernels.groups import Grouping, can_fail, is_orderable, producers_of
 from npcompile.backends.kernels.index import Index, axis_variable, is_one
 from npcompile.backends.kernels.schedule import REDUCTIONS, Group, Result, Tiling, estimate, index_key, same_shape
+from npcompile.backends.kernels.summation import has_order
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import product
@@ -72,6 +73,8 @@ def tile_axes(group: Group) -> Iterator[int]:
     kept = [a for a, n in enumerate(group.space) if a not in group.reduced and not is_one(n)]
     is_flat = is_flat_row(group)
     if group.mode == "columns" and (len(kept) != 1 or estimate(group.space[kept[0]]) > MOST_COLUMNS):
+        return
+    if (is_flat or group.mode in ("whole", "columns")) and any(map(has_order, group.members)):
         return
     if is_flat and (any(group.phase.values()) or not all(m in group.members_of_space() for m in group.members)):
         return

@@ -188,7 +188,7 @@ def is_ordered(node: Node) -> bool:
     return node.params["reducer"] in ("add", "multiply") and is_bfloat16(node.dtype)
 
 
-def eager_reduce(x, *, reducer, axes):
+def eager_reduce(x, *, reducer, axes, buffered=False):
     if is_bfloat16(x.dtype):
         x = np.asarray(x, order="C")  # NumPy goes through it as it lies in memory
     return np.asarray(REDUCERS[reducer].reduce(x, axis=axes, dtype=x.dtype))
@@ -197,13 +197,13 @@ def eager_reduce(x, *, reducer, axes):
 @row(
     "reduction",
     eager=eager_reduce,
-    vjp=lambda g, out, x, *, reducer, axes: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
+    vjp=lambda g, out, x, *, reducer, axes, buffered=False: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
 )
-def reduce(x: TensorMeta, *, reducer, axes):
+def reduce(x: TensorMeta, *, reducer, axes, buffered=False):
     """Combine over `axes` (sorted, non-negative), which disappear. The dtype stays: casts come before.
 
-    Sums are at least as accurate as NumPy's pairwise ones; in bfloat16 they are rounded after each step, in the order of axes.
-    maximum and minimum keep NaN (NumPy), fmax and fmin skip it.
+    Sums are added in NumPy's order on the CPU; in bfloat16 they are rounded after each step, in the order of axes.
+    maximum and minimum keep NaN (NumPy), fmax and fmin skip it. `buffered`: NumPy makes the cast below as it sums, in a buffer.
     """
     assert list(axes) == sorted(set(axes)) and all(0 <= a < x.ndim for a in axes), axes
     return TensorMeta(tuple(n for a, n in enumerate(x.shape) if a not in axes), x.dtype)

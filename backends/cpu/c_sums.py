@@ -1,0 +1,382 @@
+"""Sums in pairs, printed as C: blocks of a run one after another, and what they are added to.
+
+The walk over a run needs no recursion. Halves are taken until a block is left, and of each that is still to do its size is kept,
+and then the sum of the half before it. What is quickly computed is added to lanes meanwhile. Of the rest, and where a block goes
+over the end of the innermost loop, the terms of a block are stored first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npcompile.backends.cpu.c_running_results import RunningResults
+from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.pairwise import BLOCK, LANES
+from npcompile.backends.cpu.primitives import c_type, loaded_text
+from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
+from npcompile.backends.cpu.unfolded import KnownNumbers
+from npcompile.backends.kernels.index import axis_variable
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, CheckIndex, Loop, Run, Statement, Store, Value
+from npcompile.backends.kernels.operations import short
+from npcompile.tensor_core.dim import Size, same
+
+DEEPEST = 64  # halves of halves of the longest run
+
+LEAF = """
+VECTORS
+static inline TYPE npc_lanes_NAME(const TYPE* a) { /* of all lanes, in pairs */
+  const PART* r = (const PART*)a;
+#if VECTORS_ARE_HERE && __has_builtin(__builtin_shufflevector)
+  const npc_eight_NAME v = *(const npc_eight_NAME*)r;
+  const npc_pairs_NAME p = __builtin_shufflevector(v, v, 0, 2, 4, 6) + __builtin_shufflevector(v, v, 1, 3, 5, 7);
+  return (p[0] + p[1]) + (p[2] + p[3]);
+#else
+  return TOTAL;
+#endif
+}
+static inline TYPE npc_block_NAME(const TYPE* a, int64_t n) {
+  TYPE r[COUNT] __attribute__((aligned(64)));
+  int64_t i = 0;
+  for (int lane = 0; lane < COUNT; lane++) r[lane] = NOTHING;
+  for (; i + COUNT <= n; i += COUNT) {
+    #pragma omp simd
+    for (int lane = 0; lane < COUNT; lane++) r[lane] = LANE;
+  }
+  TYPE sum = npc_lanes_NAME(r);
+  for (; i < n; i++) sum = NEXT;
+  return sum;
+}
+"""
+CALLED = re.compile(r"npc_(?:lanes|block)_([a-z]\d+)\(")
+
+
+def blocks_text(kernels: str) -> str:
+    """The functions that these kernels call to sum up a block, or the lanes of one."""
+    return "".join(block_text(name) for name in sorted(set(CALLED.findall(kernels))))
+
+
+def block_text(name: str) -> str:
+    part = {"c8": "float", "c16": "double", "c32": "long double"}.get(name)
+    a = Accumulator("a", "add", np.dtype(name), Value("", np.dtype(name)))
+    total = pairs("r", 0, 1, LANES)
+    if part:
+        total = f"({c_type(a.dtype)}){{{pairs('r', 0, 2, LANES // 2)}, {pairs('r', 1, 2, LANES // 2)}}}"
+    size = a.dtype.itemsize
+    vectors = "\n".join(
+        f"typedef {c_type(a.dtype)} npc_{of}_{name} __attribute__((vector_size({count * size}), may_alias));"
+        for of, count in (("eight", LANES), ("pairs", LANES // 2))
+    )
+    has_vectors = name in ("f4", "f8")
+    replaced = {"VECTORS_ARE_HERE": str(int(has_vectors)), "VECTORS": vectors if has_vectors else ""}
+    replaced |= {"TYPE": c_type(a.dtype), "NAME": name, "PART": part or c_type(a.dtype), "TOTAL": total}
+    replaced |= {"COUNT": str(LANES // 2 if part else LANES), "NOTHING": identity_text(a)}
+    replaced |= {
+        "LANE": combine_text("add", "r[lane]", "a[i + lane]", a.dtype),
+        "NEXT": combine_text("add", "sum", "a[i]", a.dtype),
+    }
+    return re.sub("|".join(replaced), lambda found: replaced[found[0]], LEAF)
+
+
+def pairs(name: str, first: int, step: int, count: int) -> str:
+    if count == 1:
+        return f"{name}[{first}]"
+    half = count // 2
+    return f"({pairs(name, first, step, half)} + {pairs(name, first + half * step, step, half)})"
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops inside each other, and the statements before each."""
+
+    loops: list[Loop]
+    before: list[list[Statement]]  # of each loop but the first
+    body: list[Statement]
+
+    @classmethod
+    def of(cls, loop: Loop) -> Nest:
+        nest = cls([loop], [], loop.body)
+        while isinstance(inner := nest.body[-1], Loop):
+            nest.loops.append(inner)
+            nest.before.append(nest.body[:-1])
+            nest.body = inner.body
+        return nest
+
+
+@dataclass(slots=True)
+class Sums(RunningResults):
+    """The sums of the innermost loops of a Reduce."""
+
+    known: KnownNumbers = field(default_factory=KnownNumbers)
+    rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
+
+    def summed(self) -> list[Accumulator]:
+        every = [a for _, sums in self.rows for a in sums.values()] or self.accumulators.values()
+        return [a for a in every if is_pairwise(a)]
+
+    def per_block(self) -> int:
+        """Elements of a block."""
+        return BLOCK * self.lanes // LANES
+
+    def sum_up_runs(self, run: Run, body: Sequence[Statement]) -> None:
+        """The sums of one run after another, of the loops in the body."""
+        *before, loop = body
+        if not isinstance(loop, Loop):  # no axis has more elements than one
+            return self.statements(body)
+        self.statements(before)
+        nest = Nest.of(loop)
+        count = product_of([x.size for x in nest.loops])
+        if run.size is not None and same(count, run.size):
+            return self.sum_up_nest(nest, "0", size_text(count), count)
+        for x in nest.loops:
+            self.line(f"int64_t {x.axis}_at = 0;")
+        self.run_lines(run)
+        self.line("int64_t rest = period;")
+        self.open(f"for (int64_t done = 0, some; done < {size_text(count)}; done += some) {{")
+        self.line("some = npc_min(run, rest);")
+        self.line("if (!(rest -= some)) rest = period;")
+        self.sum_up_blocks(nest, "some", run.size)
+        self.close()
+
+    def sum_up_part(self, body: Sequence[Statement]) -> None:
+        """What the number of a task says: a run, and of it, from its highest bit on, which half of a half."""
+        *before, loop = body
+        assert isinstance(loop, Loop)
+        self.statements(before)
+        nest = Nest.of(loop)
+        self.line("const int64_t part = task >> c->halvings, parts = (period + run - 1) / run, first = part % parts * run;")
+        self.line("int64_t rest = part / parts * period + first, count = npc_min(run, period - first);")
+        self.open("for (int64_t bit = c->halvings; bit-- > 0;) {")
+        self.line(f"const int64_t half = {self.half('count')};")
+        self.line("if (task >> bit & 1) rest += half, count -= half;")
+        self.line("else count = half;")
+        self.close()
+        for x in reversed(nest.loops[1:]):
+            self.line(f"int64_t {x.axis}_at = rest % {size_text(x.size)};")
+            self.line(f"rest /= {size_text(x.size)};")
+        self.line(f"int64_t {loop.axis}_at = rest;")
+        self.sum_up_blocks(nest, "count", None, is_part=True)
+
+    def half(self, count: str) -> str:
+        """Of so many elements those that are added up first, in C."""
+        return f"npc_left_half({count})" if self.lanes == LANES else f"npc_left_half(2 * {count}) / 2"
+
+    def run_lines(self, run: Run) -> None:
+        """How long a run is, and after how many elements the next is as long as the first."""
+        if run.size is not None:
+            return self.line(f"const int64_t run = {size_text(run.size)}, period = run;")
+        axes = ", ".join(f"{{{size_text(n)}, {size_text(stride)}, {int(is_summed)}}}" for n, stride, is_summed in run.axes)
+        given = f"{len(run.axes)}, (const int64_t[][3]){{{axes}}}, {int(run.is_cast)}"
+        self.line(f"int64_t period, run = npc_one_run({given}, &period);")
+
+    def sum_up(self, loops: Sequence[Loop], first: str, count: str) -> None:
+        """One run, of a part of the innermost loop."""
+        (loop,) = loops
+        self.sum_up_nest(Nest.of(loop), first, count, loop.size if first == "0" and count == size_text(loop.size) else None)
+
+    def sum_up_nest(self, nest: Nest, first: str, count: str, size: Size | None) -> None:
+        """One run, from an element of the outermost loop on. `size`: of the run, where that is known."""
+        *outer, inner = nest.loops
+        for x in outer:
+            self.line(f"int64_t {x.axis}_at = {first};")
+            first = "0"
+        if isinstance(size, int) and size <= self.per_block() and not outer and self.is_fused:
+            self.open("{")
+            self.declare_sums()
+            self.fused_block(inner, "0", str(size), size)
+            self.add_sums()
+            return self.close()
+        self.open("{")
+        self.line(f"int64_t {inner.axis}_at = {first};")
+        self.sum_up_blocks(nest, count, size)
+        self.close()
+
+    def declare_sums(self) -> None:
+        for a in self.summed():
+            self.line(f"{c_type(a.dtype)} {a.name}_sum;")
+
+    def add_sums(self) -> None:
+        for a in self.summed():
+            self.line(f"{a.name}_total = {added_text(a, f'{a.name}_total', f'{a.name}_sum')};")
+
+    def sum_up_blocks(self, nest: Nest, count: str, size: Size | None, *, is_part: bool = False) -> None:
+        """One run, or a part of one, from where the loops are on; then they are after it."""
+        self.open("{")
+        self.declare_sums()
+        if isinstance(size, int) and size <= self.per_block():
+            self.line(f"const int64_t left = {count};")
+            self.block(nest)
+        else:
+            self.line(f"int64_t left = {count}, todo[{DEEPEST}];")
+            for a in self.summed():
+                self.line(f"{c_type(a.dtype)} {a.name}_left[{DEEPEST}];")
+            self.line("int depth = 0;")
+            self.open("for (;;) {")
+            self.open(f"for (; left > {self.per_block()}; depth++) {{")
+            self.line(f"const int64_t half = {self.half('left')};")
+            self.line("todo[depth] = left - half;")
+            self.line("left = half;")
+            self.close()
+            self.block(nest)
+            self.open("for (; depth && !todo[depth - 1]; depth--) {")
+            for a in self.summed():
+                self.line(f"{a.name}_sum = {combine_text('add', f'{a.name}_left[depth - 1]', f'{a.name}_sum', a.dtype)};")
+            self.close()
+            self.line("if (!depth) break;")
+            self.line("left = todo[depth - 1];")
+            self.line("todo[depth - 1] = 0;")
+            for a in self.summed():
+                self.line(f"{a.name}_left[depth - 1] = {a.name}_sum;")
+            self.close()
+        if is_part:
+            for a in self.summed():
+                self.line(f"{a.name}_total = {a.name}_sum;")
+        else:
+            self.add_sums()
+        self.close()
+
+    # --- one block of `left` elements, from where the loops are on
+
+    def block(self, nest: Nest) -> None:
+        at, size = f"{nest.loops[-1].axis}_at", size_text(nest.loops[-1].size)
+        if len(nest.loops) == 1:
+            self.inner_block(nest.loops[0])
+            return self.line(f"{at} += left;")
+        if self.is_fused:
+            self.open(f"if ({at} + left <= {size}) {{")
+            self.outside(nest)
+            self.inner_block(nest.loops[-1])
+            self.line(f"{at} += left;")
+            self.advance(nest)
+            self.close("} else {")
+            self.indent += 1
+        self.declare_terms()
+        self.open("for (int64_t filled = 0, some; filled < left; filled += some) {")
+        self.line(f"some = npc_min(left - filled, {size} - {at});")
+        self.outside(nest)
+        self.compute_terms(nest.loops[-1], "filled", "some")
+        self.line(f"{at} += some;")
+        self.advance(nest)
+        self.close()
+        self.combine_terms()
+        if self.is_fused:
+            self.close()
+
+    def outside(self, nest: Nest) -> None:
+        """What is before the innermost loop, for one index of each of the others."""
+        for loop, before in zip(nest.loops, nest.before):
+            self.line(f"const int64_t {loop.axis} = {loop.axis}_at;")
+            self.statements(before)
+
+    def advance(self, nest: Nest) -> None:
+        """To the next elements of the outer loops, at the end of the innermost."""
+        inner, *outer = reversed(nest.loops)
+        self.open(f"if ({inner.axis}_at == {size_text(inner.size)}) {{")
+        self.line(f"{inner.axis}_at = 0;")
+        for k, loop in enumerate(outer):
+            if k == len(outer) - 1:
+                self.line(f"{loop.axis}_at++;")
+            else:
+                self.open(f"if (++{loop.axis}_at == {size_text(loop.size)}) {{")
+                self.line(f"{loop.axis}_at = 0;")
+        for _ in outer:
+            self.close()
+
+    def inner_block(self, loop: Loop) -> None:
+        if self.is_fused:
+            return self.fused_block(loop, f"{loop.axis}_at", "left")
+        self.declare_terms()
+        self.compute_terms(loop, "0", "left")
+        self.combine_terms()
+
+    def fused_block(self, s: Loop, first: str, count: str, size: Size | None = None) -> None:
+        """Elements that are added to the lanes as they are computed. `size`: how many, where that is known."""
+        lanes, sums = self.lanes, self.summed()
+        self.line(f"int64_t base = {first};")
+        for a in sums:
+            self.line(f"{c_type(a.dtype)} {a.name}[{lanes}] __attribute__((aligned(64)));")
+            self.fill(a)
+        endings, self.endings = self.endings, {}
+        if not isinstance(size, int) or size >= lanes:
+            end = f"{first} + {count}" if first != "0" else count
+            self.line(f"const int64_t end = {end};")
+            self.open(f"for (; base + {lanes} <= end; base += {lanes}) {{")
+            self.lane_loop(s, "base", str(lanes), "omp simd")
+            self.close()
+            for a in sums:
+                self.line(f"{a.name}_sum = npc_lanes_{short(a.dtype)}({a.name});")
+        else:
+            self.line(f"const int64_t end = {count};")
+            for a in sums:
+                self.line(f"{a.name}_sum = {identity_text(a)};")
+        self.endings = {a.name: "_sum" for a in sums}
+        if not isinstance(size, int) or size % lanes:
+            self.open("for (; base < end; base++) {")
+            self.rows_at(s, "base")
+            self.close()
+        self.endings = endings
+
+    def rows_at(self, s: Loop, place: str) -> None:
+        every = self.accumulators
+        for row, sums in self.rows or [("", every)]:
+            self.open(f"{{ {row}".rstrip())
+            self.line(f"const int64_t {s.axis} = {place};")
+            self.accumulators = sums
+            self.statements(s.body)
+            self.close()
+        self.accumulators = every
+
+    def declare_terms(self) -> None:
+        for a in self.accumulators.values():
+            if not is_position(a):
+                self.line(f"char {a.name}_terms[{self.per_block() * a.dtype.itemsize}] __attribute__((aligned(64)));")
+
+    def compute_terms(self, s: Loop, filled: str, some: str) -> None:
+        """The terms of `some` elements, after those that are there."""
+        first, body = f"{s.axis}_at", []
+        for x in s.body:
+            if isinstance(x, Accumulate) and not is_position(a := self.accumulators[x.accumulator]):
+                self.known.accumulates(x)
+                size = a.dtype.itemsize
+                self.line(f"char* const {a.name}_to = {a.name}_terms + ({filled} - {first}) * {size};")
+                x = Store(f"{a.name}_to", size * axis_variable(s.axis), Value(x.value.name, a.dtype))
+            body.append(x)
+        is_laned, self.is_laned = self.is_laned, False
+        loop = Loop(s.axis, s.size, body)
+        if any(isinstance(x, (Accumulate, CheckIndex)) for x in body):
+            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {first} + {some}; {s.axis}++) {{")
+            self.statements(body)
+            self.close()
+        else:
+            self.independent_loop(loop, first, f"{first} + {some}")
+        self.is_laned = is_laned
+
+    def combine_terms(self) -> None:
+        for a in self.accumulators.values():
+            if is_pairwise(a):
+                self.line(f"{a.name}_sum = npc_block_{short(a.dtype)}((const {c_type(a.dtype)}*){a.name}_terms, left);")
+            elif not is_position(a):
+                self.open(f"for (int64_t base = 0; base < left; base += {self.lanes}) {{")
+                self.line(f"const int64_t some = npc_min({self.lanes}, left - base);")
+                self.open("for (int64_t lane = 0; lane < some; lane++) {")
+                place = f"*(const npc_{short(a.dtype)}_in_memory*)({a.name}_terms + (base + lane) * {a.dtype.itemsize})"
+                self.line(f"const {c_type(a.dtype)} {a.name}_term = {loaded_text(place, a.dtype)};")
+                self.lane = "lane"
+                self.accumulate(Accumulate(a.name, Value(f"{a.name}_term", a.dtype)))
+                self.lane = "0"
+                self.close()
+                self.close()
+
+    # --- what a Printer does
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        raise NotImplementedError
+
+    def independent_loop(self, s: Loop, first: str, end: str) -> None:
+        raise NotImplementedError
+
+    def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
+        raise NotImplementedError
