@@ -31,10 +31,11 @@ class Function:
 
     name: str
     parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # the caller's text -> (C type, name)
+    own: set[str] = field(default_factory=set)  # names of numbers that it finds itself
 
     def take(self, text: str, c: str = "int64_t") -> str:
         """A name for the caller's value; numbers that are known stay as they are."""
-        if text.lstrip("-").isdigit():
+        if text.lstrip("-").isdigit() or text in self.own:
             return text
         if text not in self.parameters:
             self.parameters[text] = c, f"p{len(self.parameters)}"

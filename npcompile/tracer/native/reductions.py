@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from npcompile.backends.cpu.array_trees import Apply, Part
+from npcompile.backends.cpu.array_trees import Apply, Part, Read, Tree
 from npcompile.backends.cpu.elements import PART_OF_COMPLEX
-from npcompile.backends.cpu.loops import array_reductions, complex_numbers
+from npcompile.backends.cpu.loops import array_positions, array_reductions, complex_numbers
 from npcompile.backends.cpu.loops.scalar_loops import Fail, NoForm, ScalarLoops, is_complex, is_float
 from npcompile.tracer.native.arrays import (
     cast,
@@ -31,49 +31,54 @@ def summed(kind: str) -> str:
     return kind if is_float(kind) else "u8" if kind[0] == "u" else "i8"
 
 
-def reduction(name: str) -> Callable[..., Any]:
-    def meaning(code: ScalarLoops, x: Any, axis: Any, fail: Fail) -> Any:
-        tree, sizes = tree_of(x)
-        kind = kind_of(x)
-        if not sizes:
-            raise NoForm("a reduction of no axis")
-        if is_complex(kind):
-            return summed_by_parts(code, name, x, axis, fail)
-        if axis is not None:
-            require_order(tree, len(sizes) - 1)
-        if name in ("sum", "mean", "prod"):
-            tree = cast(tree, "f8" if name == "mean" and not is_float(kind) else summed(kind))
-        elif name in ("any", "all"):
-            tree = cast(tree, "b1")
-        made = statements(code)
-        fold = "sum" if name == "mean" else name
-        if name in ("argmax", "argmin"):
-            found = array_reductions.position(made, name, tree, sizes, axis, fail)
-            return found if isinstance(found, Part) else Scalar("i8", found)
-        kind = tree.dtype.str[1:]
-        reduced = range(len(sizes)) if axis is None else [axis]
+def is_view(tree: Tree) -> bool:
+    """Is it an array's memory?"""
+    return isinstance(tree, Read) or isinstance(tree, Apply) and tree.op in ("real", "imag") and is_view(tree.args[0])
+
+
+def reduction(code: ScalarLoops, name: str, x: Any, axes: Sequence[int], fail: Fail) -> Any:
+    """Along axes in order, which may be all."""
+    tree, sizes = tree_of(x)
+    kind, is_all = kind_of(x), len(axes) == len(sizes)
+    if is_complex(kind):
+        return summed_by_parts(code, name, x, axes, fail)
+    if not is_all:
+        require_order(tree, len(sizes) - 1)
+    read = array_reductions.VIEW if is_view(tree) else array_reductions.MADE
+    if name in ("sum", "sum_of_parts", "mean", "prod"):
+        if name == "mean" and not is_float(kind):
+            tree, read = cast(tree, "f8"), array_reductions.CAST
+        else:
+            tree = cast(tree, summed(kind))
+    elif name in ("any", "all"):
+        tree = cast(tree, "b1")
+    made = statements(code)
+    fold = "sum" if name == "mean" else name
+    if name in ("argmax", "argmin"):
+        found = array_positions.position(made, name, tree, sizes, None if is_all else axes[0], fail)
+        return found if isinstance(found, Part) else Scalar("i8", found)
+    kind = tree.dtype.str[1:]
+    if name == "mean":
+        items = " * ".join(sizes[k] for k in axes)
+        code.leave_if(f"({items}) == 0", fail)
+        count = code.new("f8", f"(double)({items})")
+    if is_all:
+        total = array_reductions.reduce(made, fold, tree, sizes, fail, read)
         if name == "mean":
-            code.leave_if(f"({' * '.join(sizes[k] for k in reduced)}) == 0", fail)
-            count = code.new("f8", f"(double)({' * '.join(sizes[k] for k in reduced)})")
-        if axis is None or len(sizes) == 1:
-            total = array_reductions.reduce(made, fold, tree, sizes, fail)
-            if name == "mean":
-                total = code.new(kind, f"{total} / {count}")
-            return Scalar(kind, total)
-        rows = array_reductions.reduce_axis(made, fold, tree, sizes, axis, fail)
-        if name != "mean":
-            return rows
-        return elementwise(code, np.divide, [rows, Scalar("float", count)], fail)
-
-    return meaning
+            total = code.new(kind, f"{total} / {count}")
+        return Scalar(kind, total)
+    rows = array_reductions.reduce_axes(made, fold, tree, sizes, axes, fail, read)
+    if name != "mean":
+        return rows
+    return elementwise(code, np.divide, [rows, Scalar("float", count)], fail)
 
 
-def summed_by_parts(code: ScalarLoops, name: str, x: Any, axis: Any, fail: Fail) -> Any:
+def summed_by_parts(code: ScalarLoops, name: str, x: Any, axes: Sequence[int], fail: Fail) -> Any:
     if name != "sum":
         raise NoForm(f"{name} of an array of complex numbers")
     tree, sizes = tree_of(settled(code, x, fail))
     kind, part = kind_of(x), np.dtype(PART_OF_COMPLEX[kind_of(x)])
-    re, im = (REDUCTIONS[name](code, Formula(Apply(n, (tree,), part), sizes), axis, fail) for n in ("real", "imag"))
+    re, im = (reduction(code, "sum_of_parts", Formula(Apply(n, (tree,), part), sizes), axes, fail) for n in ("real", "imag"))
     if isinstance(re, Scalar):
         return Scalar(kind, complex_numbers.paired(code, kind, re.text, im.text))
     return Formula(Apply("complex", (tree_of(re)[0], tree_of(im)[0]), np.dtype(kind)), tree_of(re)[1])
@@ -88,7 +93,7 @@ def axis_of(value: Any, rank: int) -> int | None:
     return at % rank
 
 
-REDUCTIONS = {n: reduction(n) for n in ("sum", "mean", "prod", "max", "min", "any", "all", "argmax", "argmin")}
+REDUCTIONS = ("sum", "mean", "prod", "max", "min", "any", "all", "argmax", "argmin")
 
 
 def reduce(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dict[str, Any], fail: Fail) -> Any:
@@ -96,27 +101,12 @@ def reduce(code: ScalarLoops, name: str, arguments: Sequence[Any], keywords: dic
     if not is_array(x) or len(others) > 1 or set(keywords) - {"axis"} or (others and keywords):
         raise NoForm(f"{name} with these arguments")
     rank, axis = len(tree_of(x)[1]), others[0] if others else keywords.get("axis")
-    if isinstance(axis, Items):
-        return reduce_axes(code, name, x, [axis_of(a, rank) for a in axis.items], fail)
-    return REDUCTIONS[name](code, x, axis_of(axis, rank), fail)
-
-
-def reduce_axes(code: ScalarLoops, name: str, x: Any, axes: Sequence[int | None], fail: Fail) -> Any:
-    """Along several axes: one after the other, from the last."""
-    sizes = tree_of(x)[1]
-    chosen = sorted({a for a in axes if a is not None}, reverse=True)
-    if len(chosen) != len(axes) or not chosen or name in ("argmax", "argmin"):
+    if not rank:
+        raise NoForm("a reduction of no axis")
+    axes = [axis_of(a, rank) for a in (axis.items if isinstance(axis, Items) else [axis])]
+    if axes == [None]:
+        return reduction(code, name, x, range(rank), fail)
+    chosen = sorted({a for a in axes if a is not None})
+    if len(chosen) != len(axes) or not chosen or len(chosen) > 1 and name in ("argmax", "argmin"):
         raise NoForm(f"{name} along axes that are not several different ones")
-    if len(chosen) == len(sizes):
-        return REDUCTIONS[name](code, x, None, fail)
-    require_order(tree_of(x)[0], len(sizes) - 1)
-    if name != "mean":
-        for axis in chosen:
-            x = REDUCTIONS[name](code, x, axis, fail)
-        return x
-    if not is_float(kind_of(x)):
-        x = Formula(cast(tree_of(x)[0], "f8"), sizes)
-    items = " * ".join(sizes[a] for a in chosen)
-    code.leave_if(f"({items}) == 0", fail)
-    count = Scalar("float", code.new("f8", f"(double)({items})"))
-    return elementwise(code, np.divide, [reduce_axes(code, "sum", x, chosen, fail), count], fail)
+    return reduction(code, name, x, chosen, fail)

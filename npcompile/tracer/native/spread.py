@@ -66,7 +66,7 @@ def variance(code: ScalarLoops, arguments: Sequence[Any], keywords: dict[str, An
     axis, size = along(code, x, given)
     size = code.new("int", size)
     code.leave_if(f"{ddof.text} < 0 || {size} <= {ddof.text}", fail)  # there is a warning
-    middle = reduce(code, "mean", [x], axis, fail)
+    middle = reduce(code, "mean", [x if is_float(kind_of(given["a"])) else given["a"]], axis, fail)
     if axis:
         middle = with_axes(code, middle, x.sizes, axis["axis"], fail)
     apart = elementwise(code, np.subtract, [x, middle], fail)

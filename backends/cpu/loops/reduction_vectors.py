@@ -1,0 +1,75 @@
+"""Blocks of columns that are reduced in vectors, in native loops, as C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from npcompile.backends.cpu.array_trees import Tree, may_fail
+from npcompile.backends.cpu.loops.folds import FOLD_OPS
+from npcompile.backends.cpu.loops.nests import Nest
+from npcompile.backends.cpu.primitives import c_type
+
+ABREAST = 64  # columns that are combined in vectors, at most
+INTEGERS = {4: "int32_t", 8: "int64_t"}  # by bytes
+
+
+def has_blocks(tree: Tree) -> bool:
+    """May columns be computed twice, by vectors?"""
+    return tree.dtype.kind in "fiu" and tree.dtype.itemsize in (4, 8) and not may_fail(tree)
+
+
+def in_blocks(dtype: np.dtype, size: str, block: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The statements about a block of columns from `first`, for each, where there are not many; else the others."""
+    lanes = f"NPC_REGISTER / {dtype.itemsize}"
+    return [
+        f"if ({size} >= {lanes} && {size} <= {ABREAST}) {{",
+        *typedefs(dtype, "NPC_REGISTER"),
+        f"for (int64_t first = 0; first < {size}; first += {lanes}) {{",
+        f"first = npc_min(first, {size} - {lanes}); /* the last block begins in the one before */",
+        *block,
+        "}",
+        "} else {",
+        *others,
+        "}",
+    ]
+
+
+def rows_of_a_block(nest: Nest, axis: int, value: str, dtype: np.dtype) -> list[str]:
+    """The beginning of a loop over the rows of a block, whose elements are `now`. (Arrays stay in memory from row to row.)"""
+    last, lanes = len(nest.sizes) - 1, f"NPC_REGISTER / {dtype.itemsize}"
+    rows = [nest.function.loop(axis, nest.sizes[axis]), *nest.rows]
+    if not nest.body and re.fullmatch(rf"\*\(\w+\*\)\(r\d+ \+ i{last} \* {dtype.itemsize}\)", value):
+        return [*rows, f"const npc_vector now = *(npc_vector*){to_first(value, last)};"]
+    lines = lanes_of(nest, nest.body, f"elements[lane] = {value};", lanes)
+    return [*rows, f"{c_type(dtype)} elements[{lanes}];", *lines, "const npc_vector now = *(npc_vector*)elements;"]
+
+
+def lanes_of(nest: Nest, body: Sequence[str], last: str, lanes: str) -> list[str]:
+    """The innermost loop of a nest for a vector of elements from `first` on."""
+    place = f"const int64_t i{len(nest.sizes) - 1} = first + lane;"
+    return ["#pragma omp simd", f"for (int64_t lane = 0; lane < {lanes}; lane++) {{", place, *body, last, "}"]
+
+
+def typedefs(dtype: np.dtype, size: int | str) -> list[str]:
+    """Vectors of so many bytes: of a dtype, and of integers as long."""
+    aligned = f"vector_size({size}), aligned({dtype.itemsize}), may_alias"
+    return [
+        f"typedef {c_type(dtype)} npc_vector __attribute__(({aligned}));",
+        f"typedef {INTEGERS[dtype.itemsize]} npc_places __attribute__(({aligned}));",
+    ]
+
+
+def to_first(element: str, last: int) -> str:
+    """The address of the element in the first column of a block."""
+    return f"(&{element})".replace(f"i{last} ", "first ")
+
+
+def vector_text(name: str) -> str:
+    """C text that combines the vectors `all` and `now`."""
+    if name not in ("max", "min"):
+        return FOLD_OPS[name][1](np.dtype("i8")).format(a="all", x="now")
+    kept = f"((all {'>' if name == 'max' else '<'} now) | (all != all))"
+    return f"(npc_vector)(((npc_places)all & {kept}) | ((npc_places)now & ~{kept}))"
