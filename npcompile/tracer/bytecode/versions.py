@@ -42,6 +42,27 @@ VERSIONS: Final = {
     ),
     (3, 12): Version(NAMES, 4, end_of_loop=("END_FOR",), returns_when_closed=False),
     (3, 13): Version(NAMES, 5, 16, end_of_loop=("END_FOR", "POP_TOP"), null_above=True, jumps_ask_truth=False),
+    (3, 14): Version(
+        NAMES,
+        5,
+        16,
+        end_of_loop=("END_FOR", "POP_ITER"),
+        null_above=True,
+        jumps_ask_truth=False,
+        null_for_keywords=True,
+        has_split_exit=True,
+    ),
+    (3, 15): Version(
+        NAMES | {"IMPORT_NAME": 2},
+        5,
+        16,
+        end_of_loop=("END_FOR", "POP_ITER"),
+        null_above=True,
+        jumps_ask_truth=False,
+        null_for_keywords=True,
+        has_split_exit=True,
+        has_split_iterator=True,
+    ),
 }
 KNOWN: Final = tuple(VERSIONS)
 RUNNING: Final = VERSIONS.get(sys.version_info[:2], VERSIONS[KNOWN[-1]])

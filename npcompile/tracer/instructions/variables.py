@@ -17,6 +17,7 @@ from npcompile.tracer.values import (
     Generator,
     Lazy,
     Sequence,
+    SliceValue,
 )
 
 # --- stack and constants
@@ -45,7 +46,13 @@ def load_const(frame: Frame, i: Instruction) -> None:
 
 
 def constant(value: Any) -> Any:
-    return Sequence(tuple, [constant(v) for v in value]) if type(value) is tuple else Constant(value)
+    match value:
+        case tuple():
+            return Sequence(tuple, [constant(v) for v in value])
+        case slice():
+            return SliceValue(Constant(value.start), Constant(value.stop), Constant(value.step))
+        case _:
+            return Constant(value)
 
 
 @handles("RETURN_VALUE")

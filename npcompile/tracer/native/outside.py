@@ -20,6 +20,7 @@ from npcompile.tracer.native.kinds import (
     Known,
     Outside,
     Scalar,
+    Slice,
     can_inline,
     kind_of_number,
 )
@@ -105,6 +106,8 @@ def constant_value(b: Asking, value: Any) -> Any:
         return Scalar(kind, b.code.constant(kind, value))
     if type(value) is tuple:
         return Items(tuple(constant_value(b, item) for item in value))
+    if type(value) is slice:
+        return Slice(*(None if part is None else constant_value(b, part) for part in (value.start, value.stop, value.step)))
     return Known(value, b.name_constant(value))
 
 

@@ -295,6 +295,10 @@ def is_library(module: str | None) -> bool:
     return (module or "").split(".")[0] in FIXED_MODULES
 
 
+# What functions have, as members of the C structure or, since CPython 3.14, in other ways.
+OF_FUNCTIONS = tuple(vars(types.FunctionType)[name] for name in ("__doc__", "__module__") if name in vars(types.FunctionType))
+
+
 def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
     """Python's attribute lookup for an object without a __getattribute__ of its own, run without running user code."""
     x: Any = owner.example
@@ -308,7 +312,7 @@ def load_from_object(frame: Frame, owner: Opaque, name: str) -> Any:
             raise Decline(f"property {name!r} cannot be read")
         frame.capture.guard_class(cls, name)
         return calls.call(frame, Constant(found.fget), [owner], {})
-    if isinstance(found, types.MemberDescriptorType):
+    if isinstance(found, types.MemberDescriptorType) or any(found is each for each in OF_FUNCTIONS):
         value = getattr(x, name, _missing)
         if value is _missing:
             raise Decline(f"attribute {name!r} has no value")

@@ -152,5 +152,5 @@ BUILTINS |= {getattr(math, name): functools.partial(call_of_two, name) for name 
 BUILTINS |= {math.log: call_log, math.pow: call_power, math.fsum: call_fsum}
 for module in (math, cmath):
     for each in vars(module).values():
-        if callable(each) and each not in BUILTINS and getattr(each, "__module__", None) in ("math", "cmath"):
+        if callable(each) and each not in BUILTINS and getattr(each, "__module__", None) in ("math", "math.integer", "cmath"):
             BUILTINS[each] = functools.partial(call_known, each)
