@@ -9,6 +9,7 @@ import dis
 import enum
 import inspect
 import re
+import sys
 import tarfile
 import types
 import typing
@@ -117,3 +118,21 @@ def test_declined_instructions_of_functions_say_why(function):
     names = {i.opname for i in decode(function.__code__).instructions}
     reasons = {DECLINED[name].reason for name in names if name in DECLINED and DECLINED[name].where == "function"}
     assert reasons & {taken.reason for taken in compiled_function(compiled).breaks}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="template strings and functions that make annotations are CPython 3.14's")
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_what_is_new_in_3_14(backend):
+    space: dict[str, typing.Any] = {}
+    exec('def template(x):\n    y = x + 1\n    return y * 2, len(t"{x}".strings)', space)
+    text = "def annotated(x):\n    def inner(a: later) -> float:\n        return a\n    return inner, x + 1"
+    exec(compile(text, "annotated", "exec", dont_inherit=True), space)
+    x = np.ones(3)
+    for name in ("template", "annotated"):
+        compiled = npc.compile(space[name], backend=backend)
+        for _ in range(2):
+            first, second = compiled(x)
+            theirs, expected = space[name](x)
+            assert repr(second) == repr(expected)
+    space["later"] = int  # annotations are made when they are asked for
+    assert first.__annotations__ == theirs.__annotations__ == {"a": int, "return": float}
