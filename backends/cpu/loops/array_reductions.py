@@ -70,7 +70,7 @@ def reduce(loops: ArrayLoops, name: str, tree: Tree, sizes: tuple[str, ...], fai
     if needs_order:
         lines, tree, sizes = sorted_axes(f, tree, sizes)
         begin += lines
-    helpers, lines = ([], [])
+    helpers: list[str] = []
     if len(sizes) == 1 and not is_sequential(name, dtype):
         helpers, lines = one_row(loops, f, name, tree, sizes[0], read)
     else:
@@ -375,7 +375,7 @@ def reduce_axes(
     begin = [f"if (!({count})) return 1;"] * (name in NEEDS_SOME)
     lines, leaves = along(loops, f, name, tree, sizes, axes, (to, given), read)
     if is_ordered(name, tree.dtype) and not all(p.is_ordered for p in parts_of(tree)):
-        turned = []  # NumPy goes along the columns
+        turned: list[str] = []  # NumPy goes along the columns
         if have_axes(tree, sizes):
             turned, _ = along(loops, f, name, with_parts(tree, transposed), sizes[::-1], [1 - axes[0]], (to, given), read)
             turned = [f"if ({in_order(f, tree, is_turned=True)}) {{", *turned, "return bad;", "}"]
