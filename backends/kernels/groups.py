@@ -23,7 +23,7 @@ from npcompile.backends.kernels.schedule import (
     same_shape,
     space_of,
 )
-from npcompile.backends.kernels.summation import has_order, is_in_runs, key_of, run_of
+from npcompile.backends.kernels.summation import has_order, is_in_runs, key_of, lanes_of, run_of
 from npcompile.tensor_core.dim import Dim, Size, hint_of
 from npcompile.tensor_core.graph import Graph, Node
 from npcompile.tensor_core.meta import product
@@ -113,7 +113,7 @@ class Grouping:
                 return False
             if not inside and not self.lies_alike(node, group):
                 return False
-            if has_order(node) and not self.abreast and not self.is_added_alike(node, group):
+            if not self.abreast and not self.is_added_alike(node, group):
                 return False
         elif not same_shape(space, group.space):
             is_kept = bool(group.reduced) and group.mode in ("rows", "columns") and same_shape(space, group.kept)
@@ -190,9 +190,12 @@ class Grouping:
         return False
 
     def is_added_alike(self, node: Node, group: Group) -> bool:
-        """Do the loops of the group add numbers up in NumPy's order?"""
-        keys = {key_of(m) for m in (node, *group.members)} - {None}
-        return len(keys) == 1 and group.mode in ("map", self.mode(node, *space_of(node)))
+        """Do the loops of the group add numbers up in NumPy's order, and in the same lanes?"""
+        members = (node, *group.members)
+        if len({lanes_of(m) for m in members} - {None}) > 1:
+            return False
+        keys = {key_of(m) for m in members} - {None}
+        return not has_order(node) or len(keys) == 1 and group.mode in ("map", self.mode(node, *space_of(node)))
 
     def lies_alike(self, node: Node, group: Group) -> bool:
         """Are the reduced elements side by side for both or for none? A @ x and x @ A would each cross the other's memory."""

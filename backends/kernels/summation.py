@@ -12,6 +12,7 @@ from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.kernel import Run
 from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.intervals import interval_of_size
 from npcompile.tensor_core.meta import TensorMeta
@@ -76,6 +77,14 @@ def run_of(node: Node) -> Run:
 def is_several(size: Size) -> bool:
     """Is it known that the axis has more elements than one?"""
     return interval_of_size(size)[0] > 1
+
+
+def lanes_of(node: Node) -> str | None:
+    """How a reduction adds floating-point numbers: "one by one", or to the lanes of its kind. None where it adds none."""
+    if node.op == "reduce" and is_ordered(node):
+        return "one by one"
+    adds = node.op == "einsum" or node.op == "reduce" and node.params["reducer"] == "add"
+    return kind_of(node.dtype) if adds and kind_of(node.dtype) in "fc" else None
 
 
 def key_of(node: Node) -> Key | None:

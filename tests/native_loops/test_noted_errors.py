@@ -144,7 +144,7 @@ def test_one_look_an_iteration() -> None:
     np.testing.assert_allclose(compiled(*args), energy(*args), rtol=1e-13)
     (source,) = native_sources(compiled)
     program = source[source.index("npc_run(") :]
-    (block,) = re.findall(r"\n  block3_13:;.*?goto block3_13;", program, re.DOTALL)
+    block = max((found[0] for found in re.finditer(r"\n  (block\w+):;.*?goto \1;", program, re.DOTALL)), key=len)
     assert block.count(FORGET) == 1 and block.count("if (SELDOM(npc_noted()))") == 1
 
 

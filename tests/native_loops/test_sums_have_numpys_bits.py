@@ -30,7 +30,7 @@ MATRICES = {
         "(x.T * 2).sum()",
         "np.sqrt(x.T * x.T).mean()",
     ),
-    "all means": ("x.mean()", "x[:, i:].mean()", "x.T.mean()", "(x * 2).mean()", "x[1:, ::2].mean()"),
+    "all means": ("x.mean()", "x[:, i:].mean()", "x.T.mean()", "(x * 2).mean()", "(x * x[0]).mean()", "x[1:, ::2].mean()"),
     "all products": ("x.prod()", "x.T.prod()", "x[:, i:].prod()"),
     "last": (
         "x.sum(axis=1).sum()",

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from npcompile.backends.cpu.array_trees import (
+    Apply,
     Part,
     Read,
     Tree,
@@ -27,7 +28,7 @@ from npcompile.backends.cpu.array_trees import (
 )
 from npcompile.backends.cpu.loops.array_loops import GRAIN, PARALLEL_FROM, ArrayLoops, share_text
 from npcompile.backends.cpu.loops.folds import FOLD_OPS, NEEDS_SOME, SUMS, fold, is_ordered, is_sequential
-from npcompile.backends.cpu.loops.nests import Function, Nest, known_product, with_narrow_rows
+from npcompile.backends.cpu.loops.nests import Function, Nest, dense_strides, known_product, with_narrow_rows
 from npcompile.backends.cpu.loops.reduction_vectors import (
     INTEGERS,
     has_blocks,
@@ -287,8 +288,9 @@ def chunks(f: Function, name: str, tree: Tree, sizes: Sequence[str], axes: Seque
     """Statements that find how much NumPy adds up at once of memory that is no one row, or that it converts."""
     if read == MADE or not is_ordered(name, tree.dtype) or read == VIEW and len(axes) == 1:
         return []
-    (part,) = parts_of(tree)
-    counts, steps = (", ".join(f.take(texts[k]) for k in axes) for texts in (sizes, part.strides))
+    is_made = read == CAST and isinstance(tree, Apply) and isinstance(tree.args[0], Apply)  # what is converted is in C order
+    strides = dense_strides(sizes, 1) if is_made else parts_of(tree)[0].strides
+    counts, steps = (", ".join(f.take(texts[k]) for k in axes) for texts in (sizes, strides))
     given = f"{len(axes)}, (const int64_t[]){{{counts}}}, (const int64_t[]){{{steps}}}, {int(read == CAST)}, {BUFFERS_VIEWS}"
     is_needed = "if (chunk > NPC_BUFFER) " * (BUFFERS_VIEWS or read == CAST)
     return [f"{is_needed}npc_find_chunks({given}, &chunk, &span);"]
