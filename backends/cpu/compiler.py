@@ -31,8 +31,9 @@ if sys.platform == "darwin":
 # Used where the compiler takes them. np.where(c, np.exp(x), y) computes exp everywhere, for NumPy's warnings and in vectors:
 # it may not sink into a branch, and two choices by one condition may not become two paths.
 # Nor may a comparison move into both arms of the choice before it (pre): of truth values that were chosen GCC makes no vectors.
+# The last elements, fewer than a vector has, are not done by a whole one whose other lanes are 0: 0 / 0 is an error (GCC 16).
 OPTIONAL_FLAGS: tuple[str, ...] = ("-mprefer-vector-width=512", "-fopenmp", "-fopenmp-simd")
-OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre")
+OPTIONAL_FLAGS += ("-fno-tree-sink", "-fno-thread-jumps", "-fno-tree-pre", "--param=vect-partial-vector-usage=0")
 GATHERS = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")  # of Linux
 OPTIONAL_LIBRARIES = ("-lmvec", "-lm")  # in the order of the link; vector mathematics is of glibc only
 
