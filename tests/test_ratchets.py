@@ -34,7 +34,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def strings(tree: ast.Module) -> Iterator[str]:
-    """The text in a module that is no docstring."""
+    """The text in a module that is not a docstring."""
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:

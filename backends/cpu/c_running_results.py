@@ -42,7 +42,7 @@ class RunningResults:
     is_fused: bool = False  # whose terms are added as they are computed
     is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
     is_summing: bool = False  # inside a Reduce with sums that are made pairwise
-    endings: dict[str, str] = field(default_factory=dict)  # of the names of these sums, where they are no lanes
+    endings: dict[str, str] = field(default_factory=dict)  # of the names of these sums, where they are not in lanes
     adds_rows: bool = False  # to results, as NumPy does
     is_held: bool = False  # are running results of a column in registers?
     held: dict[str, str] = field(default_factory=dict)  # of an accumulator: the ending of the register's name, not "_held"

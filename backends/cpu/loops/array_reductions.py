@@ -285,7 +285,7 @@ def folding(
 
 
 def chunks(f: Function, name: str, tree: Tree, sizes: Sequence[str], axes: Sequence[int], read: str) -> list[str]:
-    """Statements that find how much NumPy adds up at once of memory that is no one row, or that it converts."""
+    """Statements that find how much NumPy adds up at once of memory that is not a single row, or that it converts."""
     if read == MADE or not is_ordered(name, tree.dtype) or read == VIEW and len(axes) == 1:
         return []
     is_made = read == CAST and isinstance(tree, Apply) and isinstance(tree.args[0], Apply)  # what is converted is in C order
@@ -460,14 +460,14 @@ def columns(
     identity = FOLD_OPS[name][0]
     start = "0" if name in SUMS else identity if isinstance(identity, str) else identity(dtype)
     before, last = range(axes[0]), len(sizes) - 1
-    behind = [k for k in range(axes[0] + 1, len(sizes)) if k not in axes]
+    after = [k for k in range(axes[0] + 1, len(sizes)) if k not in axes]
 
     def loop(k: int) -> str:
         return f.loop(k, sizes[k])
 
     joined = pair(dtype).format(a="before", x="x")
     c = c_type(dtype)
-    lines = [*(loop(k) for k in behind), f"{element} = {start};", *("}" for _ in behind)]
+    lines = [*(loop(k) for k in after), f"{element} = {start};", *("}" for _ in after)]
     if inner := innermost(sizes, axes):
         around = range(axes[0], inner[0])
         step = [f"const {c} x = total, before = {element};", f"{element} = {joined};"]
