@@ -142,3 +142,16 @@ def test_signs_of_zero_and_what_is_not_finite() -> None:
     for shape in ((0, 3), (3, 0)):
         x = np.zeros(shape)
         assert_same_bits(function(x), (x.sum(), x.sum(axis=0), x.sum(axis=1)), shape)
+
+
+def test_real_and_complex_sums_do_not_share_lanes() -> None:
+    """A block of complex numbers has half as many lanes."""
+
+    def sums(x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, ...]:
+        return np.einsum("ij->i", z * 2), np.einsum("ij->i", x * 3), x.sum(axis=1), z.sum(axis=1), x.max(axis=1), z.sum(), x.sum()
+
+    x = np.random.default_rng(8).standard_normal((30, 41))
+    z = x + 1j * x[::-1]
+    for k, (ours, numpys) in enumerate(zip(npc.compile(sums)(x, z), sums(x, z), strict=True)):
+        np.testing.assert_allclose(ours, numpys, rtol=1e-12)
+        assert k < 2 or ours.tobytes() == numpys.tobytes()  # einsum adds in an order of its own
