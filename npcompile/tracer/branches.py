@@ -208,9 +208,15 @@ class Junction:
         return node
 
     def join(self, arms: list[Arm], before: Before) -> int | Outcome:
+        pairs = Pairs(self.frame, arms, before)
+        try:
+            return self.join_pairs(arms, pairs)
+        finally:
+            pairs.plans.clear()  # they refer to the pairs, and would keep the arguments of this call
+
+    def join_pairs(self, arms: list[Arm], pairs: Pairs) -> int | Outcome:
         frame, builder = self.frame, self.frame.capture.builder
         true, false = (arm.frame for arm in arms)
-        pairs = Pairs(frame, arms, before)
         if self.region.meeting == EXIT:
             value = pairs.plan(arms[0].result, arms[1].result)
             stack, variables = [], {}

@@ -6,6 +6,7 @@ import enum
 import functools
 import operator
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ def kinds_of(value: Any, guards: list[str]) -> list[str]:
     return found
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Capture(Assumptions):
     """The values of one attempt: what came from outside, what the program has changed."""
 
@@ -150,12 +151,16 @@ class Capture(Assumptions):
 
     def __post_init__(self) -> None:
         self.grad_enabled = self.grad_enabled_outside
-        self.builder.may_measure = self.may_measure
-        self.builder.is_plain = lambda: self.may_measure() and not self.goes_through_gradients
+        alive = weakref.ref(self)  # else the two would refer to each other, and what was captured would live until Python looks
+        self.builder.may_measure = lambda: (capture := alive()) is not None and capture.may_measure()
+        self.builder.is_plain = lambda: (capture := alive()) is not None and capture.is_plain()
 
     def may_measure(self) -> bool:
         """May sizes be what data decides? Not in bodies, where what runs is one graph, nor in transformed functions."""
         return not (self.bodies or self.transforming or self.draws.batches) and self.place is None
+
+    def is_plain(self) -> bool:
+        return self.may_measure() and not self.goes_through_gradients
 
     @property
     def grad_enabled(self) -> bool:
@@ -189,7 +194,8 @@ class Capture(Assumptions):
             return
         frame = self.frame.root
         for held in (frame.stack, frame.locals, frame.cells, self.realized, self.by_identity, self.examples, self.cells,
-                     self.tensors, self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed):  # fmt: skip
+                     self.tensors, self.tensors_by_identity, self.anew, self.begun, self.owners, self.changed,
+                     self.effects):  # fmt: skip
             held.clear()
         self.frame = None
 

@@ -152,14 +152,16 @@ class Ending:
         target = function.name_constant(point, "point_")
         return self.leave(f"({target}, {self.state_text(index, stack, top)})")
 
-    def leave(self, hop: str) -> str:
-        """Statements that go on with it. What the user's function has dropped is not kept by the frame that it began in."""
-        if not self.point.is_start:
-            return f"return {hop}"
+    def leave(self, hop: str, segment: str = "") -> str:
+        """Statements that go on with a hop, or with what a segment makes of a state.
+
+        The frame here keeps nothing that the user's function has dropped, nor an exception that has the frame in its traceback.
+        """
         made = [*self.emitter.storages.values(), *(name for line in self.emitter.lines for name in MADE.findall(line))]
-        if not made:
-            return f"return drive({hop})"
-        return f"hops = [{hop}]; {' = '.join(dict.fromkeys(made))} = None; return drive(hops.pop())"
+        is_kept = bool(made) and (self.point.is_start or bool(segment))
+        left = f"{segment}(*{'hops.pop()' if is_kept else hop})" if segment else "hops.pop()" if is_kept else hop
+        going = f"return drive({left})" if self.point.is_start else f"return {left}"
+        return f"hops = [{hop}]; {' = '.join(dict.fromkeys(made))} = None; {going}" if is_kept else going
 
     def may_repeat(self) -> bool:
         """May the variant go on at its own Point without leaving its program?
@@ -188,8 +190,7 @@ class Ending:
         layout = Layout(index, len(stack) + (top is not None), nulls, *function.facts.locals_at(index))
         is_on_device = any(isinstance(v, Lazy) and array_kind(type(v.example)) is not None for v in stack)
         segment = function.name_constant(function.segment(layout, self.capture.place, is_on_device), "segment_")
-        call = f"{segment}(*{self.state_text(index, stack, top)})"
-        return self.leave(call)
+        return self.leave(self.state_text(index, stack, top), segment)
 
     def run_natively_later(self, index: int, stack: list[Any], error: str = "") -> str:
         """The same, for what seldom happens: the segment is made when it is first needed. It may raise an error at `index`."""

@@ -502,14 +502,17 @@ class CompiledFunction:
         from npcompile.tracer.native.loops import NativeLoop, NotNative, TooLarge  # here: functions without loops do not need it
 
         began = time.perf_counter()
+        loop = NativeLoop.at(self, point, state)
         try:
-            made = NativeLoop.at(self, point, state).make(short_loops)
+            made = loop.make(short_loops)
         except NotNative as refused:
             why = str(refused)
             log("loops", lambda: f"{self.code.co_qualname} at {point.location}: no native program: {why}")
             is_of_loop = not isinstance(refused, TooLarge) and are_usual(state)
             self.refusals[index] = self.refusals.get(index, 0) + is_of_loop
             return None
+        finally:
+            loop.forget()
         for each in made.compiled.passes:
             log("loops", partial("{} at {}: {}".format, self.code.co_qualname, point.location, each))
         log("output_code", lambda: made.compiled.source)

@@ -310,6 +310,7 @@ def natively(segment: Callable[..., Any], touched: Touched | None, place: Place 
                     return segment(*state)
             finally:
                 nesting.depth -= 1
+                state = ()  # the traceback of an exception holds this frame, and the exception may be in the state
         visit = Visit(location, place)
         positions = range(len(state)) if touched is None else touched.positions(state)
         cells = () if touched is None else tuple([state[0][k] for k in touched.cells])

@@ -57,16 +57,21 @@ def enter_object(frame: Frame, manager: Any) -> None:
 
 @handles("RAISE_VARARGS")
 def raise_varargs(frame: Frame, i: Instruction) -> None:
-    if i.arg:
-        cause = frame.pop() if i.arg == 2 else None
-        error = raising.raised(frame.pop(), cause)
-        raising.set_context(error.value, frame.root.handled)
-        error.value.origin = None  # from here on it has a traceback of its own
-        raise error
+    raise raised_by_statement(frame, i.arg)  # in no variable: its traceback holds this frame
+
+
+def raised_by_statement(frame: Frame, operands: int) -> raising.Raises:
+    """What `raise`, with so many operands on the stack, raises."""
     handled = frame.root.handled
+    if operands:
+        cause = frame.pop() if operands == 2 else None
+        error = raising.raised(frame.pop(), cause)
+        raising.set_context(error.value, handled)
+        error.value.origin = None  # from here on it has a traceback of its own
+        return error
     if not handled:
         raise Decline("an exception from outside is raised again")
-    raise raising.Raises(handled[-1])
+    return raising.Raises(handled[-1])
 
 
 @handles("RERAISE")

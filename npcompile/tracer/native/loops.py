@@ -334,6 +334,10 @@ class NativeLoop:
             named = SIZE.sub(lambda found: f"{sources[found[1]]}.shape[{found[2]}]", size)
             self.guard(f"{named} <= {most}", True)
 
+    def forget(self) -> None:
+        """Let go of the values of this call: the parts refer to each other."""
+        del self.blocks.guard, self.blocks.code.failing
+
     def make(self, short_loops: frozenset[int]) -> Made:
         """`short_loops`: headers of those that have few iterations. Raises NotNative."""
         blocks = self.blocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from npcompile.backends.cpu.array_trees import Part
@@ -135,17 +136,16 @@ def shared_tuples(state: State) -> list[Items]:
 
 def over_items(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`change` where it is for what tuples hold: of a tuple that several variables have one is made."""
-    made: dict[int, Items] = {}
+    return partial(changed_items, change, {})
 
-    def changed(value: Any) -> Any:
-        if not isinstance(value, Items):
-            return change(value)
-        if id(value) not in made:
-            items = tuple(map(changed, value.items))
-            made[id(value)] = value if all(a is b for a, b in zip(items, value.items)) else Items(items)
-        return made[id(value)]
 
-    return changed
+def changed_items(change: Callable[[Any], Any], made: dict[int, Items], value: Any) -> Any:
+    if not isinstance(value, Items):
+        return change(value)
+    if id(value) not in made:
+        items = tuple(changed_items(change, made, item) for item in value.items)
+        made[id(value)] = value if all(a is b for a, b in zip(items, value.items)) else Items(items)
+    return made[id(value)]
 
 
 def signature(value: Any) -> Any:
