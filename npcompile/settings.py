@@ -10,6 +10,7 @@ from typing import Any
 
 INTERNAL_ERRORS = ("warn", "raise")
 TIERS = ("measured", "always")
+COMPILE = ("first call", "background")
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
@@ -83,6 +84,11 @@ class Config:
     of arguments find out (docs/tiers.md). "always": wherever something can be compiled, so that each call does the same as the
     one before. Tests of what is compiled need that. NPCOMPILE_TIERS sets it from outside."""
 
+    compile: str = "first call"
+    """Does the program wait for the C compiler? "first call": it does, so that the first call runs compiled. "background": calls
+    run as they are until the compiler has ended, which runs beside the program, and the next call takes what it made. Calls with
+    `fullgraph=True` wait in any case; what `compile_package` compiles does not (docs/tiers.md)."""
+
     check: float = field(default_factory=check_in_environment)
     """Which share of the calls of compiled functions is compared with plain Python, from 0 (none) to 1 (all); NPCOMPILE_CHECK
     sets it from outside. A copy of the process (os.fork) calls the plain function with the same arguments: the call raises
@@ -98,6 +104,8 @@ class Config:
             raise ValueError(f"recompile_limit is a number of programs, not {value!r}")
         if name == "internal_errors" and value not in INTERNAL_ERRORS:
             raise ValueError(f"unknown internal_errors {value!r}: choose one of {', '.join(INTERNAL_ERRORS)}")
+        if name == "compile" and value not in COMPILE:
+            raise ValueError(f"unknown compile {value!r}: choose one of {', '.join(COMPILE)}")
         if name == "tiers" and value not in TIERS:
             raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
         if name in BOOLEANS and not isinstance(value, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ctypes
+import atexit
 import ctypes
 import os
 import re
@@ -18,6 +19,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from npcompile.backends.background import MOST, PATIENCE, InBackground, Job, NotYet
 from npcompile.backends.cache import Cache, key_of, open_cache
 from npcompile.backends.cpu.blas import ROUTINES, capsule_pointer, find_blas
 from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_finding, find_compiler
@@ -36,6 +38,7 @@ from npcompile.backends.registry import _DEFAULT_STATE, _ERROR_STATE, ErrorState
 __all__ = ["PRELUDE", "CompilerError", "Loaded", "Loader", "NoCompiler", "load", "loader", "release_memory"]
 
 METH_FASTCALL = 0x80
+MOST_SECONDS_AT_END = 5.0  # that the end of the program waits for a thread which removes files
 MOST_FAILURES = 3  # units one after another that a compiler makes no library of, before it is asked for no more
 MOST_KEPT = 1 << 29  # bytes of freed arrays kept for the next ones, but at most 1/16 of the memory: arrays.c says when fewer
 
@@ -91,6 +94,7 @@ class Loader:
     compiled: int = 0  # units that were not in the cache
     failures: int = 0  # units since the last one that was compiled
     given_up: CompilerError | None = None  # the last of them: the compiler hangs, or makes nothing
+    jobs: dict[str, Job] = field(default_factory=dict)  # by key: units that are made beside the program
     products: dict[str, Library] = field(default_factory=dict)  # by dtype: what the table has for matrix products
     _functions: WeakValueDictionary[str, Callable[..., Any]] = field(default_factory=WeakValueDictionary)
     _locks: WeakValueDictionary[str, Any] = field(default_factory=WeakValueDictionary)  # one per unit, while it is held
@@ -98,18 +102,19 @@ class Loader:
     _compiling: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(usable_processors() + 1))
 
     def load(self, source: str, dtypes: Sequence[np.dtype]) -> Loaded:
-        """The unit of PRELUDE and `source`, loaded once while its function is in use. Raises NoCompiler."""
+        """The unit of PRELUDE and `source`, loaded once while its function is in use. Raises NoCompiler; NotYet if told to."""
         text = PRELUDE + source
         # `npc_dtypes` is a static of the library; dtypes of C's long long equal those of its long.
         key = self.key(text, *(dtype.str + dtype.char * (dtype.char in "qQ") for dtype in dtypes))
         with self.lock(key):
             function = self._functions.get(key)
             if function is None:
+                made_beside = self.made_beside(text, key)
                 began = time.perf_counter()
                 runtime = None if self.table else InBackground(self.start_runtime)
                 products = {tag: InBackground(partial(self.product_library, tag)) for tag in self.missing_products(text)}
                 try:
-                    library = self.library(text, key, "npc_run")
+                    library = made_beside or self.library(text, key, "npc_run")
                 finally:
                     self.table = runtime.result() if runtime else self.table
                 for tag, made in products.items():
@@ -119,6 +124,24 @@ class Loader:
                 unit_of(function).seconds = time.perf_counter() - began
             unit = unit_of(function)
             return Loaded(function, unit.seconds, unit.library.path, unit.library.was_cached)
+
+    def made_beside(self, source: str, key: str) -> Library | None:
+        """The unit, where a thread beside the program makes it, or begins to. Raises NotYet where the caller does not wait."""
+        job = self.jobs.get(key)
+        if job is None:
+            if PATIENCE.waits or self.given_up is not None or self.cache.find(key, ".so") is not None:
+                return None
+            running = [each for each in self.jobs.values() if each.is_alive()]
+            if len(running) >= MOST:
+                raise NotYet(running[0])
+            job = self.jobs[key] = Job(partial(self.library, source, key, "npc_run"))
+        if not PATIENCE.waits and job.is_alive():
+            raise NotYet(job)
+        try:
+            made: Library = job.result()
+        finally:
+            self.jobs.pop(key, None)
+        return made
 
     def key(self, *parts: str) -> str:
         return key_of(self.compiler.identity, *self.compiler.flags, *self.compiler.libraries, *parts)
@@ -204,29 +227,6 @@ class Loader:
                 raise CompilerError(f"{self.compiler.command[0]} made a library without {entry}")
             self.compiled += 1
             return Library(handle, self.cache.write(key, ".so", payload) or made, False)
-
-
-class InBackground(threading.Thread):
-    """A call that runs beside this thread: `result()` waits for what it returns or raises."""
-
-    def __init__(self, function: Callable[[], Any], daemon: bool = True):
-        super().__init__(daemon=daemon)
-        self.function = function
-        self.outcome: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.outcome = self.function()
-        except BaseException as error:  # noqa: BLE001  (raised again by `result`)
-            self.error = error
-
-    def result(self) -> Any:
-        self.join()
-        if self.error is not None:
-            raise self.error
-        return self.outcome
 
 
 def runtime_text() -> str:
@@ -424,6 +424,13 @@ def forget_locks() -> None:
         fresh = Loader(known.cache.in_child(), known.compiler, known.table, compiled=known.compiled, given_up=known.given_up)
         fresh._functions, fresh.products = known._functions, known.products
         PROCESS.loader = fresh
+
+
+@atexit.register
+def end_jobs() -> None:
+    """Wait until the threads beside the program have removed their files: their compilers are killed (process.py)."""
+    for job in [*(PROCESS.loader.jobs.values() if PROCESS.loader else ())]:
+        job.join(MOST_SECONDS_AT_END)
 
 
 if hasattr(os, "register_at_fork"):

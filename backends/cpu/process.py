@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import signal
 import subprocess
 import tempfile
+import threading
+import weakref
 from collections.abc import Sequence
 
+from npcompile.backends.background import Job
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout
+
+STARTING = threading.Lock()
+ENDING: list[int] = []  # the process that ends
+RUNNING: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
 def run(command: Sequence[str], text: str, timeout: float) -> str:
@@ -23,6 +31,14 @@ class Child:
 
     def __init__(self, command: Sequence[str], text: str):
         self.command = command
+        with STARTING:
+            if ENDING and isinstance(threading.current_thread(), Job):
+                raise CompilerError(f"{shlex.join(command)}\nis not started: the program ends")
+            self.start(text)
+            RUNNING.add(self)
+
+    def start(self, text: str) -> None:
+        command = self.command
         try:
             with tempfile.TemporaryFile() as source:  # nobody has to be there to feed a pipe
                 source.write(text.encode())
@@ -58,6 +74,28 @@ class Child:
         with self.process:  # which closes its pipes and waits
             if self.process.returncode is None:
                 kill_group(self.process.pid)
+
+
+def forget_running() -> None:
+    """In a forked child: what the parent runs is not ours, and a thread that is not here may have held the lock."""
+    global STARTING
+    STARTING = threading.Lock()
+    RUNNING.clear()
+    ENDING.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_running)
+
+
+@atexit.register
+def kill_running() -> None:
+    """Commands that threads beside the program wait for end with it."""
+    with STARTING:
+        ENDING.append(os.getpid())
+        for child in [*RUNNING]:
+            if child.process.returncode is None:
+                kill_group(child.process.pid)
 
 
 def kill_group(leader: int) -> None:

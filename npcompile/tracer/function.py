@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from npcompile.backends import cpu
+from npcompile.backends.background import Job
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, NoCompiler
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.masked import without_compaction
@@ -110,6 +111,7 @@ class CompiledFunction:
     is_random: bool = False  # does some program draw random numbers?
     is_frozen: bool = False  # nothing new is compiled
     is_left: bool = False  # does it run as it is? Its code is too long, or a mistake of ours came up when that was read
+    compiling: Job | None = None  # what is made of it beside the program
     _trial: Trial | None = None
     _plain: Callable[..., Any] | None = None
 
@@ -212,6 +214,16 @@ class CompiledFunction:
         is_free = not options.fullgraph and not options.has_own_backend and self.is_switched and not self.is_frozen
         is_asked = config.tiers == "measured" and config.fallback_random and not config.check
         return is_asked and is_free and runs_on_host_alone(options.backend)
+
+    @property
+    def goes_on(self) -> bool:
+        """Does the program go on while a compiler runs? What a whole package has is compiled so, and what the user asks for."""
+        is_asked = config.compile == "background" or bool(self.options.after) and config.tiers == "measured"
+        return is_asked and not self.options.fullgraph and runs_on_host_alone(self.options.backend)
+
+    @property
+    def is_compiling(self) -> bool:
+        return self.compiling is not None and self.compiling.is_alive()
 
     @property
     def trial(self) -> Trial:

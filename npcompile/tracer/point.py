@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from npcompile.backends.background import NotYet, going_on
 from npcompile.backends.cpu.errors import WrongSetting
 from npcompile.backends.likeness import LIKENESS, kind_of
 from npcompile.backends.registry import Backend, CompiledGraph, NoDevice
@@ -248,7 +249,7 @@ class Point:
         function = self.function
         if self.is_start and not function.is_current:  # renewed since the call
             return function.current.enter(*state)
-        if function.options.after and config.tiers == "measured" and not BUDGET.allows():
+        if self.is_to_wait():
             Disturbances.number += 1
             return self.native(*state)
         with warnings_held(), function.lock:
@@ -257,6 +258,13 @@ class Point:
             else:
                 self.by_kind.pop(self.kind(state), None)  # made before another kind's variant, which may fit this one
         return self.enter(*state)
+
+    def is_to_wait(self) -> bool:
+        """Does the call run uncompiled because a unit is not ready, or enough time has gone into compiling?"""
+        function = self.function
+        if function.is_compiling:
+            return not function.options.fullgraph
+        return bool(function.options.after) and config.tiers == "measured" and not BUDGET.allows()
 
     def has_room(self, state: tuple[Any, ...]) -> bool:
         """May another program be made? There are not too many for values of the same kinds."""
@@ -289,11 +297,12 @@ class Point:
 
     def add_variant(self, state: tuple[Any, ...]) -> None:
         Disturbances.number += 1
-        before, began = [*self.variants], time.perf_counter()
+        before, began, self.function.compiling = [*self.variants], time.perf_counter(), None
         try:
             if self.has_room(state):
                 self.log_recompile(state)
-                self.add(self.function.capture(self, state), state)
+                with going_on(self.function.goes_on):
+                    self.add(self.function.capture(self, state), state)
             else:
                 self.is_native = True
                 self.warn_of_limit(state)
@@ -302,6 +311,8 @@ class Point:
                 self.by_kind.clear()
             self.by_kind.pop(self.kind(state), None)
             self.render_entered()
+        except NotYet as waiting:
+            self.function.compiling = waiting.job
         except (GraphBreakError, MixedDevices, WrongSetting, MemoryError):
             raise
         except NoDevice as missing:

@@ -141,6 +141,8 @@ class Trial:
     def is_warm(self) -> bool:
         """Was the function called often enough, or long enough, to be worth compiling?"""
         after = self.function.options.after
+        if self.function.is_compiling:
+            return False
         return not after or (self.calls > after or self.waited > LONG_ENOUGH) and BUDGET.allows()
 
     @uncounted

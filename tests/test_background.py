@@ -1,0 +1,132 @@
+"""`config.compile = "background"`: the program goes on while the compiler runs, and gets the same answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npcompile as npc
+from npcompile.backends.cpu.compiler import which
+from npcompile.compiler import compiled_function
+
+ROOT = Path(__file__).parents[1]
+REAL = which("cc") or which("gcc") or which("clang") or ""
+pytestmark = pytest.mark.skipif(not REAL, reason="no C compiler")
+
+HEADER = """
+import os, sys
+from pathlib import Path
+import numpy as np
+import npcompile as npc
+from npcompile.compiler import compiled_function
+held = Path(os.environ["HELD"])
+npc.config.tiers = "always"
+
+@npc.compile
+def ready(x):
+    return x + 1
+
+ready(np.ones(3))  # the compiler is known and the runtime made
+held.touch()
+npc.config.compile = "background"
+
+@npc.compile
+def f(x, y):
+    total = 0.0
+    for k in range(len(x)):
+        total += x[k] * y[k]
+    return np.sin(x) * total
+"""
+
+
+def run(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script with a compiler that waits while a file is there, and makes nothing where another is."""
+    compiler = tmp_path / "cc"
+    wait = 'while [ -e "$HELD" ]; do sleep 0.02; done'
+    fail = 'if [ -e "$HELD.broken" ]; then echo "no such processor" >&2; exit 1; fi'
+    compiler.write_text(f'#!/bin/sh\n{wait}\n{fail}\nexec {REAL} "$@"\n')
+    compiler.chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    changed = {"CC": str(compiler), "HELD": str(tmp_path / "held"), "NPCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    changed |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-c", HEADER + script]
+    return subprocess.run(command, env={**os.environ, **changed}, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_calls_run_as_they_are_until_the_compiler_has_ended(tmp_path):
+    done = run(
+        tmp_path,
+        """
+x, y = np.arange(50.0), np.ones(50)
+wanted = compiled_function(f).user(x, y)
+for _ in range(5):
+    np.testing.assert_allclose(f(x, y), wanted, rtol=1e-15)
+    assert f(x[:7], y[:7]).shape == (7,)  # other arguments
+assert not compiled_function(f).graphs and not any(p.variants for p in compiled_function(f).points.values())
+held.unlink()
+compiled_function(f).compiling.join()
+for _ in range(2):
+    np.testing.assert_allclose(f(x, y), wanted, rtol=1e-14)
+assert any(p.variants for p in compiled_function(f).points.values())
+print("done")
+""",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_compiler_that_fails_is_told_of_once(tmp_path):
+    done = run(
+        tmp_path,
+        """
+import warnings
+x, y = np.arange(50.0), np.ones(50)
+wanted = compiled_function(f).user(x, y)
+f(x, y)
+held.with_suffix(".broken").touch()
+held.unlink()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(8):
+        if job := compiled_function(f).compiling:
+            job.join()
+        np.testing.assert_allclose(f(x, y), wanted, rtol=1e-14)
+assert len(caught) <= 3  # the loop, the graph, and that the compiler is asked no more
+print(*{"no such processor" in str(w.message) for w in caught})
+""",
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_a_program_that_ends_leaves_no_compiler_and_no_files(tmp_path):
+    done = run(tmp_path, "f(np.ones(3), np.ones(3))\nprint(sorted(compiled_function(f).compiling.is_alive() for _ in [0]))\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[True]\n", "")
+    deadline = time.monotonic() + 60
+    while any(str(tmp_path / "cc") in command_of(path) for path in Path("/proc").glob("[0-9]*/cmdline")):
+        assert time.monotonic() < deadline, "the compiler still runs"
+        time.sleep(0.05)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def command_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it ended meanwhile
+        return ""
+
+
+def test_fullgraph_waits(monkeypatch):
+    monkeypatch.setattr(npc.config, "compile", "background")
+    f = npc.compile(lambda x: np.cosh(x) * 1.25 + 3, fullgraph=True)
+    np.testing.assert_allclose(f(np.ones(5)), np.cosh(np.ones(5)) * 1.25 + 3)
+    assert compiled_function(f).graphs
+
+
+def test_the_setting_is_checked():
+    with pytest.raises(ValueError, match="unknown compile 'later': choose one of first call, background"):
+        npc.config.compile = "later"
