@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,29 @@ import numpy as np
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
-from npcompile.backends.cpu.c_kernels import print_columns_combine, print_combine, print_kernel, sliced_columns
+from npcompile.backends.cpu.c_kernels import print_kernel
 from npcompile.backends.cpu.c_sizes import INTERNAL, size_text, symbol_text
+from npcompile.backends.cpu.c_squares import turns_text
 from npcompile.backends.cpu.c_sums import blocks_text
-from npcompile.backends.cpu.c_tiles import print_slices_combine, tiles_of
 from npcompile.backends.cpu.column_scans import scan_columns
 from npcompile.backends.cpu.doubts import HELPERS as DOUBTS
-from npcompile.backends.cpu.doubts import doubted, may_be_infinite
+from npcompile.backends.cpu.doubts import may_be_infinite
 from npcompile.backends.cpu.few_columns import sum_few_columns
 from npcompile.backends.cpu.kept_values import keep_values
+from npcompile.backends.cpu.kernel_plan import ColumnBlocks, KernelPlan, RowBlocks, TileSlices
 from npcompile.backends.cpu.loader import beside, load, loader
 from npcompile.backends.cpu.pairwise import PAIRWISE_HELPERS
 from npcompile.backends.cpu.partition import is_native_graph, run_in_pieces
+from npcompile.backends.cpu.planning import plan_kernel
 from npcompile.backends.cpu.primitives import HIDE_OTHER_ERRORS, c_type, loaded_text, memory_type, numpy_underflows
 from npcompile.backends.cpu.reducers import REDUCE_HELPERS, folds_text, simd_reductions_text
 from npcompile.backends.cpu.row_programs import by_rows
-from npcompile.backends.cpu.scatters import print_scatter_combine, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run, batches, shared
-from npcompile.backends.cpu.squares import LINE, turns_text
+from npcompile.backends.cpu.squares import LINE
 from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.kernel import Blocks, Columns, Kernel, Let, Product, Tiles, walk
+from npcompile.backends.kernels.kernel import Kernel
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
@@ -58,8 +59,8 @@ TUPLE_OF_ITEM = f"""{BEGIN.format(ITEM)} return npc_made(self, args, nargs); }}
   PyObject* item = npc_made(self, args, nargs);
   return item ? rt->tuple_of(1, item) : NULL;
 }}"""
-# Statements that a pass makes of others.
-SHOWN: dict[type, str] = {Tiles: "row tiling", Blocks: "products by rows", Product: "products", Columns: "sums of columns"}
+# What a pass made, by how the kernel runs.
+MADE_BY: dict[type, str] = {TileSlices: "row tiling", RowBlocks: "products by rows", ColumnBlocks: "sums of columns"}
 ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtime's `report` takes them
 
 
@@ -76,57 +77,55 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     assert not any(map(INTERNAL.fullmatch, graph.symbols)), graph.symbols
     started = time.perf_counter()
     schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
-    kernels = lower(schedule)
-    for kernel in kernels:
-        drop_sure_checks(kernel)
-        keep_values(kernel, graph.checks)
-        scan_columns(kernel)
-        sum_few_columns(kernel)
-    scheduled = time.perf_counter()
+    kernels = lowered(schedule)
     runs = shared(kernels)
-    unit = print_unit(schedule, runs, undo)
+    plans = {run.kernel.name: plan_kernel(run.kernel) for run in runs}
+    scheduled = time.perf_counter()
+    unit = print_unit(schedule, runs, plans, undo)
     printed = time.perf_counter()
     loaded = load(unit, [n.dtype for n in schedule.graph.outputs] + [n.dtype for n in graph.inputs])
     item = beside(loaded.call, ITEM) if given_out(schedule, undo) == 1 else None
     seconds = {"schedule": scheduled - started, "print": printed - scheduled, "compile": loaded.seconds}
     about = comment(f"{schedule}\n\n" + "\n\n".join(map(str, kernels)))  # not compiled: strides of inputs make no other unit
-    names, passes = tuple(run.kernel.name for run in runs), tuple(found for run in runs for found in passes_of(run.kernel))
+    names, passes = tuple(run.kernel.name for run in runs), tuple(p for plan in plans.values() for p in passes_of(plan))
     return CompiledGraph(loaded.call, f"{about}\n{unit}", names, seconds, item=item, passes=passes)
 
 
-def passes_of(kernel: Kernel) -> Iterator[Pass]:
-    """What the kernel's statements show of the passes that made it."""
-    statements = list(walk(kernel.body))
-    operations = sum(isinstance(s, Let) and s.op != "constant" for s in statements)
-    if operations > 1:
-        yield Pass("fusion", f"{kernel.name}, {operations} operations")
-    for kind, name in SHOWN.items():
-        if any(isinstance(s, kind) for s in statements):
-            yield Pass(name, kernel.name)
+def lowered(schedule: Schedule) -> list[Kernel]:
+    """The kernels of a schedule as the CPU has them."""
+    kernels = lower(schedule)
+    for kernel in kernels:
+        drop_sure_checks(kernel)
+        keep_values(kernel, schedule.graph.checks)
+        scan_columns(kernel)
+        sum_few_columns(kernel)
+    return kernels
 
 
-def print_unit(schedule: Schedule, runs: Sequence[Run], undo: Undo) -> str:
-    """The C translation unit, after the prelude."""
+def passes_of(plan: KernelPlan) -> Iterator[Pass]:
+    """What a plan shows of the passes that made the kernel, and how it runs."""
+    if plan.operations > 1:
+        yield Pass("fusion", f"{plan.name}, {plan.operations} operations")
+    if name := MADE_BY.get(type(plan.way)):
+        yield Pass(name, plan.name)
+    if plan.multiplies:
+        yield Pass("products", plan.name)
+    yield Pass("plan", f"{plan.name}: {plan.words()}")
+
+
+def print_unit(schedule: Schedule, runs: Sequence[Run], plans: Mapping[str, KernelPlan], undo: Undo) -> str:
+    """The C translation unit, after the prelude. `plans`: by the names of the kernels that run."""
     graph = schedule.graph
-    kernels = list({run.kernel.name: run.kernel for run in runs}.values())
-    undoing = lower(undo.schedule, first=len(runs)) if undo.schedule else []
-    parts = [REDUCE_HELPERS, *([DOUBTS] if any(map(doubted, kernels)) else [])]
-    literals = {b.name: b for k in kernels for b in k.literals}
+    undoing = [plan_kernel(kernel) for kernel in lower(undo.schedule, first=len(runs))] if undo.schedule else []
+    parts = [REDUCE_HELPERS, *([DOUBTS] if any(plan.rechecked for plan in plans.values()) else [])]
+    literals = {b.name: b for plan in plans.values() for b in plan.kernel.literals}
     parts += [literal_text(b) for b in literals.values()]
     # Seldom run, or quickly, so not worth the compiler's time.
-    cold = [*(kernel for kernel in kernels if kernel.is_small), *undoing]
-    parts += [f"static __attribute__((cold)) void {kernel.name}(void*, int64_t, int64_t, int);" for kernel in cold]
-    for kernel in (*kernels, *undoing):
-        parts.append(print_kernel(kernel, graph.symbols))
-        if kernel.is_whole:
-            parts.append(print_combine(kernel, graph.symbols))
-        if tiles := tiles_of(kernel):
-            parts.append(print_slices_combine(kernel, tiles, graph.symbols))
-        if scattered := sliced_scatter(kernel):
-            parts.append(print_scatter_combine(kernel, scattered, graph.symbols))
-        if sliced := sliced_columns(kernel):
-            parts.append(print_columns_combine(kernel, sliced, graph.symbols))
-    parts.append(print_entry(schedule, runs, undo, undoing))
+    cold = [*(plan for plan in plans.values() if plan.kernel.is_small), *undoing]
+    parts += [f"static __attribute__((cold)) void {plan.name}(void*, int64_t, int64_t, int);" for plan in cold]
+    for plan in (*plans.values(), *undoing):
+        parts += print_kernel(plan, graph.symbols)
+    parts.append(print_entry(schedule, runs, plans, undo, undoing))
     text = "\n".join(parts)
     parts[:0] = [PAIRWISE_HELPERS, blocks_text(text), folds_text(text), simd_reductions_text(text), turns_text(text)]
     made = "\n".join(parts) + "\n"
@@ -144,7 +143,9 @@ def literal_text(buffer: Buffer) -> str:
     return f"{array}\n#define {buffer.name} ((const char*){buffer.name}_data)"
 
 
-def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Sequence[Kernel]) -> str:
+def print_entry(
+    schedule: Schedule, runs: Sequence[Run], plans: Mapping[str, KernelPlan], undo: Undo, undoing: Sequence[KernelPlan]
+) -> str:
     """The function of the unit: `runs`, and `undoing` after a floating-point error."""
     graph = schedule.graph
     given = given_out(schedule, undo)
@@ -176,7 +177,7 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         body += make_output(b.number, graph.metas[b.number], failing)
     copies = len(runs) - len(schedule.copies)  # these overwrite arguments, so they come after the report
     begun, copying = batches(runs[:copies]), batches(runs[copies:])
-    calls = [print_call(batch, graph.symbols) for batch in (*begun, *copying)]
+    calls = [print_call(plans[batch[0].kernel.name], batch, graph.symbols) for batch in (*begun, *copying)]
     held = held_during(calls, scratch, {"small", *(b.name for b in undo.old)})
     written = {f"x{k}" for k, _ in graph.writes}
     writing = [k for k, batch in enumerate((*begun, *copying)) if any(writes_to(run, written) for run in batch)] or [len(calls)]
@@ -185,8 +186,7 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
     body += [f"char* const {name} = small + {place};" for name, place in places.items()]
     if errors:
         body.append("rt->watch();")
-    kernels = [run.kernel for run in runs]
-    has_doubts = any(map(doubted, kernels))
+    has_doubts = any(plan.rechecked for plan in plans.values())
     if has_doubts:
         body.append("int in_doubt = 0;")
     for k, call in enumerate(calls):
@@ -201,14 +201,16 @@ def print_entry(schedule: Schedule, runs: Sequence[Run], undo: Undo, undoing: Se
         body += call
     if errors:
         if has_doubts:
-            body.append(f"if (in_doubt && {may_be_infinite(graph, kernels)}) rt->note_invalid();")
+            body.append(
+                f"if (in_doubt && {may_be_infinite(graph, [plan.kernel for plan in plans.values()])}) rt->note_invalid();"
+            )
         names = {(n.op, short(n.dtype)) for n in graph.nodes}
         unseen = any(numpy_underflows(n.op, n.dtype) for n in graph.nodes)
         with_invalid = sum(ERROR_BITS[c] for c in ("divide", "over")) if names & HIDE_OTHER_ERRORS else 0
         body.append(f"if (rt->report({errors}, {with_invalid}, {ERROR_BITS['under'] if unseen else 0})) {{")
         body += [f"  char* const x{len(graph.inputs) + k} = {b.name};" for k, b in enumerate(undo.old)]
-        for kernel in undoing:  # an exception is set, so no thread may wait for signals meanwhile
-            body += [f"  {line}" for line in print_call([Run(kernel, {})], graph.symbols, on_one_thread=True)]
+        for plan in undoing:  # an exception is set, so no thread may wait for signals meanwhile
+            body += [f"  {line}" for line in print_call(plan, [Run(plan.kernel, {})], graph.symbols, on_one_thread=True)]
         body += ["  goto failed;", "}"]
     for call in calls[len(begun) :]:
         body += call

@@ -6,15 +6,14 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npcompile.backends.cpu.c_printer import Printer
-from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.grains import PIECES, SERIAL_NANOSECONDS
-from npcompile.backends.kernels.finish import cost_of
-from npcompile.backends.kernels.kernel import Blocks, Kernel, Loop, Product, Statement, walk
+from npcompile.backends.cpu.kernel_plan import RowBlocks
+from npcompile.backends.kernels.kernel import Blocks, Product
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.meta import product
 
 MOST_ROWS, FEWEST_ROWS = 128, 8  # of a block: enough that copying the right matrix takes little of its time; of a tile
 MANY = 64  # rows that are worth reading a matrix of more than NEAR bytes for, from behind a processor's own cache
@@ -23,10 +22,6 @@ BLOCK = 1 << 21  # bytes that a task reads and writes
 ENOUGH = 2  # so many times the tasks are the threads: with fewer of them, threads go through the parts together
 PER_NANOSECOND = {"f4": 64, "f8": 32}  # products that are made
 OWN = "own"  # the memory of a task
-
-
-def blocks_of(kernel: Kernel) -> Blocks | None:
-    return next((s for s in kernel.body if isinstance(s, Blocks)), None)
 
 
 def own_bytes(blocks: Blocks) -> str:
@@ -75,15 +70,14 @@ def print_rows(p: Printer, s: Product) -> None:
     p.line("if (failed) { NPC_TELL(c->failed, failed); goto done; }")
 
 
-def blocks_call(kernel: Kernel, blocks: Blocks) -> list[str]:
+def blocks_call(name: str, way: RowBlocks) -> list[str]:
     """Statements that run the kernel with the context `c`."""
-    multiplied = [s for part in blocks.parts for s in part if isinstance(s, Product)]
-    others = [part for part in blocks.parts if not any(isinstance(s, Product) for s in part)]
+    blocks, multiplied = way.blocks, way.products
     right = " + ".join(size_text(s.sizes[1] * s.sizes[2] * s.dtype.itemsize) for s in multiplied)
     products = " + ".join(f"{size_text(s.sizes[1] * s.sizes[2])} / {PER_NANOSECOND[short(s.dtype)]}" for s in multiplied)
-    rest = " + ".join(nanoseconds(part, blocks.axis) for part in others) or "0"
+    rest = " + ".join(f"{size_text(tenths)} / 10" for tenths in way.tenths) or "0"
     return [
-        f"const int64_t n = {size_text(blocks.size)}, stack = {size_text(product_of([n for _, n in blocks.stack]))};",
+        f"const int64_t n = {size_text(blocks.size)}, stack = {size_text(product([n for _, n in blocks.stack]))};",
         f"const int64_t all = n * stack, products = {products}, rest = {rest}, each = npc_max(1, products + rest);",
         f"const int64_t threads = npc_max(1, npc_min(rt->threads(), all * each / {SERIAL_NANOSECONDS // PIECES}));",
         f"const int64_t most = npc_max({FEWEST_ROWS}, npc_min({MOST_ROWS}, {BLOCK} / npc_max(1, {size_text(blocks.bytes)})));",
@@ -94,25 +88,7 @@ def blocks_call(kernel: Kernel, blocks: Blocks) -> list[str]:
         f"c.is_alone = {ENOUGH} * c.blocks * stack >= threads || products < rest;",
         "if (!c.is_alone) c.block_size = n, c.blocks = 1;",
         f"const int64_t tasks = c.blocks * stack, grain = {SERIAL_NANOSECONDS} / npc_max(1, c.block_size * each);",
-        f"const int is_stopped = c.is_alone ? rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {PIECES})",
-        f"                                  : rt->parallel({kernel.name}, &c, tasks, tasks);",
+        f"const int is_stopped = c.is_alone ? rt->parallel_in_pieces({name}, &c, tasks, grain, grain / {PIECES})",
+        f"                                  : rt->parallel({name}, &c, tasks, tasks);",
         "if (is_stopped) goto failed;",
     ]
-
-
-def nanoseconds(part: Sequence[Statement], axis: str) -> str:
-    """Of one index of the axis, about, in C."""
-    body = [s for s in part if isinstance(s, Loop) and s.axis == axis]
-    elements: list[Size] = [elements_of(s.body) for s in body]
-    return f"{size_text(sum(elements, start=0) * max(1, int(10 * cost_of(part))))} / 10"
-
-
-def elements_of(body: Sequence[Statement]) -> Size:
-    """How many the innermost loops visit."""
-    total: Size = 0
-    for s in body:
-        if isinstance(s, Loop):
-            total = total + s.size * elements_of(s.body)
-        elif found := [x for x in walk([s]) if x is not s and isinstance(x, Loop)]:
-            total = total + sum((x.size for x in found), start=0)
-    return 1 if isinstance(total, int) and not total else total

@@ -1,192 +1,205 @@
-"""The statements of npc_run that run a kernel."""
+"""The statements of npc_run that run a kernel, as its plan says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from npcompile.backends.cpu.blas import is_openblas
-from npcompile.backends.cpu.c_blocks import blocks_call, blocks_of
-from npcompile.backends.cpu.c_kernels import (
-    LEAST_SLICE,
-    LEAST_WIDTH,
+from npcompile.backends.cpu.c_blocks import blocks_call
+from npcompile.backends.cpu.c_printer import Printer
+from npcompile.backends.cpu.c_scan_slices import scan_call
+from npcompile.backends.cpu.c_scatters import scatter_call
+from npcompile.backends.cpu.c_sizes import context_fields, size_text
+from npcompile.backends.cpu.c_tiles import slices_call
+from npcompile.backends.cpu.kernel_plan import (
+    COLUMN_BLOCK,
+    ColumnBlocks,
+    ElementBlocks,
+    IndexTasks,
+    InOrder,
+    KernelPlan,
+    ReduceChunks,
+    ReduceHalves,
+    RowBlocks,
+    ScanSlices,
+    ScatterSlices,
+    Squares,
     Tasks,
-    is_in_parts,
-    is_split,
-    outermost,
-    run_in,
-    sliced_columns,
-    tasks_of,
-    whole_reduce,
+    TileSlices,
 )
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer
-from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
-from npcompile.backends.cpu.c_tiles import slices_call, tiles_of
-from npcompile.backends.cpu.doubts import doubted
-from npcompile.backends.cpu.grains import FAR, PIECES, SERIAL_NANOSECONDS, moved_bytes, pieces_of
+from npcompile.backends.cpu.planning import LEAST_SLICE, LEAST_WIDTH
 from npcompile.backends.cpu.product import MOST_ALONE
-from npcompile.backends.cpu.scatters import scatter_call, sliced_scatter
 from npcompile.backends.cpu.shared_kernels import Run
-from npcompile.backends.cpu.sliced_scans import scan_call, sliced_scan
-from npcompile.backends.kernels.kernel import Columns, Kernel, Loop, Product, Reduce, ScratchRow, walk
-from npcompile.tensor_core.dim import Size, minimum
+from npcompile.tensor_core.meta import product
 
 MOST_SLICES = 64
-BLOCK, LEAST_BLOCK = 4096, 512  # elements of the innermost loop in one task
-ACROSS = 64  # elements of it, and of the other loop, of which a task takes a square
 TO_BEGIN = 1 << 17  # products that take as long as one more loop on all threads
-CHUNK = 32768  # elements of a whole reduction in one task, at most
 
 
-def chunk_of(kernel: Kernel) -> int:
-    """Elements of a whole reduction in one task."""
-    return min(CHUNK, max(2048, int(SERIAL_NANOSECONDS / kernel.cost) // 1024 * 1024))
-
-
-def block_of(kernel: Kernel) -> int:
-    """Elements of the innermost loop in one task. Threads that share a few long tasks would not end together."""
-    return min(BLOCK, max(LEAST_BLOCK, int(SERIAL_NANOSECONDS / PIECES / kernel.cost) // LEAST_BLOCK * LEAST_BLOCK))
-
-
-def print_call(runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
+def print_call(plan: KernelPlan, runs: Sequence[Run], symbols: Sequence[str], *, on_one_thread: bool = False) -> list[str]:
     """Statements of npc_run that run a kernel, once for each of these; on one thread it keeps the GIL."""
-    kernel = runs[0].kernel
-    tasks = tasks_of(kernel)
-    names = [n for _, n in context_fields(kernel, symbols)]
+    names = [n for _, n in context_fields(plan.kernel, symbols)]
     given = [", ".join(f".{n} = {run.given.get(n, n)}" for n in names) or "0" for run in runs]
-    lines, end = ["{", f"  struct {kernel.name}_context c = {{{given[0]}}};"], ["}"]
+    lines, end = ["{", f"  struct {plan.name}_context c = {{{given[0]}}};"], ["}"]
     if len(runs) > 1:
         lines = [
             "{",
-            f"  const struct {kernel.name}_context each[{len(runs)}] = {{",
+            f"  const struct {plan.name}_context each[{len(runs)}] = {{",
             *(f"    {{{text}}}," for text in given),
             "  };",
         ]
-        lines += [f"  for (int k = 0; k < {len(runs)}; k++) {{", f"  struct {kernel.name}_context c = each[k];"]
+        lines += [f"  for (int k = 0; k < {len(runs)}; k++) {{", f"  struct {plan.name}_context c = each[k];"]
         end = ["  }", "}"]
-    n = size_text(product_of([s for _, s in tasks.axes]))
-    elements = inner_elements(kernel, tasks)
-    if tiles := tiles_of(kernel):
-        lines += [f"  {line}" for line in slices_call(kernel, tiles, SERIAL_NANOSECONDS)]
-    elif blocks := blocks_of(kernel):
-        lines += [f"  {line}" for line in blocks_call(kernel, blocks)]
-    elif scattered := sliced_scatter(kernel):
-        lines += [f"  {line}" for line in scatter_call(kernel, scattered)]
-    elif scan := sliced_scan(kernel):
-        lines += [f"  {line}" for line in scan_call(kernel, scan)]
-    elif kernel.is_serial:
-        lines.append(f"  {kernel.name}(&c, 0, 1, 0);")
-    elif kernel.is_whole:
-        reduce, _, _ = whole_reduce(kernel)
-        loop = outermost(reduce)
-        outer = size_text(loop.size) if loop else "1"
-        if is_in_parts(reduce):
-            lines += [f"  {line}" for line in parts_lines(kernel, reduce)]
+    inside = [*way_call(plan, on_one_thread=on_one_thread), *failures(plan)]
+    return [*lines, *(f"  {line}" for line in inside), *end]
+
+
+def way_call(plan: KernelPlan, *, on_one_thread: bool) -> list[str]:
+    match plan.way:
+        case InOrder():
+            return [f"{plan.name}(&c, 0, 1, 0);"]
+        case ReduceChunks() | ReduceHalves() as way:
+            return chunks_call(plan, way)
+        case TileSlices() as way:
+            return slices_call(plan, way)
+        case RowBlocks() as way:
+            return blocks_call(plan.name, way)
+        case ScatterSlices() as way:
+            return scatter_call(plan.name, way)
+        case ScanSlices() as way:
+            return scan_call(plan.name, way)
+        case _ as way:
+            return tasks_call(plan, way, on_one_thread=on_one_thread)
+
+
+def failures(plan: KernelPlan) -> list[str]:
+    """What is done about what went wrong in the tasks."""
+    lines = []
+    if plan.kernel.can_fail:
+        lines.append("if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
+    if plan.multiplies:
+        lines.append("if (c.failed == 3) goto failed;")
+    if plan.allocates:
+        lines.append("if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
+    if plan.rechecked:
+        lines.append("in_doubt |= c.in_doubt;")
+    return lines
+
+
+# --- tasks over loops
+
+
+def tasks_call(plan: KernelPlan, way: Tasks, *, on_one_thread: bool) -> list[str]:
+    begin, tasks, elements = counted(plan, way)
+    lines = [*begin, f"const int64_t tasks = {tasks}, grain = npc_max(1, (int64_t){plan.grain} / npc_max(1, {elements}));"]
+    call = f"rt->parallel_in_pieces({plan.name}, &c, tasks, grain, grain / {plan.pieces})"
+    if isinstance(way, IndexTasks) and way.multiplies:  # a few large ones are better made one after another
+        if is_openblas():
+            lines.append("const int64_t threads = rt->threads(), rounds = (tasks + threads - 1) / threads;")
+            one_by_one = f"({elements} / threads + {TO_BEGIN}) * tasks < {elements} * rounds"
         else:
-            lines.append(
-                f"  const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(reduce.count)}, npc_max(1, n)));"
-            )
-            lines.append(f"  c.block_size = npc_max(1, {chunk_of(kernel)} / each);")
-            lines.append("  const int64_t chunks = (n + c.block_size - 1) / c.block_size;")
-        lines.append(f"  if (!(c.partial = rt->scratch(chunks * sizeof(struct {kernel.name}_partial) + 1))) goto failed;")
-        grain = f"npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, c.block_size * each))"
-        lines.append(f"  const int64_t grain = {grain};")
-        call = f"rt->parallel_in_pieces({kernel.name}, &c, chunks, grain, grain / {pieces_of(kernel)})"
-        lines.append(f"  if ({call}) {{ rt->release(c.partial); goto failed; }}")
-        lines.append(f"  {kernel.name}_combine(&c, chunks);")
-        lines.append("  rt->release(c.partial);")
+            one_by_one = f"{elements} > {MOST_ALONE}"
+        call = f"rt->parallel({plan.name}, &c, tasks, {one_by_one} ? tasks : grain)"
+    if on_one_thread:
+        call = f"rt->parallel({plan.name}, &c, tasks, tasks)"
+    if isinstance(way, ColumnBlocks) and way.is_sliced:
+        lines.append(f"if ({call}) {{ rt->release(c.partial); goto failed; }}")
+        lines += [f"{plan.name}_combine(&c);", "rt->release(c.partial);"]
     else:
-        if tasks.block:
-            inner = size_text(tasks.block[1])
-            block = ACROSS if tasks.square else block_of(kernel)
-            lines.append(f"  c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};")
-            lines.append(f"  c.blocks = ({inner} + c.block_size - 1) / c.block_size;")
-            n, elements = f"{n} * c.blocks", "c.block_size"
-        if tasks.square:
-            outer = size_text(tasks.square.size)
-            lines.append(f"  c.slice_size = {outer} <= {2 * ACROSS} ? npc_max(1, {outer}) : {ACROSS};")
-            lines.append(f"  c.slices = ({outer} + c.slice_size - 1) / c.slice_size;")
-            n, elements = f"{n} * c.slices", "c.block_size * c.slice_size"
-        if tasks.block:
-            lines.append(f"  c.is_far = {n} * {elements} >= {FAR // moved_bytes(kernel)};")
-        if tasks.columns is not None:
-            columns, work = size_text(tasks.columns), int(SERIAL_NANOSECONDS / kernel.cost)
-            lines.append(f"  c.width = {COLUMN_BLOCK};")
-            if is_split(tasks):
-                rows = f"({columns} + {LEAST_WIDTH} * rt->threads() - 1) / ({LEAST_WIDTH} * rt->threads())"
-                lines.append(f"  if ({n} * {elements} >= {work}) c.width = npc_min(c.width, npc_max(1, {rows}) * {LEAST_WIDTH});")
-            lines.append(f"  c.blocks = ({columns} + c.width - 1) / c.width;")
-            n = f"{n} * c.blocks"
-        if sliced := sliced_columns(kernel):
-            outer = size_text(sliced.loops[0][1])
-            each = size_text(product_of([sliced.size, *(n for _, n in sliced.loops[1:])]))
-            n, elements = f"{n} * c.slices", f"c.slice_size * {each}"
-            lines.append(
-                f"  c.slice_size = npc_max({LEAST_SLICE} / npc_max(1, {each}), ({outer} + {MOST_SLICES - 1}) / {MOST_SLICES});"
-            )
-            lines.append("  c.slice_size = npc_max(1, c.slice_size);")
-            lines.append(f"  c.slices = npc_max(1, ({outer} + c.slice_size - 1) / c.slice_size);")
-            lines.append(
-                f"  if (!(c.partial = rt->scratch(c.slices * c.blocks * sizeof(struct {kernel.name}_partial)))) goto failed;"
-            )
-        lines.append(
-            f"  const int64_t tasks = {n}, "
-            f"grain = npc_max(1, (int64_t){int(SERIAL_NANOSECONDS / kernel.cost)} / npc_max(1, {elements}));"
-        )
-        call = f"rt->parallel_in_pieces({kernel.name}, &c, tasks, grain, grain / {pieces_of(kernel)})"
-        if any(isinstance(s, Product) for s in tasks.body):  # a few large ones are better made one after another
-            if is_openblas():
-                lines.append("  const int64_t threads = rt->threads(), rounds = (tasks + threads - 1) / threads;")
-                one_by_one = f"({elements} / threads + {TO_BEGIN}) * tasks < {elements} * rounds"
-            else:
-                one_by_one = f"{elements} > {MOST_ALONE}"
-            call = f"rt->parallel({kernel.name}, &c, tasks, {one_by_one} ? tasks : grain)"
-        if on_one_thread:
-            call = f"rt->parallel({kernel.name}, &c, tasks, tasks)"
-        if sliced:
-            lines.append(f"  if ({call}) {{ rt->release(c.partial); goto failed; }}")
-            lines += [f"  {kernel.name}_combine(&c);", "  rt->release(c.partial);"]
-        else:
-            lines.append(f"  if ({call}) goto failed;")
-        if kernel.can_fail:
-            lines.append(
-                "  if (c.failed == 1 && tasks > grain) { /* find the first bad index */ "
-                f"c.failed = 0; {kernel.name}(&c, 0, tasks, 0); }}"
-            )
-    if kernel.can_fail:
-        lines.append("  if (c.failed == 1) { rt->index_error(c.bad_index, c.bad_axis, c.bad_size); goto failed; }")
-    if any(isinstance(s, Product) for s in walk(kernel.body)):
-        lines.append("  if (c.failed == 3) goto failed;")
-    if any(isinstance(s, (ScratchRow, Product)) for s in walk(kernel.body)):
-        lines.append("  if (c.failed == 2) { rt->scratch((int64_t)1 << 62); goto failed; } /* sets MemoryError */")
-    if doubted(kernel):
-        lines.append("  in_doubt |= c.in_doubt;")
-    return [*lines, *end]
+        lines.append(f"if ({call}) goto failed;")
+    if plan.kernel.can_fail:
+        find = f"c.failed = 0; {plan.name}(&c, 0, tasks, 0);"
+        lines.append(f"if (c.failed == 1 && tasks > grain) {{ /* find the first bad index */ {find} }}")
+    return lines
 
 
-def parts_lines(kernel: Kernel, reduce: Reduce) -> list[str]:
-    """Statements that say how many chunks there are: halves of halves of each run, until they are short enough."""
-    p = Printer(kernel, indent=0)
-    p.run_lines(run_in(reduce))
+def counted(plan: KernelPlan, way: Tasks) -> tuple[list[str], str, str]:
+    """Statements that cut the loops in tasks, and in C how many there are and how many elements each has."""
+    n = size_text(product([size for _, size in way.axes]))
+    match way:
+        case IndexTasks():
+            return [], n, size_text(way.elements)
+        case ColumnBlocks():
+            return columns_counted(plan, way, n)
+        case ElementBlocks():
+            lines, tasks = blocks_lines(size_text(way.inner[1]), way.block), f"{n} * c.blocks"
+            return [*lines, f"c.is_far = {tasks} * c.block_size >= {way.far};"], tasks, "c.block_size"
+        case Squares():
+            outer, block = size_text(way.outer[1]), way.block
+            tasks, elements = f"{n} * c.blocks * c.slices", "c.block_size * c.slice_size"
+            return (
+                [
+                    *blocks_lines(size_text(way.inner[1]), block),
+                    f"c.slice_size = {outer} <= {2 * block} ? npc_max(1, {outer}) : {block};",
+                    f"c.slices = ({outer} + c.slice_size - 1) / c.slice_size;",
+                    f"c.is_far = {tasks} * {elements} >= {way.far};",
+                ],
+                tasks,
+                elements,
+            )
+
+
+def blocks_lines(inner: str, block: int) -> list[str]:
     return [
-        *p.lines,
-        f"while (run == period && run >> c.halvings > {chunk_of(kernel)}) c.halvings++;",
-        "c.block_size = run >> c.halvings;",
-        "const int64_t parts = (npc_max(1, period) + npc_max(1, run) - 1) / npc_max(1, run), each = 1;",
-        f"const int64_t chunks = {size_text(reduce.count)} / npc_max(1, period) * parts << c.halvings;",
+        f"c.block_size = {inner} <= {2 * block} ? npc_max(1, {inner}) : {block};",
+        f"c.blocks = ({inner} + c.block_size - 1) / c.block_size;",
     ]
 
 
-def inner_elements(kernel: Kernel, tasks: Tasks) -> str:
-    """How many elements the loops of one task visit."""
-    total: Size = 0
-    for s in walk(tasks.body):
-        match s:
-            case Reduce():
-                total = total + s.count
-            case Product():
-                total = total + product_of(s.sizes)
-            case Columns():
-                total = total + product_of([*(n for _, n in s.loops), minimum(s.size, COLUMN_BLOCK)])
-            case Loop() if not s.is_parallel or not any(isinstance(x, Loop) for x in walk(s.body)):
-                total = total + s.size
-    return size_text(total)
+def columns_counted(plan: KernelPlan, way: ColumnBlocks, n: str) -> tuple[list[str], str, str]:
+    columns, elements, tasks = size_text(way.columns.size), size_text(way.elements), f"{n} * c.blocks"
+    lines = [f"c.width = {COLUMN_BLOCK};"]
+    if way.is_narrowed:
+        rows = f"({columns} + {LEAST_WIDTH} * rt->threads() - 1) / ({LEAST_WIDTH} * rt->threads())"
+        lines.append(f"if ({n} * {elements} >= {plan.grain}) c.width = npc_min(c.width, npc_max(1, {rows}) * {LEAST_WIDTH});")
+    lines.append(f"c.blocks = ({columns} + c.width - 1) / c.width;")
+    if not way.is_sliced:
+        return lines, tasks, elements
+    (_, size), *others = way.columns.loops
+    outer, each = size_text(size), size_text(product([way.columns.size, *(n for _, n in others)]))
+    lines += [
+        f"c.slice_size = npc_max({LEAST_SLICE} / npc_max(1, {each}), ({outer} + {MOST_SLICES - 1}) / {MOST_SLICES});",
+        "c.slice_size = npc_max(1, c.slice_size);",
+        f"c.slices = npc_max(1, ({outer} + c.slice_size - 1) / c.slice_size);",
+        f"if (!(c.partial = rt->scratch(c.slices * c.blocks * sizeof(struct {plan.name}_partial)))) goto failed;",
+    ]
+    return lines, f"{tasks} * c.slices", f"c.slice_size * {each}"
+
+
+# --- whole reductions
+
+
+def chunks_call(plan: KernelPlan, way: ReduceChunks | ReduceHalves) -> list[str]:
+    name = plan.name
+    call = f"rt->parallel_in_pieces({name}, &c, chunks, grain, grain / {plan.pieces})"
+    return [
+        *(halves_lines(plan, way) if isinstance(way, ReduceHalves) else chunks_lines(way)),
+        f"if (!(c.partial = rt->scratch(chunks * sizeof(struct {name}_partial) + 1))) goto failed;",
+        f"const int64_t grain = npc_max(1, (int64_t){plan.grain} / npc_max(1, c.block_size * each));",
+        f"if ({call}) {{ rt->release(c.partial); goto failed; }}",
+        f"{name}_combine(&c, chunks);",
+        "rt->release(c.partial);",
+    ]
+
+
+def chunks_lines(way: ReduceChunks) -> list[str]:
+    """Statements that say how many chunks there are."""
+    outer = size_text(way.loop.size) if way.loop else "1"
+    return [
+        f"const int64_t n = {outer}, each = npc_max(1, npc_floordiv({size_text(way.reduce.count)}, npc_max(1, n)));",
+        f"c.block_size = npc_max(1, {way.chunk} / each);",
+        "const int64_t chunks = (n + c.block_size - 1) / c.block_size;",
+    ]
+
+
+def halves_lines(plan: KernelPlan, way: ReduceHalves) -> list[str]:
+    """The same of halves of halves of each run, until they are short enough."""
+    p = Printer(plan, indent=0)
+    p.run_lines(way.run)
+    return [
+        *p.lines,
+        f"while (run == period && run >> c.halvings > {way.chunk}) c.halvings++;",
+        "c.block_size = run >> c.halvings;",
+        "const int64_t parts = (npc_max(1, period) + npc_max(1, run) - 1) / npc_max(1, run), each = 1;",
+        f"const int64_t chunks = {size_text(way.reduce.count)} / npc_max(1, period) * parts << c.halvings;",
+    ]

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npcompile.backends.cpu.c_sizes import size_text
-from npcompile.backends.kernels.kernel import CheckIndex, Statement
-from npcompile.tensor_core.intervals import interval_of_size
-
-
-def can_note(body: Sequence[Statement]) -> bool:
-    """Are there indices to check, and has every axis that they are of an element 0?"""
-    checks = [s for s in body if isinstance(s, CheckIndex)]
-    return bool(checks) and all(interval_of_size(s.size)[0] > 0 for s in checks)
+from npcompile.backends.kernels.kernel import CheckIndex
 
 
 def check_lines(s: CheckIndex, *, is_noting: bool) -> list[str]:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npcompile.backends.cpu.c_checks import can_note, check_lines
-from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.c_checks import check_lines
+from npcompile.backends.cpu.c_pipelines import print_pipeline
+from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.kept_values import kept_text
+from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
-from npcompile.backends.cpu.pipelines import pipeline_of, print_pipeline
+from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import (
     c_type,
     constant_text,
@@ -23,9 +25,7 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import (
-    SHORT_COLUMN,
     added_text,
-    fits_simd,
     from_zero,
     identity_text,
     is_pairwise,
@@ -50,19 +50,12 @@ from npcompile.backends.kernels.kernel import (
     Statement,
     Store,
     Value,
-    children,
-    walk,
 )
-from npcompile.backends.kernels.operations import EXPENSIVE, short
+from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
 
-MOST_CHOICES = 8  # one after another that are no loop: compilers take very long over more
-MOST_STATEMENTS = 1024  # of a column whose elements are not in a loop
 FEW_LANES = 64  # so few columns are a loop of known length
-ROWS = 4  # of a reduction over leading axes that are read for each time that the running results are
-MOST_LIGHT = 12  # statements
 ORDERED = 32  # elements whose terms are computed at once, where they are added in their order
-COLUMN_BLOCK = 512  # running results kept at once by a reduction over leading axes
 
 
 @dataclass(slots=True)
@@ -75,14 +68,7 @@ class Printer(Sums):
     replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
     is_few: bool = False  # is the innermost loop one of known length, of a vector or two?
     is_noting: bool = False  # are indices outside noted, and 0 instead, so that the loop has no other end?
-    sizes: dict[str, Size] = field(default_factory=dict)  # of the axes
     width: str = str(COLUMN_BLOCK)  # columns of a block, in C
-
-    def __post_init__(self) -> None:
-        self.sizes.update(self.kernel.axes)
-        for s in walk(self.kernel.body):
-            self.sizes |= {s.axis: s.size} if isinstance(s, (Loop, Columns)) else {}
-            self.sizes |= dict(s.loops) if isinstance(s, Columns) else {}
 
     def statements(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -106,7 +92,7 @@ class Printer(Sums):
                     text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
-                self.known.is_at(s, self.sizes)
+                self.known.is_at(s, self.plan.sizes)
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
                 self.known.reads(target, (buffer, str(offset), mask))
@@ -132,7 +118,7 @@ class Printer(Sums):
             case Loop():
                 self.loop(s)
             case Reduce():
-                self.reduce(s)
+                self.reduce(s, self.plan.reduces[s])
             case Columns():
                 self.columns(s)
             case Scan():
@@ -155,23 +141,25 @@ class Printer(Sums):
     # --- loops
 
     def loop(self, s: Loop) -> None:
-        first, end = self.limits.get(s.axis, ("0", size_text(s.size)))
-        if self.is_laned and not any(isinstance(x, (Loop, Reduce)) for x in walk(s.body)):
+        limits = first, end = self.limits.get(s.axis, ("0", size_text(s.size)))
+        form = self.plan.loops[s]
+        if self.is_laned and form.is_innermost:
             return self.laned_loop(s, first, end)
-        is_innermost = not any(isinstance(x, (Loop, Reduce, Columns, Scan)) for x in walk(s.body))
-        if s.is_parallel and is_innermost and can_note(s.body):
+        if form.notes_outside:
             return self.noting_loop(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{", s.body)
-        if s.is_parallel and is_innermost and not self.is_few:
-            return self.independent_loop(s, first, end)
-        if s.is_parallel and is_innermost:  # a few elements would be no loop any more before they could become a vector
-            self.line("#pragma omp simd" if self.is_few else "#pragma GCC ivdep")
-        self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
-        self.statements(s.body)
+        if form.is_independent and not self.is_few:
+            return self.independent_loop(s, form.pipeline, first, end)
+        if form.is_independent:  # a few elements would be no loop any more before they could become a vector
+            self.line("#pragma omp simd")
+        self.serial_loop(s.axis, limits, s.body)
+
+    def serial_loop(self, axis: str, limits: tuple[str, str], body: Sequence[Statement]) -> None:
+        self.open(f"for (int64_t {axis} = {limits[0]}; {axis} < {limits[1]}; {axis}++) {{")
+        self.statements(body)
         self.close()
 
-    def independent_loop(self, s: Loop, first: str, end: str) -> None:
+    def independent_loop(self, s: Loop, pipeline: Pipeline | None, first: str, end: str) -> None:
         """An innermost loop whose iterations do not depend on each other."""
-        pipeline = pipeline_of(s)
         body = pipeline.body if pipeline else s.body
         vectors = None if self.replaced else vectors_of(self, s.axis, body, self.known, self.constants, self.statements)
         if vectors:
@@ -185,9 +173,7 @@ class Printer(Sums):
             print_pipeline(pipeline, Elements(self, self.statements), first, end)
         else:
             self.line("#pragma GCC ivdep")
-            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
-            self.statements(s.body)
-            self.close()
+            self.serial_loop(s.axis, (first, end), s.body)
         if vectors:
             self.line("#endif")
 
@@ -213,20 +199,20 @@ class Printer(Sums):
 
     def laned_loop(self, s: Loop, first: str, end: str) -> None:
         """The innermost loop of a reduction: item i goes to accumulator i % lanes, so that they work side by side."""
-        if self.is_simd:
-            return self.simd_loop(s, first, end)
-        if self.is_summing:
-            return self.sum_up([s], first, f"{end} - {first}" if first != "0" else end)
-        if all(a.keeps_order for a in self.accumulators.values()):
-            return self.ordered_loop(s, first, end)
-        if self.lanes == 1:
-            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
-            self.statements(s.body)
-            return self.close()
-        self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
-        self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
-        self.lane_loop(s, "block", "lanes")
-        self.close()
+        match self.form.order:
+            case Order.SIMD:
+                self.simd_loop(s, first, end)
+            case Order.PAIRS:
+                self.sum_up([s], first, f"{end} - {first}" if first != "0" else end)
+            case Order.TERMS:
+                self.ordered_loop(s, first, end)
+            case Order.SERIAL:
+                self.serial_loop(s.axis, (first, end), s.body)
+            case Order.LANES:
+                self.open(f"for (int64_t block = {first}; block < {end}; block += {self.lanes}) {{")
+                self.line(f"const int64_t lanes = npc_min({self.lanes}, {end} - block);")
+                self.lane_loop(s, "block", "lanes")
+                self.close()
 
     def simd_loop(self, s: Loop, first: str, end: str) -> None:
         """The same with lanes that the compiler makes."""
@@ -234,9 +220,7 @@ class Printer(Sums):
         clauses = [f"reduction(npc_simd_{a.reducer}_{short(a.dtype)}: {a.name})" for a in accumulators]
         clauses += [f"reduction(|: {a.name}_nan)" for a in accumulators if notes_nan(a)]
         self.line(f"#pragma omp simd {' '.join(clauses)}")
-        self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {end}; {s.axis}++) {{")
-        self.statements(s.body)
-        self.close()
+        self.serial_loop(s.axis, (first, end), s.body)
 
     def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:
         every = self.accumulators
@@ -274,12 +258,12 @@ class Printer(Sums):
 
     # --- reductions
 
-    def reduce(self, s: Reduce) -> None:
+    def reduce(self, s: Reduce, form: ReduceForm) -> None:
         for a in s.accumulators:
             self.line(f"{c_type(a.result.dtype)} {a.result.name};")
         self.open("{")
-        self.declare(s, is_simd=fits_simd(s))
-        if self.is_summing and s.run:
+        self.declare(s, form)
+        if form.order is Order.PAIRS and s.run:
             self.sum_up_runs(s.run, s.body)
         else:
             self.statements(s.body)
@@ -291,13 +275,13 @@ class Printer(Sums):
         self.accumulate_nowhere()
 
     def columns(self, s: Columns) -> None:
-        self.adds_rows = s.run == 1
-        if is_unrolled(s) and not self.partial:
+        self.adds_rows, form = s.run == 1, self.plan.columns[s]
+        if form.is_unrolled:
             return self.unrolled_columns(s)
         if self.partial:
             axis, n = s.loops[0]
             self.limits[axis] = ("slice * c->slice_size", f"npc_min((slice + 1) * c->slice_size, {size_text(n)})")
-        self.column_block(s, ROWS if is_light(s) else 1)
+        self.column_block(s, form.rows)
         if self.partial:
             self.line(f"{self.partial}* const partial = ({self.partial}*)c->partial + slice * c->blocks + column_block;")
             for a in s.accumulators:
@@ -444,18 +428,3 @@ def summands(a: Accumulator) -> int:
 def in_lanes(s: Columns, a: Accumulator) -> int:
     """How many elements of a run are added up side by side."""
     return s.run // summands(a) * summands(a)
-
-
-def is_unrolled(s: Columns) -> bool:
-    """Are so few elements combined in a column that no loop is needed?"""
-    count = product_of([n for _, n in s.loops])
-    most = SHORT_COLUMN if all(a.reducer in ("add", "multiply") for a in s.accumulators) else MOST_CHOICES
-    is_few = isinstance(count, int) and 0 < count <= most and count * len(s.body) <= MOST_STATEMENTS
-    return is_few and not s.is_running
-
-
-def is_light(s: Columns) -> bool:
-    """Is what is accumulated so quick to compute that reading and storing the running results counts?"""
-    if s.is_running or any(is_position(a) for a in s.accumulators) or len(s.body) > MOST_LIGHT:
-        return False
-    return not any(children(x) or isinstance(x, CheckIndex) or (isinstance(x, Let) and x.op in EXPENSIVE) for x in s.body)

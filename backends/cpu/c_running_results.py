@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_lines
-from npcompile.backends.cpu.pairwise import LANES
+from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
     RELATION,
@@ -20,28 +19,26 @@ from npcompile.backends.cpu.reducers import (
     ending,
     from_zero,
     identity_text,
-    is_fused,
     is_pairwise,
     is_position,
     notes_nan,
 )
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Reduce, Scan, walk
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Reduce
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
+
+ALONE = ReduceForm(Order.SERIAL)  # outside of every Reduce
 
 
 @dataclass(slots=True)
 class RunningResults:
     """The lines of a range function, and the accumulators that are open where the next one goes."""
 
-    kernel: Kernel
+    plan: KernelPlan
     lines: list[str] = field(default_factory=list)
     indent: int = 1
-    lanes: int = 1
     is_laned: bool = False  # inside a Reduce
-    is_fused: bool = False  # whose terms are added as they are computed
-    is_simd: bool = False  # inside a Reduce whose lanes are the compiler's
-    is_summing: bool = False  # inside a Reduce with sums that are made pairwise
+    form: ReduceForm = ALONE  # of that Reduce
     endings: dict[str, str] = field(default_factory=dict)  # of the names of these sums, where they are not in lanes
     adds_rows: bool = False  # to results, as NumPy does
     is_held: bool = False  # are running results of a column in registers?
@@ -49,7 +46,17 @@ class RunningResults:
     is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
+    in_fours: bool = False  # are doubted sums of four rows noted at once?
     is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
+
+    @property
+    def lanes(self) -> int:
+        return self.form.lanes
+
+    @property
+    def is_simd(self) -> bool:
+        """Are the lanes the compiler's?"""
+        return self.form.order is Order.SIMD
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)
@@ -79,7 +86,7 @@ class RunningResults:
             self.line(f"const int {a.name}_better = {better_text(a, value, best)};")
             self.line(f"{at} = {a.name}_better ? {size_text(s.position)} : {at};")
             self.line(f"{best} = {a.name}_better ? {value} : {best};")
-        elif a.name in self.scanned():
+        elif a.name in self.plan.scanned:
             text = combine_text(a.reducer, a.name, value, a.dtype)
             self.line(f"{a.name} = {a.name}_started ? {text} : {value};")
             self.line(f"{a.name}_started = 1;")
@@ -102,34 +109,18 @@ class RunningResults:
             return a.name + self.held.get(a.name, "_held")
         return a.name if self.is_simd else a.name + self.endings.get(a.name, f"[{self.lane}]")
 
-    def scanned(self) -> set[str]:
-        return {s.accumulator.name for s in walk(self.kernel.body) if isinstance(s, Scan)}
-
-    def lanes_for(self, s: Reduce) -> int:
-        if self.is_summing:
-            return lanes_of(s.accumulators)
-        widest = max(8 if is_position(a) else a.dtype.itemsize for a in s.accumulators)
-        lanes = 1 if any(a.is_ordered for a in s.accumulators) else 512 // widest
-        few = 8 if any(map(is_position, s.accumulators)) else 1  # lanes that are costly to combine
-        while isinstance(s.count, int) and lanes > few and lanes * few // 2 >= s.count:
-            lanes //= 2
-        return lanes
-
-    def accumulate_in_lanes(self, s: Reduce, *, is_simd: bool = False) -> None:
-        self.is_laned, self.is_simd = True, is_simd
-        self.is_summing = any(map(is_pairwise, s.accumulators))
-        self.is_fused = is_fused(s)
+    def accumulate_in_lanes(self, s: Reduce, form: ReduceForm) -> None:
+        self.is_laned, self.form = True, form
         self.endings = {a.name: ending(a) for a in s.accumulators if is_pairwise(a)}
-        self.lanes = self.lanes_for(s)
         self.accumulators = {a.name: a for a in s.accumulators}
 
     def accumulate_nowhere(self) -> None:
-        self.is_laned = self.is_simd = self.is_summing = False
+        self.is_laned, self.form = False, ALONE
         self.endings = {}
         self.lane = "0"
 
-    def declare(self, s: Reduce, *, is_simd: bool = False) -> None:
-        self.accumulate_in_lanes(s, is_simd=is_simd)
+    def declare(self, s: Reduce, form: ReduceForm) -> None:
+        self.accumulate_in_lanes(s, form)
         if self.is_simd:
             for a in s.accumulators:
                 self.line(f"{c_type(a.dtype)} {a.name} = {identity_text(a)};")
@@ -193,8 +184,3 @@ class RunningResults:
     def note_doubt(self, a: Accumulator) -> None:
         for line in doubt_lines(a):
             self.line(line)
-
-
-def lanes_of(accumulators: Sequence[Accumulator]) -> int:
-    """Of numbers that are added up in pairs: a complex one is two."""
-    return LANES // 2 if any(a.dtype.kind == "c" and is_pairwise(a) for a in accumulators) else LANES

@@ -43,13 +43,6 @@ def symbol_text(name: str) -> str:
     return f"size_{name}"
 
 
-def product_of(sizes: Sequence[Size]) -> Size:
-    total: Size = 1
-    for n in sizes:
-        total = total * n
-    return total
-
-
 def context_fields(kernel: Kernel, symbols: Sequence[str]) -> list[tuple[str, str]]:
     used = {name for s in walk(kernel.body) for size in sizes_in(s) for name in symbols_in(size)}
     fields = [("char*", b) for b in kernel.buffers]

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npcompile.backends.cpu.c_running_results import RunningResults
-from npcompile.backends.cpu.c_sizes import product_of, size_text
+from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.pairwise import BLOCK, LANES
+from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
 from npcompile.backends.cpu.unfolded import KnownNumbers
-from npcompile.backends.kernels.index import axis_variable
-from npcompile.backends.kernels.kernel import Accumulate, Accumulator, CheckIndex, Loop, Run, Statement, Store, Value
+from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Loop, Run, Statement, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same
+from npcompile.tensor_core.meta import product
 
 DEEPEST = 64  # halves of halves of the longest run
 
@@ -128,7 +129,7 @@ class Sums(RunningResults):
             return self.statements(body)
         self.statements(before)
         nest = Nest.of(loop)
-        count = product_of([x.size for x in nest.loops])
+        count = product([x.size for x in nest.loops])
         if run.size is not None and same(count, run.size):
             return self.sum_up_nest(nest, "0", size_text(count), count)
         for x in nest.loops:
@@ -183,7 +184,7 @@ class Sums(RunningResults):
         for x in outer:
             self.line(f"int64_t {x.axis}_at = {first};")
             first = "0"
-        if isinstance(size, int) and size <= self.per_block() and not outer and self.is_fused:
+        if isinstance(size, int) and size <= self.per_block() and not outer and self.form.is_fused:
             self.open("{")
             self.declare_sums()
             self.fused_block(inner, "0", str(size), size)
@@ -245,7 +246,7 @@ class Sums(RunningResults):
         if len(nest.loops) == 1:
             self.inner_block(nest.loops[0])
             return self.line(f"{at} += left;")
-        if self.is_fused:
+        if self.form.is_fused:
             self.open(f"if ({at} + left <= {size}) {{")
             self.outside(nest)
             self.inner_block(nest.loops[-1])
@@ -262,7 +263,7 @@ class Sums(RunningResults):
         self.advance(nest)
         self.close()
         self.combine_terms()
-        if self.is_fused:
+        if self.form.is_fused:
             self.close()
 
     def outside(self, nest: Nest) -> None:
@@ -286,7 +287,7 @@ class Sums(RunningResults):
             self.close()
 
     def inner_block(self, loop: Loop) -> None:
-        if self.is_fused:
+        if self.form.is_fused:
             return self.fused_block(loop, f"{loop.axis}_at", "left")
         self.declare_terms()
         self.compute_terms(loop, "0", "left")
@@ -336,22 +337,17 @@ class Sums(RunningResults):
 
     def compute_terms(self, s: Loop, filled: str, some: str) -> None:
         """The terms of `some` elements, after those that are there."""
-        first, body = f"{s.axis}_at", []
+        first, terms = f"{s.axis}_at", self.plan.loops[s].terms
+        assert terms
         for x in s.body:
             if isinstance(x, Accumulate) and not is_position(a := self.accumulators[x.accumulator]):
                 self.known.accumulates(x)
-                size = a.dtype.itemsize
-                self.line(f"char* const {a.name}_to = {a.name}_terms + ({filled} - {first}) * {size};")
-                x = Store(f"{a.name}_to", size * axis_variable(s.axis), Value(x.value.name, a.dtype))
-            body.append(x)
+                self.line(f"char* const {a.name}_to = {a.name}_terms + ({filled} - {first}) * {a.dtype.itemsize};")
         is_laned, self.is_laned = self.is_laned, False
-        loop = Loop(s.axis, s.size, body)
-        if any(isinstance(x, (Accumulate, CheckIndex)) for x in body):
-            self.open(f"for (int64_t {s.axis} = {first}; {s.axis} < {first} + {some}; {s.axis}++) {{")
-            self.statements(body)
-            self.close()
+        if terms.is_independent:
+            self.independent_loop(terms.loop, terms.pipeline, first, f"{first} + {some}")
         else:
-            self.independent_loop(loop, first, f"{first} + {some}")
+            self.serial_loop(s.axis, (first, f"{first} + {some}"), terms.loop.body)
         self.is_laned = is_laned
 
     def combine_terms(self) -> None:
@@ -375,7 +371,10 @@ class Sums(RunningResults):
     def statements(self, body: Sequence[Statement]) -> None:
         raise NotImplementedError
 
-    def independent_loop(self, s: Loop, first: str, end: str) -> None:
+    def independent_loop(self, s: Loop, pipeline: Pipeline | None, first: str, end: str) -> None:
+        raise NotImplementedError
+
+    def serial_loop(self, axis: str, limits: tuple[str, str], body: Sequence[Statement]) -> None:
         raise NotImplementedError
 
     def lane_loop(self, s: Loop, base: str, lanes: str, pragma: str = "GCC ivdep") -> None:

@@ -6,11 +6,13 @@ A slice's results are a struct of those that are one number each, and behind it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from npcompile.backends.cpu.c_printer import COLUMN_BLOCK, Printer
+from npcompile.backends.cpu.c_printer import Printer
+from npcompile.backends.cpu.c_row_blocks import ROWS as SUMMED_ROWS
+from npcompile.backends.cpu.c_row_blocks import block_condition, print_row_block
 from npcompile.backends.cpu.c_sizes import context_fields, size_text
 from npcompile.backends.cpu.doubts import noting_doubts
+from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, KernelPlan, RowSums, TilePart, TileSlices
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import (
     combine_partial,
@@ -20,9 +22,7 @@ from npcompile.backends.cpu.reducers import (
     partial_fields,
     store_partial,
 )
-from npcompile.backends.cpu.row_blocks import ROWS as SUMMED_ROWS
-from npcompile.backends.cpu.row_blocks import block_condition, print_row_block, sums_rows
-from npcompile.backends.kernels.kernel import Accumulator, Columns, Kernel, Loop, Reduce, Statement, Tiles, children
+from npcompile.backends.kernels.kernel import Accumulator, Columns, Loop, Reduce, Statement
 
 NEAR_TILE = 1 << 15  # bytes that a tile reads and writes: the first-level cache keeps them
 TILE = 1 << 18  # the same where that would be few rows: the second-level cache of one processor keeps them
@@ -32,58 +32,32 @@ MOST_SLICES = 256
 LEAST_ROWS = 16  # of a slice: its results take as much memory as one
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The statements of a part. What is in `before` has no axis; `after` needs the results of `main`."""
-
-    axis: str
-    before: list[Statement]
-    main: Statement
-    after: list[Statement]
-
-    @property
-    def is_combined(self) -> bool:
-        return isinstance(self.main, (Reduce, Columns))
-
-
-def tiles_of(kernel: Kernel) -> Tiles | None:
-    return next((s for s in kernel.body if isinstance(s, Tiles)), None)
-
-
-def parts_of(tiles: Tiles) -> list[Part]:
-    parts = []
-    for axis, body in tiles.parts:
-        at = next(k for k, s in enumerate(body) if children(s))
-        parts.append(Part(axis, body[:at], body[at], body[at + 1 :]))
-    return parts
-
-
-def totals_of(parts: Sequence[Part]) -> list[Accumulator]:
+def totals_of(parts: Sequence[TilePart]) -> list[Accumulator]:
     return [a for part in parts if isinstance(part.main, Reduce) for a in part.main.accumulators]
 
 
-def columns_of(parts: Sequence[Part]) -> Iterator[tuple[Columns, Accumulator]]:
+def columns_of(parts: Sequence[TilePart]) -> Iterator[tuple[Columns, Accumulator]]:
     for part in parts:
         if isinstance(part.main, Columns):
             yield from ((part.main, a) for a in part.main.accumulators)
 
 
-def context_text(tiles: Tiles) -> str:
+def context_text(way: TileSlices) -> str:
     """Fields of the context: the bytes of one slice's results, and where in them the columns are."""
-    places = "".join(f", at_{a.name}" for _, a in columns_of(parts_of(tiles)))
+    places = "".join(f", at_{a.name}" for _, a in columns_of(way.parts))
     return f"  int64_t partial_size{places};"
 
 
-def print_slices(p: Printer, tiles: Tiles) -> None:
+def print_slices(p: Printer, way: TileSlices) -> None:
     """The body of the range function."""
-    name, parts = p.kernel.name, parts_of(tiles)
+    parts = way.parts
     p.open("for (int64_t task = begin; task < end; task++) {")
     p.line("const int64_t slice_first = task * c->slice_size;")
-    p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(tiles.size)});")
+    p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(way.tiles.size)});")
     p.line("char* const slice = c->partial + task * c->partial_size;")
     for part in parts:
         if isinstance(part.main, Reduce):
-            p.declare(part.main)
+            p.declare(part.main, p.plan.reduces[part.main])
             p.accumulate_nowhere()
     for columns, a in columns_of(parts):
         p.line(f"{c_type(a.dtype)}* const {a.name}_total = ({c_type(a.dtype)}*)(slice + c->at_{a.name});")
@@ -96,10 +70,10 @@ def print_slices(p: Printer, tiles: Tiles) -> None:
         print_part(p, part)
         p.close()
     p.close()
-    p.line(f"struct {name}_partial* const partial = (struct {name}_partial*)slice;")
+    p.line(f"struct {p.plan.name}_partial* const partial = (struct {p.plan.name}_partial*)slice;")
     for part in parts:
         if isinstance(part.main, Reduce):
-            p.accumulate_in_lanes(part.main)
+            p.accumulate_in_lanes(part.main, p.plan.reduces[part.main])
             for a in part.main.accumulators:
                 p.combine_lanes(a)
                 p.line(store_partial(a))
@@ -107,12 +81,12 @@ def print_slices(p: Printer, tiles: Tiles) -> None:
     p.close()
 
 
-def print_part(p: Printer, part: Part) -> None:
+def print_part(p: Printer, part: TilePart) -> None:
     """What the part does to a tile."""
     p.limits = {part.axis: ("tile_first", "tile_end")}
     match part.main:
         case Reduce():
-            p.accumulate_in_lanes(part.main)
+            p.accumulate_in_lanes(part.main, p.plan.reduces[part.main])
             p.statements(part.main.body)
         case Columns():
             p.open(
@@ -124,41 +98,41 @@ def print_part(p: Printer, part: Part) -> None:
                 combined = combine_text(a.reducer, total, f"{a.name}[lane]", a.dtype)
                 p.line(f"for (int64_t lane = 0; lane < lanes; lane++) {total} = {combined};")
             p.close()
-        case Loop(body=body) if sums_rows(p.kernel, body):
-            print_rows(p, part.axis, body)
+        case Loop(body=body) if part.row_sums:
+            print_rows(p, part.axis, part.row_sums, body)
         case _:
             p.statement(part.main)
     p.accumulate_nowhere()
 
 
-def print_rows(p: Printer, axis: str, body: Sequence[Statement]) -> None:
+def print_rows(p: Printer, axis: str, rows: RowSums, body: Sequence[Statement]) -> None:
     """Sums along the rows of a tile, several rows at a time."""
     p.line(f"int64_t {axis} = tile_first;")
-    p.open(f"for (; {block_condition(axis, 'tile_end', body)}; {axis} += {SUMMED_ROWS}) {{")
-    print_row_block(p, axis, body)
+    p.open(f"for (; {block_condition(axis, 'tile_end', rows)}; {axis} += {SUMMED_ROWS}) {{")
+    print_row_block(p, axis, rows)
     p.close()
     p.open(f"for (; {axis} < tile_end; {axis}++) {{")
     p.statements(body)
     p.close()
 
 
-def print_slices_combine(kernel: Kernel, tiles: Tiles, symbols: Sequence[str]) -> str:
+def print_slices_combine(plan: KernelPlan, way: TileSlices, symbols: Sequence[str]) -> str:
     """The function that combines the slices, in order, and stores the results."""
-    p = Printer(kernel)
-    for t, n in context_fields(kernel, symbols):
+    p = Printer(plan)
+    for t, n in context_fields(plan.kernel, symbols):
         p.line(f"{t} const {n} = c->{n};")
-    for part in parts_of(tiles):
+    for part in way.parts:
         if part.is_combined:
             p.open("{")
             p.statements(part.before)
             combine_part(p, part)
             p.close()
-    head = f"static void {kernel.name}_combine(struct {kernel.name}_context* c) {{"
-    return "\n".join([head, *noting_doubts(kernel, p.lines), "}"])
+    head = f"static void {plan.name}_combine(struct {plan.name}_context* c) {{"
+    return "\n".join([head, *noting_doubts(plan.rechecked, p.lines), "}"])
 
 
-def combine_part(p: Printer, part: Part) -> None:
-    name = p.kernel.name
+def combine_part(p: Printer, part: TilePart) -> None:
+    name = p.plan.name
     match part.main:
         case Reduce(accumulators, count):
             for a in accumulators:
@@ -187,13 +161,14 @@ def combine_part(p: Printer, part: Part) -> None:
             p.finish_columns(part.main)
 
 
-def slices_struct(kernel: Kernel, tiles: Tiles) -> str:
-    fields = " ".join(partial_fields(a) for a in totals_of(parts_of(tiles)))
-    return f"struct {kernel.name}_partial {{ {fields} }};"
+def slices_struct(name: str, way: TileSlices) -> str:
+    fields = " ".join(partial_fields(a) for a in totals_of(way.parts))
+    return f"struct {name}_partial {{ {fields} }};"
 
 
-def slices_call(kernel: Kernel, tiles: Tiles, nanoseconds: int) -> list[str]:
-    """Statements that run the kernel with the context `c`. Less than so many nanoseconds are not worth another thread."""
+def slices_call(plan: KernelPlan, way: TileSlices) -> list[str]:
+    """Statements that run the kernel with the context `c`."""
+    name, tiles = plan.name, way.tiles
     lines = [
         f"const int64_t n = {size_text(tiles.size)}, each = npc_max(1, {size_text(tiles.elements)});",
         f"const int64_t bytes = npc_max(1, {size_text(tiles.bytes)}), rows = {NEAR_TILE} / bytes;",
@@ -202,12 +177,12 @@ def slices_call(kernel: Kernel, tiles: Tiles, nanoseconds: int) -> list[str]:
         f"c.slice_size = npc_max({LEAST_ROWS}, c.slice_size);",
         "c.slice_size = (c.slice_size + c.block_size - 1) / c.block_size * c.block_size;",
         "c.slices = npc_max(1, (n + c.slice_size - 1) / c.slice_size);",
-        f"c.partial_size = (sizeof(struct {kernel.name}_partial) + 63) / 64 * 64;",
+        f"c.partial_size = (sizeof(struct {name}_partial) + 63) / 64 * 64;",
     ]
-    for columns, a in columns_of(parts_of(tiles)):
+    for columns, a in columns_of(way.parts):
         lines.append(f"c.at_{a.name} = c.partial_size;")
         lines.append(f"c.partial_size += ({size_text(columns.size)} * sizeof({c_type(a.dtype)}) + 63) / 64 * 64;")
     lines.append("if (!(c.partial = rt->scratch(c.slices * c.partial_size + 1))) goto failed;")
-    grain = f"npc_max(1, (int64_t){int(nanoseconds / kernel.cost)} / (c.slice_size * each))"
-    lines.append(f"if (rt->parallel({kernel.name}, &c, c.slices, {grain})) {{ rt->release(c.partial); goto failed; }}")
-    return [*lines, f"{kernel.name}_combine(&c);", "rt->release(c.partial);"]
+    grain = f"npc_max(1, (int64_t){plan.grain} / (c.slice_size * each))"
+    lines.append(f"if (rt->parallel({name}, &c, c.slices, {grain})) {{ rt->release(c.partial); goto failed; }}")
+    return [*lines, f"{name}_combine(&c);", "rt->release(c.partial);"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.kernels.kernel import Accumulator, Columns, Kernel, Let, Reduce, walk
+from npcompile.backends.kernels.kernel import Accumulator, Kernel, Let, walk
 from npcompile.tensor_core.graph import Graph
 
 HELPERS = """
@@ -27,23 +27,22 @@ INTEGERS = {"double": ("int64_t", "f8"), "float": ("int32_t", "f4")}  # as wide,
 FOUR = "in_doubt_four"  # the C variable of four rows
 
 
-def doubted(kernel: Kernel) -> list[Accumulator]:
-    return [a for s in walk(kernel.body) if isinstance(s, (Reduce, Columns)) for a in s.accumulators if a.doubted]
-
-
 def part_type(a: Accumulator) -> str:
     """The C type of the result, or of each half of a complex one."""
     return {"npc_c8": "float", "npc_c16": "double"}.get(c_type(a.result.dtype)) or c_type(a.result.dtype)
 
 
-def noting_doubts(kernel: Kernel, lines: Sequence[str]) -> list[str]:
-    """The body of one of the kernel's functions, which any of its threads runs."""
-    if not (sums := doubted(kernel)):
+def noting_doubts(sums: Sequence[Accumulator], lines: Sequence[str], *, in_fours: bool = False) -> list[str]:
+    """The body of one of the functions of a kernel with these doubted sums, which any of its threads runs.
+
+    `in_fours`: are those of four rows noted at once?
+    """
+    if not sums:
         return list(lines)
     integer, short = INTEGERS["float" if all(part_type(a) == "float" for a in sums) else "double"]
     declared = [f"  {integer} in_doubt = 0;"]
     note = ["  if (in_doubt) __atomic_store_n(&c->in_doubt, 1, __ATOMIC_RELAXED);"]
-    if any(FOUR in line for line in lines):
+    if in_fours:
         declared.append(f"  npc_bits_four_{short} {FOUR} = {{0}};")
         note.insert(0, f"  in_doubt |= ({FOUR}[0] | {FOUR}[1]) | ({FOUR}[2] | {FOUR}[3]);")
     return [*declared, *lines, *note]
@@ -63,20 +62,23 @@ def doubt_lines(a: Accumulator) -> Iterator[str]:
         yield f"in_doubt |= {' | '.join(doubt_text(a, x) for x in parts)};"
 
 
-def doubt_rows(sums: Sequence[Accumulator], kernel: Kernel) -> Iterator[str]:
-    """The same of a sum of each of four rows, in one vector."""
-    if not sums[0].doubted:
-        return
-    part = part_type(sums[0])
-    if sums[0].result.dtype.kind == "c" or part not in INTEGERS or len({part_type(a) for a in doubted(kernel)}) > 1:
+def doubt_rows(sums: Sequence[Accumulator], every: Sequence[Accumulator]) -> Iterator[str]:
+    """The same of a sum of each of four rows, in one vector. `every`: all that are doubted in the kernel."""
+    if not are_fours(sums[0], every):
         for a in sums:
             yield from doubt_lines(a)
         return
-    _, short = INTEGERS[part]
+    _, short = INTEGERS[part_type(sums[0])]
     four = f"{sums[0].result.name}_four"
     yield f"const npc_four_{short} {four} = {{{', '.join(a.result.name for a in sums)}}};"
     found = f"{four} != {four}" if sums[0].doubted == "NaN" else f"(npc_bits_four_{short})({four} - {four})"
     yield f"{FOUR} |= {found};"
+
+
+def are_fours(a: Accumulator, every: Sequence[Accumulator]) -> bool:
+    """Are four results one vector, of as many bits as all others?"""
+    is_real = a.result.dtype.kind != "c" and part_type(a) in INTEGERS
+    return bool(a.doubted) and is_real and len({part_type(x) for x in every}) == 1
 
 
 def may_be_infinite(graph: Graph, kernels: Sequence[Kernel]) -> str:

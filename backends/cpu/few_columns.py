@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from npcompile.backends.cpu.c_kernels import sliced_columns
-from npcompile.backends.cpu.c_printer import is_light, is_unrolled
-from npcompile.backends.cpu.c_sizes import product_of
-from npcompile.backends.cpu.reducers import is_blocked, notes_nan
+from npcompile.backends.cpu.planning import is_sliced
+from npcompile.backends.cpu.reducers import notes_nan
+from npcompile.backends.cpu.statement_forms import is_blocked, is_light, is_unrolled
 from npcompile.backends.kernels.finish import cost_of, operands
 from npcompile.backends.kernels.index import substitute, symbols_in
 from npcompile.backends.kernels.kernel import (
@@ -32,6 +31,7 @@ from npcompile.backends.kernels.kernel import (
     map_indices,
 )
 from npcompile.backends.kernels.operations import EXPENSIVE
+from npcompile.tensor_core.meta import product
 
 VECTOR = 64  # bytes
 MANY = 128  # rows: extremes of fewer are quicker than what notes NaN beside them
@@ -41,7 +41,7 @@ MOST_SUMS = 4  # at once: their vectors stay in registers
 
 def sum_few_columns(kernel: Kernel) -> None:
     """Columns of the kernel become one Reduce where that fills the vectors."""
-    if not kernel.can_fail and not sliced_columns(kernel):
+    if not kernel.can_fail and not is_sliced(kernel):
         kernel.body = in_rows(kernel.body)
         kernel.cost = cost_of(kernel.body)
 
@@ -90,7 +90,7 @@ def has_slow(s: Columns) -> bool:
 
 def is_long(s: Columns) -> bool:
     """Are vectors of rows worth combining their lanes? For a few rows only where these have much to compute together."""
-    count = product_of([n for _, n in s.loops])
+    count = product([n for _, n in s.loops])
     if is_unrolled(s):
         return has_slow(s)
     return not isinstance(count, int) or count >= MANY or not any(map(notes_nan, s.accumulators))
@@ -99,7 +99,7 @@ def is_long(s: Columns) -> bool:
 def reduce_of(s: Columns, accumulators: Sequence[Accumulator], body: list[Statement]) -> Reduce:
     for axis, size in reversed(s.loops):
         body = [Loop(axis, size, body)]
-    return Reduce(list(accumulators), product_of([n for _, n in s.loops]), body)
+    return Reduce(list(accumulators), product([n for _, n in s.loops]), body)
 
 
 def summed_together(s: Columns) -> list[Statement]:

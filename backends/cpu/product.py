@@ -13,7 +13,7 @@ and real ones without BLAS (`tiled_products.py`). Where BLAS is another library,
 from __future__ import annotations
 
 from npcompile.backends.cpu.blas import is_openblas
-from npcompile.backends.cpu.squares import square_text
+from npcompile.backends.cpu.c_squares import square_text
 from npcompile.backends.cpu.texts import filled
 from npcompile.backends.cpu.tiled_products import panels_text, vectors_text
 

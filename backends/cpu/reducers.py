@@ -8,20 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npcompile.backends.cpu.primitives import c_type, constant_text, kind, primitive_text, rounded_text
-from npcompile.backends.kernels.kernel import (
-    Accumulator,
-    CheckIndex,
-    Columns,
-    Let,
-    Product,
-    Reduce,
-    Scan,
-    walk,
-)
-from npcompile.backends.kernels.operations import EXPENSIVE
-
-SHORT_COLUMN = 32  # items: of so few, with many results, each vector holds one of each of several rows
-
+from npcompile.backends.kernels.kernel import Accumulator
 
 REDUCE_HELPERS = """
 /* NumPy's own sums of products begin with 0.0; BLAS makes -0.0 of complex numbers too. */
@@ -146,24 +133,6 @@ def highest(dtype: np.dtype):  # type: ignore[no-untyped-def]
 
 def combine_text(reducer: str, a: str, b: str, dtype: np.dtype) -> str:
     return primitive_text(reducer, [a, b], [dtype, dtype], dtype)
-
-
-def is_blocked(s: Reduce) -> bool:
-    """Is nothing in the loop that would keep the compiler from making vectors of it, and so lanes in registers?"""
-    if isinstance(s.count, int) and s.count < 2:
-        return False
-    plain = all(kind(a.dtype) in "fiubc" and not is_position(a) and not a.is_ordered for a in s.accumulators)
-    return plain and not any(isinstance(x, (CheckIndex, Product, Reduce, Columns, Scan)) for x in walk(s.body))
-
-
-def is_fused(s: Reduce) -> bool:
-    """Is what is added up so quickly computed that lanes can be added to meanwhile?"""
-    return is_blocked(s) and not any(isinstance(x, Let) and x.op in EXPENSIVE for x in walk(s.body))
-
-
-def fits_simd(s: Reduce) -> bool:
-    """May the order of combination be the compiler's? Then OpenMP's simd makes the lanes."""
-    return is_blocked(s) and not any(a.reducer in ("add", "multiply") and a.dtype.kind in "fc" for a in s.accumulators)
 
 
 # --- partial results that are one number each

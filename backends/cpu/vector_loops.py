@@ -20,7 +20,7 @@ from npcompile.backends.cpu.primitives import NUMPY_LIBM, PRIMITIVES, c_type, po
 from npcompile.backends.cpu.small_powers import CHOSEN
 from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.index import is_number, split_linear, symbols_in
-from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value, walk
+from npcompile.backends.kernels.kernel import Let, Load, Position, Statement, Store, Value
 from npcompile.backends.kernels.operations import short
 
 MOST_INSIDE = 12  # functions that are written into a loop: compilers take long over more
@@ -244,7 +244,6 @@ def vectors_of(
                 return None
     if not written:
         return None
-    loaded = {s.buffer for s in walk(p.kernel.body) if isinstance(s, Load)}
     return Vectors(
         p,
         print_statements,
@@ -256,7 +255,7 @@ def vectors_of(
         written=tuple(map(place_of, written)),
         constants=constants,
         are_inside=sum(isinstance(s, Let) and s.op in FUNCTIONS for s in body) <= MOST_INSIDE,
-        is_past_caches=not any(s.buffer in loaded for s in written),
+        is_past_caches=not any(s.buffer in p.plan.loaded for s in written),
     )
 
 

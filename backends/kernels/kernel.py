@@ -154,7 +154,7 @@ class Product:
         return f"{self.result} = {self.left} @ {self.right}  # {' x '.join(map(str, self.sizes))}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Loop:
     axis: str
     size: Size
@@ -183,7 +183,7 @@ class Run:
         return None if len(self.axes) > 1 or is_long else size
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reduce:
     """Run the body with fresh accumulators. `count` elements are accumulated in all."""
 
@@ -196,7 +196,7 @@ class Reduce:
         return "reduce " + ", ".join(f"{a.result.name} = {a.reducer}({a.name})" for a in self.accumulators)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Columns:
     """Accumulators that are arrays over the innermost axis: `axis` is cut in blocks, each keeps a row of running results.
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from tests.cpu.test_vectorized import sources_of
+from npcompile.backends.cpu.kernel_plan import ColumnBlocks
+from tests.cpu.plans import plans_of
 
 
 def accumulations(x):
@@ -45,7 +46,7 @@ def test_as_numpy_has_it(dtype) -> None:
 
 def test_across_memory_they_go_row_by_row() -> None:
     x = np.random.default_rng(0).standard_normal((64, 100))
-    sources = sources_of(middle_axis, x)
-    assert sum(source.count("int64_t column_block = ") for source in sources) == 2
+    ways = [plan.way for plan in plans_of(middle_axis, x)]
+    assert [isinstance(way, ColumnBlocks) and way.columns.is_running for way in ways] == [True, True]
     for expected, got in zip(middle_axis(x), npc.compile(middle_axis)(x)):
         np.testing.assert_array_equal(got, expected)

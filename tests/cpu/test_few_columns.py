@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.kernel_plan import ColumnBlocks
+from tests.cpu.plans import plans_of
 
 
 def forces(x: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -92,13 +94,13 @@ def test_terms_that_take_long_are_computed_for_some_rows_and_added_in_their_orde
 
 def test_columns_without_loops_stay_so() -> None:
     """Of a few rows of cheap terms the unrolled columns are quicker than the lanes of rows."""
-    (kernel,) = kernels_of(FUNCTIONS["weighted"], numbers((7, 5, 3), "f8"), numbers((5,), "f8"))
-    assert "columns" in kernel
+    (plan,) = plans_of(FUNCTIONS["weighted"], numbers((7, 5, 3), "f8"), numbers((5,), "f8"))
+    assert [form.is_unrolled for form in plan.columns.values()] == [True]
 
 
 def test_many_columns_stay_columns() -> None:
-    (kernel,) = kernels_of(FUNCTIONS["weighted"], numbers((7, 500, 8), "f8"), numbers((500,), "f8"))
-    assert "columns" in kernel
+    (plan,) = plans_of(FUNCTIONS["weighted"], numbers((7, 500, 8), "f8"), numbers((500,), "f8"))
+    assert [form.is_unrolled for form in plan.columns.values()] == [False]
 
 
 def test_nan_and_infinities_in_some_columns() -> None:
@@ -119,8 +121,8 @@ def test_few_columns_are_not_counted_as_a_whole_block() -> None:
     def centered(x: np.ndarray) -> np.ndarray:
         return x - x.mean(axis=1, keepdims=True)
 
-    (source,) = npc.explain(centered)(numbers((6, 5, 4), "f4")).sources
-    assert "2560" not in source
+    ways = [plan.way for plan in plans_of(centered, numbers((6, 5, 4), "f4"))]
+    assert [way.elements for way in ways if isinstance(way, ColumnBlocks)] == [5 * 4]
 
 
 def test_no_columns() -> None:

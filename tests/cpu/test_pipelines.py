@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import c_printer, compile_cpu, pipelines
+from npcompile.backends.cpu import c_pipelines, compile_cpu, pipelines, statement_forms
+from npcompile.backends.cpu.kernel_plan import KernelPlan
 from npcompile.backends.kernels.index import axis_variable
 from npcompile.backends.kernels.kernel import Let, Load, Loop, Store, Value
+from tests.cpu.plans import noted_plans
 
 F8 = np.dtype(np.float64)
 COEFFICIENTS = np.linspace(0, 3, 31).tolist()
@@ -35,21 +37,22 @@ def compiled(function: Callable) -> tuple[Callable, list[str]]:
 @contextmanager
 def without_pipelines() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(c_printer, "pipeline_of", lambda loop: None)
+        patch.setattr(statement_forms, "pipeline_of", lambda loop: None)
         yield
 
 
 def assert_same(function: Callable, *args: np.ndarray) -> tuple:
     """In stages and in one loop the results, and the arguments afterwards, are the same. Returns the results."""
-    staged, sources = compiled(function)
+    staged, _ = compiled(function)
     mine = [x.copy() for x in args]
-    results = as_tuple(staged(*mine))
-    assert has_stages(sources) or args[0].size < pipelines.FEWEST
-    plain, sources = compiled(FunctionType(function.__code__, function.__globals__))
-    with without_pipelines():
-        others = [x.copy() for x in args]
+    with noted_plans() as plans:
+        results = as_tuple(staged(*mine))
+    assert has_stages(plans) or args[0].size < pipelines.FEWEST
+    plain, _ = compiled(FunctionType(function.__code__, function.__globals__))
+    others = [x.copy() for x in args]
+    with without_pipelines(), noted_plans() as plans:
         expected = as_tuple(plain(*others))
-    assert not has_stages(sources)
+    assert plans and not has_stages(plans)
     for x, y in zip([*results, *mine], [*expected, *others], strict=True):
         assert x.dtype == y.dtype and x.shape == y.shape
         np.testing.assert_array_equal(x, y)
@@ -57,8 +60,8 @@ def assert_same(function: Callable, *args: np.ndarray) -> tuple:
     return results
 
 
-def has_stages(sources: list[str]) -> bool:
-    return any("_left = " in text for text in sources)
+def has_stages(plans: list[KernelPlan]) -> bool:
+    return any(form.pipeline for plan in plans for form in plan.loops.values())
 
 
 def as_tuple(x: Any) -> tuple:
@@ -104,7 +107,7 @@ def operands(shape: tuple[int, ...], dtype: str = "f8") -> np.ndarray:
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_stages_change_no_result(function, dtype) -> None:
     fewest = pipelines.FEWEST
-    for n in (1, fewest - 1, fewest, fewest + 1, fewest + 39, 2 * pipelines.ROW + 71, 5000, 200_003):
+    for n in (1, fewest - 1, fewest, fewest + 1, fewest + 39, 2 * c_pipelines.ROW + 71, 5000, 200_003):
         args = operands((n,), dtype)
         results = assert_same(function, *args)
         for x, y in zip(results, as_tuple(function(*args)), strict=True):

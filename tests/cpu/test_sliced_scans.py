@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import sliced_scans
+from npcompile.backends.cpu import c_scan_slices
+from npcompile.backends.cpu.kernel_plan import ScanSlices
+from tests.cpu.plans import plans_of
 
 
 def extremes(x):
@@ -19,7 +21,7 @@ def sums(x):
 
 @pytest.mark.parametrize("function, dtype", [(extremes, np.float64), (extremes, np.int32), (sums, np.int64), (sums, np.float32)])
 def test_as_numpy_has_it(monkeypatch: pytest.MonkeyPatch, function, dtype) -> None:
-    monkeypatch.setattr(sliced_scans, "FEWEST_THREADS", 1)
+    monkeypatch.setattr(c_scan_slices, "FEWEST_THREADS", 1)
     rng = np.random.default_rng(8)
     compiled = npc.compile(function)
     for n in (70_000, 200_003, 20):
@@ -40,5 +42,5 @@ def test_sums_of_numbers_keep_their_order() -> None:
     def scans(x):
         return np.cumsum(x), np.maximum.accumulate(x)
 
-    sources = "".join(npc.explain(scans)(np.ones(100_000)).sources)
-    assert sources.count("rt->threads()") == 1
+    ways = [plan.way for plan in plans_of(scans, np.ones(100_000))]
+    assert len(ways) == 2 and [way.scan.accumulator.reducer for way in ways if isinstance(way, ScanSlices)] == ["maximum"]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import npcompile as npc
+from npcompile.backends.cpu.kernel_plan import Squares
+from tests.cpu.plans import plans_of
 
 
 def turned(x):
@@ -48,8 +50,8 @@ def test_copies_that_no_cache_keeps(dtype) -> None:
     for shape in ((2048, 16 * 100 * 8 // np.dtype(dtype).itemsize + 5), (1803, 3000)):
         x = np.arange(shape[0] * shape[1], dtype=dtype).reshape(shape)
         np.testing.assert_array_equal(compiled(x), x.T)
-    (source,) = npc.explain(lambda x: np.ascontiguousarray(x.T))(np.ones((300, 300), dtype)).sources
-    assert f"npc_copy_turned{8 * np.dtype(dtype).itemsize}(to" in source
+    (plan,) = plans_of(lambda x: np.ascontiguousarray(x.T), np.ones((300, 300), dtype))
+    assert isinstance(plan.way, Squares) and plan.way.copied is not None and plan.way.copied.is_line
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, np.uint8])
@@ -63,8 +65,8 @@ def test_edges_are_squares_that_overlap(dtype) -> None:
         inner(x, to)
         expected[1:-1, 2:-2] = x.T
         np.testing.assert_array_equal(to, expected)
-    (source,) = npc.explain(lambda x: np.ascontiguousarray(x.T))(np.ones((141, 141), dtype)).sources
-    assert "npc_min(next_left" in source and "npc_min(next_top" in source
+    (plan,) = plans_of(lambda x: np.ascontiguousarray(x.T), np.ones((141, 141), dtype))
+    assert isinstance(plan.way, Squares) and plan.way.copied is not None
 
 
 def test_an_array_turned_over_in_place() -> None:
@@ -81,7 +83,7 @@ def test_an_array_turned_over_in_place() -> None:
 
 
 def test_both_axes_are_cut() -> None:
-    (source,) = npc.explain(lambda x: x.T * 2 + x)(np.ones((300, 300))).sources
-    assert "npc_turn64(t" in source
-    (source,) = npc.explain(lambda x: np.exp(x).sum(0) + x)(np.ones((300, 300))).sources
-    assert "npc_turn64(t" not in source
+    (plan,) = plans_of(lambda x: x.T * 2 + x, np.ones((300, 300)))
+    assert isinstance(way := plan.way, Squares) and len(way.turned) == 1 and way.copied is None
+    plans = plans_of(lambda x: np.exp(x).sum(0) + x, np.ones((300, 300)))
+    assert not any(isinstance(plan.way, Squares) for plan in plans)

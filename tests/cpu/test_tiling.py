@@ -12,10 +12,12 @@ from threadpoolctl import threadpool_limits
 
 import npcompile as npc
 from npcompile.backends.cpu import c_tiles, compile_cpu
+from npcompile.backends.cpu.kernel_plan import TileSlices
 from npcompile.backends.kernels import tiling
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.tensor_core import Builder, TensorMeta
 from npcompile.tensor_core.graph import Graph
+from tests.cpu.plans import noted_plans
 from tests.cpu.random_graphs import RandomGraph
 from tests.cpu.test_random_graphs import check
 from tests.cpu.test_row_programs import agree
@@ -178,7 +180,10 @@ def test_large_arrays_are_tiled_where_the_backend_asks_for_it() -> None:
 
 def test_rows_of_a_tile_are_summed_several_at_a_time() -> None:
     """Each as it is alone: sums are the same where no four rows are left."""
-    assert "first_row" in compile_cpu(rows_and_columns(10_000)).source
+    with noted_plans() as plans:
+        compile_cpu(rows_and_columns(10_000))
+    (way,) = [plan.way for plan in plans]
+    assert isinstance(way, TileSlices) and [part.row_sums is not None for part in way.parts] == [True, False, False]
     compiled = npc.compile(lambda a, x: (a.T @ (r := a @ x), r), dynamic=True)
     a, x = numbers((3000, 61), "f8"), numbers((61,), "f8")
     rows = compiled(a, x)[1]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import c_calls, c_printer
+from npcompile.backends.cpu import c_printer, planning
 from npcompile.backends.cpu.lanes import IS_HERE
 from npcompile.backends.cpu.vector_loops import FUNCTIONS, TEMPLATES
 from tests.cpu.test_pipelines import as_tuple, compiled, operands, random_chain
@@ -181,7 +181,7 @@ def test_other_lanes_note_no_errors() -> None:
 @pytest.mark.parametrize("shift", [0, 1])
 def test_far_results_are_written_past_the_caches(shift, dtype, monkeypatch) -> None:
     """Where all of them begin on a boundary of vectors, and none is what is read."""
-    monkeypatch.setattr(c_calls, "FAR", 1)
+    monkeypatch.setattr(planning, "FAR", 1)
     x = np.random.default_rng(0).random((3, 4001 + shift)).astype(dtype)[:, shift:]
     for function in (lambda x: x + 1, lambda x: np.exp(x), long_chain, lambda x: (x + 1, x * 2)):
         far, sources = compiled(function)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from npcompile.backends.cpu.c_squares import square_text
 from npcompile.backends.cpu.elements import C_OF_KIND
 from npcompile.backends.cpu.loops.bands import Band, NoBand
 from npcompile.backends.cpu.loops.strip_elements import Load, Store
-from npcompile.backends.cpu.squares import square_text
 
 LANES = 8  # as many numbers of 64 bits as fill the widest vectors: the sides of a square that is turned over
 

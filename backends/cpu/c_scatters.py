@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cpu.c_printer import Printer, can_note
-from npcompile.backends.cpu.c_sizes import context_fields, product_of, size_text
+from npcompile.backends.cpu.c_printer import Printer
+from npcompile.backends.cpu.c_sizes import context_fields, size_text
+from npcompile.backends.cpu.kernel_plan import KernelPlan, ScatterBlocks, ScatterSlices
 from npcompile.backends.cpu.primitives import c_type, loaded_text, stored_text
 from npcompile.backends.cpu.reducers import combine_text, identity_of
-from npcompile.backends.kernels.kernel import Kernel, Let, Load, Loop, Scattered, Statement, Store, children, walk
-from npcompile.backends.kernels.operations import EXPENSIVE, short
-from npcompile.tensor_core.dim import Size
+from npcompile.backends.kernels.operations import short
 
 MOST_SLICES = 16
 LEAST_SLICE = 8192  # elements
@@ -25,29 +24,12 @@ COPIES = 4  # of a small target, for one slice
 FEW_BYTES = 8192  # of such a target
 COMBINED = 1024  # elements of the target in a task that combines
 COMBINED_ALONE = 8  # such tasks, each of one copy: other processors have written these, so that they are read slowly
-ANY_ORDER = ("maximum", "minimum", "fmax", "fmin", "logical_or", "logical_and", "bitwise_or", "bitwise_xor")
 
 
-def sliced_scatter(kernel: Kernel) -> Scattered | None:
-    """What a kernel scatters, if that may be done in slices."""
-    s = kernel.scattered
-    if s is None or not kernel.body or not isinstance(kernel.body[-1], Loop) or any(map(children, kernel.body[:-1])):
-        return None
-    exact = s.dtype.kind in "iub"
-    is_sum = s.reducer == "add" and (exact or short(s.dtype) in ("f4", "f8", "c8", "c16"))
-    if not is_sum and not (s.reducer in ANY_ORDER and s.dtype.kind in "iubf") and not (s.reducer == "multiply" and exact):
-        return None
-    if s.reducer in ("logical_or", "logical_and") and s.dtype.kind != "b":
-        return None
-    uses = [x for x in walk(kernel.body) if isinstance(x, (Load, Store)) and x.buffer == s.buffer]
-    return s if len(uses) == 2 else None  # what is there is read, and written
-
-
-def print_sliced_scatter(p: Printer, kernel: Kernel, s: Scattered) -> None:
+def print_scatter_slices(p: Printer, way: ScatterSlices) -> None:
     """The body of the range function."""
-    *before, loop = kernel.body
-    assert isinstance(loop, Loop)
-    p.statements(before)
+    s, loop = way.target, way.loop
+    p.statements(way.before)
     p.open("for (int64_t task = begin; task < end; task++) {")
     p.line("const int64_t slice_first = task * c->slice_size;")
     p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(loop.size)});")
@@ -59,62 +41,52 @@ def print_sliced_scatter(p: Printer, kernel: Kernel, s: Scattered) -> None:
     p.line(f"for (int64_t k = 0; k < elements; k++) {element} = {fresh};")
     p.close()
     p.limits[loop.axis] = ("slice_first", "slice_end")
-    if any(isinstance(x, Loop) for x in walk(loop.body)) or not (can_note(loop.body) or not kernel.can_fail):
+    if way.blocks is None:
         p.statement(loop)
-    elif is_moved(loop.body):
+    elif way.is_moved:
         p.open("if (!c->between) {")
         p.statement(loop)
         p.close("} else {")
         p.indent += 1
-        print_blocks(p, loop, s)
+        print_blocks(p, way, way.blocks)
         p.close()
     else:
-        print_blocks(p, loop, s)
+        print_blocks(p, way, way.blocks)
     p.close()
 
 
-def is_moved(body: Sequence[Statement]) -> bool:
-    """Is it hardly computed what is written, so that vectors of places and values are not worth their way through memory?"""
-    *given, _, _ = body
-    computed = [x for x in given if isinstance(x, Let) and x.op not in ("constant", "cast")]
-    return len(computed) <= 1 and not any(x.op in EXPENSIVE for x in computed)
-
-
-def print_blocks(p: Printer, loop: Loop, s: Scattered) -> None:
+def print_blocks(p: Printer, way: ScatterSlices, blocks: ScatterBlocks) -> None:
     """Places and values of a block, in vectors, then its writes, to COPIES in turn: they seldom wait for each other."""
-    *given, combined, store = loop.body
-    assert isinstance(combined, Let) and isinstance(store, Store) and combined.target == store.value
-    given = [x for x in given if not (isinstance(x, Load) and x.buffer == s.buffer)]
-    value = combined.args[1]
-    c, is_made = c_type(s.dtype), any(getattr(x, "target", None) == value for x in given)
+    s, c = way.target, c_type(way.target.dtype)
     p.open(f"for (int64_t block = slice_first; block < slice_end; block += {BLOCK}) {{")
     p.line(f"const int64_t lanes = npc_min({BLOCK}, slice_end - block);")
     p.line(f"int64_t places[{BLOCK}] __attribute__((aligned(64)));")
-    last = [f"places[lane] = {size_text(store.offset)};"]
-    if is_made:
+    last = [f"places[lane] = {size_text(blocks.store.offset)};"]
+    if blocks.is_made:
         p.line(f"{c} values[{BLOCK}] __attribute__((aligned(64)));")
-        last.append(f"values[lane] = {value.name};")
-    head = f"for (int64_t lane = 0; lane < lanes; lane++) {{ const int64_t {loop.axis} = block + lane;"
-    p.noting_loop(head, given, last)
+        last.append(f"values[lane] = {blocks.value.name};")
+    head = f"for (int64_t lane = 0; lane < lanes; lane++) {{ const int64_t {way.loop.axis} = block + lane;"
+    p.noting_loop(head, blocks.given, last)
     p.line("const int64_t between = c->between; /* what is written might be anything in memory, so c is not read meanwhile */")
     p.line("int64_t lane = 0;")
     for each in (COPIES, 1):
         p.open(f"for (; lane + {each} <= lanes; lane += {each}) {{")
         for k in range(each):
             at = f"(npc_{short(s.dtype)}_in_memory*)({s.buffer} + {k} * between + places[lane + {k}])"
-            added = f"values[lane + {k}]" if is_made else value.name
+            added = f"values[lane + {k}]" if blocks.is_made else blocks.value.name
             text = combine_text(s.reducer, loaded_text("*at", s.dtype), added, s.dtype)
             p.line(f"{{ npc_{short(s.dtype)}_in_memory* const at = {at}; *at = {stored_text(text, s.dtype)}; }}")
         p.close()
     p.close()
 
 
-def print_scatter_combine(kernel: Kernel, s: Scattered, symbols: Sequence[str]) -> str:
+def print_scatter_combine(plan: KernelPlan, way: ScatterSlices, symbols: Sequence[str]) -> str:
     """The range function that combines the copies, for blocks of the target."""
+    s = way.target
     size, name = s.dtype.itemsize, f"npc_{short(s.dtype)}_in_memory"
-    p = Printer(kernel)
-    p.line(f"struct {kernel.name}_context* c = context;")
-    for t, n in context_fields(kernel, symbols):
+    p = Printer(plan)
+    p.line(f"struct {plan.name}_context* c = context;")
+    for t, n in context_fields(plan.kernel, symbols):
         if n == s.buffer:
             p.line(f"{t} const {n} = c->{n};")
     p.line(f"const int64_t first = begin * {COMBINED}, last = npc_min(end * {COMBINED}, c->blocks);")
@@ -129,18 +101,16 @@ def print_scatter_combine(kernel: Kernel, s: Scattered, symbols: Sequence[str]) 
     p.line(f"*({name}*)({s.buffer} + {size} * k) = {stored_text(combine_text(s.reducer, old, more, s.dtype), s.dtype)};")
     p.close()
     p.close()
-    head = f"static void {kernel.name}_combine(void* context, int64_t begin, int64_t end, int thread) {{"
+    head = f"static void {plan.name}_combine(void* context, int64_t begin, int64_t end, int thread) {{"
     return "\n".join([head, *p.lines, "}"])
 
 
-def scatter_call(kernel: Kernel, s: Scattered) -> list[str]:
+def scatter_call(name: str, way: ScatterSlices) -> list[str]:
     """Statements that run the kernel with the context `c`."""
-    loop = kernel.body[-1]
-    assert isinstance(loop, Loop)
-    each = f"npc_max(1, {size_text(product_of(inner_sizes(loop.body)))})"
+    s, each = way.target, f"npc_max(1, {size_text(way.each)})"
     size = size_text(s.size)
     return [
-        f"const int64_t n = {size_text(loop.size)}, writes = n * {each}, size = {size};",
+        f"const int64_t n = {size_text(way.loop.size)}, writes = n * {each}, size = {size};",
         f"const int64_t most = npc_min({MOST_SLICES}, npc_min(writes / {LEAST_SLICE}, writes / npc_max(1, {COPY_COST} * size)));",
         f"const int64_t bytes = (size * {s.dtype.itemsize} + 127) / 128 * 128;",
         f"c.between = most > 1 && bytes <= {FEW_BYTES} ? bytes : 0;",
@@ -151,18 +121,14 @@ def scatter_call(kernel: Kernel, s: Scattered) -> list[str]:
         "c.slices = npc_max(1, (n + c.slice_size - 1) / c.slice_size);",
         "if (c.slices > 1) {",
         "  if (!(c.partial = rt->scratch(c.slices * c.block_size))) goto failed;",
-        f"  if (rt->parallel({kernel.name}, &c, c.slices, 1)) {{ rt->release(c.partial); goto failed; }}",
+        f"  if (rt->parallel({name}, &c, c.slices, 1)) {{ rt->release(c.partial); goto failed; }}",
         f"  const int64_t blocks = (size + {COMBINED - 1}) / {COMBINED};",
         f"  const int64_t combined = npc_max(1, {COMBINED_ALONE} / c.slices);",
-        f"  const int stopped = !c.failed && rt->parallel({kernel.name}_combine, &c, blocks, combined);",
-        f"  if (c.failed == 1) {{ c.failed = 0; {kernel.name}(&c, 0, c.slices, 0); }} /* find the first bad index */",
+        f"  const int stopped = !c.failed && rt->parallel({name}_combine, &c, blocks, combined);",
+        f"  if (c.failed == 1) {{ c.failed = 0; {name}(&c, 0, c.slices, 0); }} /* find the first bad index */",
         "  rt->release(c.partial);",
         "  if (stopped) goto failed;",
         "} else {",
-        f"  {kernel.name}(&c, 0, c.slices, 0);",
+        f"  {name}(&c, 0, c.slices, 0);",
         "}",
     ]
-
-
-def inner_sizes(body: Sequence[Statement]) -> list[Size]:
-    return [s.size for s in walk(list(body)) if isinstance(s, Loop)]

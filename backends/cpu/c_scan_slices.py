@@ -9,38 +9,22 @@ from __future__ import annotations
 
 from npcompile.backends.cpu.c_printer import Printer
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.kernel_plan import ScanSlices
 from npcompile.backends.cpu.primitives import c_type
 from npcompile.backends.cpu.reducers import combine_text
-from npcompile.backends.kernels.kernel import Kernel, Loop, Scan, Store, children
+from npcompile.backends.kernels.kernel import Store
 
 MOST_SLICES, LEAST_SLICE = 64, 32768
 FEWEST_THREADS = 4
-EXTREMES = ("maximum", "minimum", "fmax", "fmin")
-EXACT = ("add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or")
 
 
-def sliced_scan(kernel: Kernel) -> Scan | None:
-    """The scan that is all of a kernel, if it may be done in slices."""
-    match kernel.body:
-        case [*before, Scan(acc, [*pre, Loop(body=steps)]) as scan] if (
-            not kernel.can_fail
-            and not any(children(s) for s in (*before, *pre, *steps))
-            and acc.dtype == acc.result.dtype
-            and (acc.dtype.kind in "biuf" if acc.reducer in EXTREMES else acc.reducer in EXACT and acc.dtype.kind in "biu")
-            and acc.dtype.itemsize in (1, 2, 4, 8)
-        ):
-            return scan
-    return None
-
-
-def print_scan_slices(p: Printer, kernel: Kernel, scan: Scan) -> None:
+def print_scan_slices(p: Printer, way: ScanSlices) -> None:
     """The body of the range function: with c->between the second time, from c->partial on."""
-    a, c = scan.accumulator, c_type(scan.accumulator.dtype)
-    *pre, loop = scan.body
-    assert isinstance(loop, Loop)
-    p.statements(kernel.body[:-1])
+    a, loop = way.scan.accumulator, way.loop
+    c = c_type(a.dtype)
+    p.statements(way.before)
     p.accumulators = {a.name: a}
-    p.statements(pre)
+    p.statements(way.inside)
     p.open("for (int64_t task = begin; task < end; task++) {")
     p.line("const int64_t slice_first = task * c->slice_size;")
     p.line(f"const int64_t slice_end = npc_min(slice_first + c->slice_size, {size_text(loop.size)});")
@@ -48,7 +32,7 @@ def print_scan_slices(p: Printer, kernel: Kernel, scan: Scan) -> None:
     p.line(f"int {a.name}_started = 0;")
     p.limits[loop.axis] = ("slice_first", "slice_end")
     p.open("if (!c->between) {")
-    p.statement(Loop(loop.axis, loop.size, [s for s in loop.body if not isinstance(s, Store)]))
+    p.serial_loop(loop.axis, ("slice_first", "slice_end"), [s for s in loop.body if not isinstance(s, Store)])
     p.line(f"(({c}*)c->partial)[task] = {a.name};")
     p.close("} else {")
     p.indent += 1
@@ -58,14 +42,12 @@ def print_scan_slices(p: Printer, kernel: Kernel, scan: Scan) -> None:
     p.close()
 
 
-def scan_call(kernel: Kernel, scan: Scan) -> list[str]:
+def scan_call(name: str, way: ScanSlices) -> list[str]:
     """Statements that run the kernel with the context `c`."""
-    a, c = scan.accumulator, c_type(scan.accumulator.dtype)
-    loop = scan.body[-1]
-    assert isinstance(loop, Loop)
+    a, c = way.scan.accumulator, c_type(way.scan.accumulator.dtype)
     combined = combine_text(a.reducer, "totals[k - 1]", "totals[k]", a.dtype)
     return [
-        f"const int64_t n = {size_text(loop.size)};",
+        f"const int64_t n = {size_text(way.loop.size)};",
         f"const int64_t threads = n < {2 * LEAST_SLICE} ? 1 : rt->threads();",
         f"const int64_t most = threads < {FEWEST_THREADS} ? 1 : npc_min({MOST_SLICES}, 2 * threads);",
         f"c.slices = npc_max(1, npc_min(most, n / {LEAST_SLICE}));",
@@ -73,8 +55,8 @@ def scan_call(kernel: Kernel, scan: Scan) -> list[str]:
         "c.slices = (n + c.slice_size - 1) / c.slice_size;",
         f"{c} totals[{MOST_SLICES}];",
         "c.partial = (char*)totals;",
-        f"if (c.slices > 1 && rt->parallel({kernel.name}, &c, c.slices - 1, 1)) goto failed;",
+        f"if (c.slices > 1 && rt->parallel({name}, &c, c.slices - 1, 1)) goto failed;",
         f"for (int64_t k = 1; k < c.slices - 1; k++) totals[k] = {combined};",
         "c.between = 1;",
-        f"if (rt->parallel({kernel.name}, &c, c.slices, 1)) goto failed;",
+        f"if (rt->parallel({name}, &c, c.slices, 1)) goto failed;",
     ]
