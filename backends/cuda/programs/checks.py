@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npcompile.backends.cuda.programs.printer import Axes, Context, Nest, finished, masks, nest_of
+from npcompile.backends.cuda.programs.printer import Axes, Context, Nest, finished, masks
 from npcompile.backends.cuda.programs.program import Program
 from npcompile.backends.cuda.programs.tile_printer import COLUMN
 from npcompile.backends.kernels.index import symbols_in
@@ -50,9 +50,8 @@ def checked_axes(nest: Nest) -> Axes | None:
     return axes if has_checks and len(axes) < len(nest.axes) else None
 
 
-def print_checks(context: Context, axes: Axes) -> Program:
+def print_checks(context: Context, nest: Nest, axes: Axes) -> Program:
     """The indices of a kernel whose other loops are empty: NumPy refuses those that are outside even then."""
-    nest = nest_of(context.kernel.body)
     uses = axes_used(nest.inside)
     inner = {axis for axis, _ in nest.axes} - {axis for axis, _ in axes}
     writer = context.writer()

@@ -10,7 +10,7 @@ import numpy as np
 
 from npcompile.backends.cuda.programs.checks import checked_axes, print_checks, rows_and_columns
 from npcompile.backends.cuda.programs.primitives import part_of
-from npcompile.backends.cuda.programs.printer import Context, Nest, nest_of, print_map, print_turned_map
+from npcompile.backends.cuda.programs.printer import Context, Nest, map_of, nest_of, print_map, print_turned_map
 from npcompile.backends.cuda.programs.products import with_reductions
 from npcompile.backends.cuda.programs.program import (
     Launch,
@@ -26,7 +26,6 @@ from npcompile.backends.cuda.programs.program import (
     warps_for,
 )
 from npcompile.backends.cuda.programs.reductions import (
-    can_split,
     columns_of,
     partial_names,
     print_column_parts,
@@ -35,7 +34,7 @@ from npcompile.backends.cuda.programs.reductions import (
     print_split_rows,
     rows_of,
 )
-from npcompile.backends.cuda.programs.scans import is_along_memory, print_scan, print_scan_in_order, scan_of
+from npcompile.backends.cuda.programs.scans import print_scan, print_scan_in_order, scan_of
 from npcompile.backends.cuda.programs.scatters import (
     COPIES,
     WINNERS,
@@ -126,10 +125,11 @@ def plan_form(context: Context) -> Plan:
 
 def with_checks(plan: Plan, context: Context) -> Plan:
     """The same, with its indices checked where there is nothing to compute but indices."""
-    axes = checked_axes(nest_of(context.kernel.body))
+    nest = nest_of(context.kernel.body)
+    axes = checked_axes(nest)
     if axes is None:
         return plan
-    program = print_checks(context, axes)
+    program = print_checks(context, nest, axes)
     count = product([n for _, n in axes])
 
     def launches(values: Values) -> list[Launch]:
@@ -140,8 +140,8 @@ def with_checks(plan: Plan, context: Context) -> Plan:
 
 
 def plan_map(context: Context) -> Plan:
-    nest = nest_of(context.kernel.body)
-    flat = print_map(context, is_flat=True)
+    nest = map_of(context.kernel)
+    flat = print_map(context, nest, is_flat=True)
     each = each_of(context.kernel)
 
     def launch_flat(values: Values) -> list[Launch]:
@@ -156,7 +156,7 @@ def plan_map(context: Context) -> Plan:
     across = read_across(context.kernel, nest)
     if across is not None:
         return plan_turned_map(context, nest, *across)
-    tiled = print_map(context, is_flat=False)
+    tiled = print_map(context, nest, is_flat=False)
 
     def launches(values: Values) -> list[Launch]:
         columns, total = number_of(nest.axes[-1][1], values), number_of(nest.count, values)
@@ -173,7 +173,7 @@ def plan_map(context: Context) -> Plan:
 
 def plan_turned_map(context: Context, nest: Nest, across: str, itemsize: int) -> Plan:
     """Square tiles, so that memory is read in whole lines along both axes."""
-    turned = print_turned_map(context, across)
+    turned = print_turned_map(context, nest, across)
     sizes = dict(nest.axes)
     inner = nest.axes[-1][1]
 
@@ -241,14 +241,15 @@ def pass_tile(itemsize: int, warps: int) -> tuple[int, int]:
 
 def plan_rows(context: Context) -> Plan:
     kernel = context.kernel
-    outer, body = rows_of(kernel)
+    form = rows_of(kernel)
+    outer, body = form.outer, form.body
     reduces = [s for s in body if isinstance(s, Reduce)]
     if not reduces:
         raise NotPrintable(kernel.name)
     fixed = None if isinstance(reduces[0].count, Dim) else reduces[0].count
-    near = print_rows(context, is_on_chip=True) if fixed is None or fixed <= ON_CHIP else None
-    far = print_rows(context, is_on_chip=False) if fixed is None or fixed > ON_CHIP else None
-    split_programs = print_split_rows(context) if can_split(kernel) and (fixed is None or fixed > PART) else []
+    near = print_rows(context, form, is_on_chip=True) if fixed is None or fixed <= ON_CHIP else None
+    far = print_rows(context, form, is_on_chip=False) if fixed is None or fixed > ON_CHIP else None
+    split_programs = print_split_rows(context, form) if form.can_split and (fixed is None or fixed > PART) else []
     widest = max((s.target.dtype.itemsize for s in walk(kernel.body) if isinstance(s, Load)), default=8)
     itemsize = least_itemsize(kernel)
     scratch = [s for s in walk(kernel.body) if isinstance(s, ScratchRow)]
@@ -291,9 +292,9 @@ def near_tile(rows: int, count: int, itemsize: int) -> Tile:
 
 def plan_columns(context: Context) -> Plan:
     kernel = context.kernel
-    outer, _, columns = columns_of(kernel)
-    whole, (first, second) = print_columns(context), print_column_parts(context)
-    count = product([n for _, n in columns.loops])
+    sums = columns_of(kernel)
+    outer, columns, count = sums.outer, sums.columns, sums.count
+    whole, (first, second) = print_columns(context, sums), print_column_parts(context, sums)
     itemsize = least_itemsize(kernel)
 
     def launches(values: Values) -> list[Launch]:
@@ -322,12 +323,12 @@ def plan_columns(context: Context) -> Plan:
 
 def plan_scan(context: Context) -> Plan:
     kernel = context.kernel
-    outer, _, scan, nest = scan_of(kernel)
-    along = COLUMN if is_along_memory(kernel) else ROW
-    whole, parts = print_scan(context, along, in_parts=False), print_scan(context, along, in_parts=True)
-    a = scan.accumulator
+    scanned = scan_of(kernel)
+    outer, nest, a = scanned.outer, scanned.nest, scanned.scan.accumulator
+    along = COLUMN if scanned.is_along_memory else ROW
+    whole, parts = (print_scan(context, scanned, along, in_parts=in_parts) for in_parts in (False, True))
     is_rounded = a.reducer in ("add", "multiply") and a.dtype.kind in "fc"
-    in_order = [print_scan_in_order(context)] if along == ROW and is_rounded else []
+    in_order = [print_scan_in_order(context, scanned)] if along == ROW and is_rounded else []
     itemsize = least_itemsize(kernel)
 
     def launches(values: Values) -> list[Launch]:

@@ -89,10 +89,10 @@ def masks(writer: Writer, rows: str | None, columns: str | None) -> None:
 # --- maps
 
 
-def map_nest(context: Context) -> Nest:
-    nest = nest_of(context.kernel.body)
+def map_of(kernel: Kernel) -> Nest:
+    nest = nest_of(kernel.body)
     if any(children(s) for s in nest.body):
-        raise NotPrintable(f"{context.kernel.name} has loops beside each other")
+        raise NotPrintable(f"{kernel.name} has loops beside each other")
     return nest
 
 
@@ -113,9 +113,8 @@ def reads_first(body: Sequence[Statement]) -> list[Statement]:
     return made
 
 
-def print_map(context: Context, *, is_flat: bool) -> Program:
+def print_map(context: Context, nest: Nest, *, is_flat: bool) -> Program:
     """Tiles over all loops counted as one, or of rows (all loops but the last) and columns (the last)."""
-    nest = map_nest(context)
     writer = context.writer()
     outer, inner = ([], nest.axes) if is_flat else (nest.axes[:-1], nest.axes[-1:])
     columns = writer.size(product([n for _, n in inner]))
@@ -130,9 +129,8 @@ def print_map(context: Context, *, is_flat: bool) -> Program:
     return finished(writer, context.kernel.name)
 
 
-def print_turned_map(context: Context, across: str) -> Program:
+def print_turned_map(context: Context, nest: Nest, across: str) -> Program:
     """Tiles over the last loop and the one of `across`, along which other memory is contiguous. Other loops are scalars."""
-    nest = map_nest(context)
     writer = context.writer()
     inner, rows = nest.axes[-1], next(a for a in nest.axes if a[0] == across)
     outer = [a for a in nest.axes[:-1] if a is not rows]

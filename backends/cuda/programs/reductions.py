@@ -6,6 +6,7 @@ Parts are combined in a fixed order by every program that needs the whole, so no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from npcompile.backends.cuda.programs.combine import Combine
 from npcompile.backends.cuda.programs.primitives import full, part_of, triton_type
@@ -26,6 +27,7 @@ from npcompile.backends.kernels.kernel import (
     children,
     walk,
 )
+from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
 # FOLD elements of a lane are combined in registers before the running results see them.
@@ -186,15 +188,27 @@ def unwrapped(body: list[Statement]) -> list[Statement]:
     return body
 
 
-def rows_of(kernel: Kernel) -> tuple[Nest, list[Statement]]:
+@dataclass(frozen=True, slots=True)
+class Rows:
     """The loops over rows, and what is done for each: scalar statements and passes over the row."""
+
+    outer: Nest
+    body: list[Statement]
+
+    @property
+    def can_split(self) -> bool:
+        """Can parts of a row be taken by programs of their own?"""
+        return not any(isinstance(s, (Scan, Columns)) for s in walk(self.body)) and any(isinstance(s, Reduce) for s in self.body)
+
+
+def rows_of(kernel: Kernel) -> Rows:
     outer = nest_of(kernel.body, is_parallel=False)
-    return outer, [*outer.before, *unwrapped(outer.body)]
+    return Rows(outer, [*outer.before, *unwrapped(outer.body)])
 
 
-def print_rows(context: Context, *, is_on_chip: bool) -> Program:
+def print_rows(context: Context, rows: Rows, *, is_on_chip: bool) -> Program:
     """ROWS rows in a program. On the chip a row is one block; else every pass goes over it in blocks."""
-    outer, body = rows_of(context.kernel)
+    outer, body = rows.outer, rows.body
     writer = context.writer(keeps_rows=is_on_chip)
     writer.line("program = tl.program_id(0).to(INDEX)")
     writer.tile_indices("program * ROWS", "0" if is_on_chip else None)
@@ -247,18 +261,12 @@ def print_pass(writer: Writer, statement: Reduce | Loop, is_on_chip: bool) -> No
         give_result(writer, a, ROW)
 
 
-def can_split(kernel: Kernel) -> bool:
-    """Can parts of a row be taken by programs of their own?"""
-    _, body = rows_of(kernel)
-    return not any(isinstance(s, (Scan, Columns)) for s in walk(body)) and any(isinstance(s, Reduce) for s in body)
-
-
-def print_split_rows(context: Context) -> list[Program]:
+def print_split_rows(context: Context, rows: Rows) -> list[Program]:
     """One program for each pass, on a part of a row; each combines the parts that the passes before it have left.
 
     A reduction at the end is combined by a last program, which takes whole rows.
     """
-    outer, body = rows_of(context.kernel)
+    outer, body = rows.outer, rows.body
     passes = [k for k, s in enumerate(body) if isinstance(s, (Reduce, Loop))]
     ends = [*passes, len(body)] if isinstance(body[passes[-1]], Reduce) else passes
     programs = []
@@ -300,17 +308,35 @@ def print_part(writer: Writer, statement: Reduce | Loop) -> None:
 # --- columns
 
 
-def columns_of(kernel: Kernel) -> tuple[Nest, list[Statement], Columns]:
+@dataclass(frozen=True, slots=True)
+class ColumnSums:
+    """The loops around columns, and what is done before these for each of their indices."""
+
+    outer: Nest
+    before: list[Statement]
+    columns: Columns
+
+    @property
+    def count(self) -> Size:
+        """Elements of a column."""
+        return product([n for _, n in self.columns.loops])
+
+    @property
+    def inner(self) -> Nest:
+        return Nest([], self.columns.loops, self.columns.body)
+
+
+def columns_of(kernel: Kernel) -> ColumnSums:
     outer = nest_of(kernel.body, is_parallel=False)
     *before, columns = outer.body
     if not isinstance(columns, Columns) or any(children(s) for s in before):
         raise NotPrintable(kernel.name)
-    return outer, [*outer.before, *before], columns
+    return ColumnSums(outer, [*outer.before, *before], columns)
 
 
-def column_writer(context: Context, *, has_parts: bool) -> Writer:
+def column_writer(context: Context, sums: ColumnSums, *, has_parts: bool) -> Writer:
     """At the program's place: the outer axes, which are scalars, and its columns."""
-    outer, before, columns = columns_of(context.kernel)
+    columns = sums.columns
     writer = context.writer()
     size = writer.size(columns.size)
     writer.line("program = tl.program_id(0).to(INDEX)")
@@ -322,19 +348,17 @@ def column_writer(context: Context, *, has_parts: bool) -> Writer:
         writer.line("outer = program // blocks")
     writer.tile_indices(None, "(program % blocks) * BLOCK")
     masks(writer, None, size)
-    writer.axes("outer", outer.axes, NONE)
+    writer.axes("outer", sums.outer.axes, NONE)
     writer.axes("column", [(columns.axis, columns.size)], COLUMN)
-    writer.statements(before)
+    writer.statements(sums.before)
     return writer
 
 
-def print_columns(context: Context) -> Program:
+def print_columns(context: Context, sums: ColumnSums) -> Program:
     """Running results of BLOCK columns, each in ROWS // FOLD lanes."""
-    _, _, columns = columns_of(context.kernel)
-    writer = column_writer(context, has_parts=False)
-    count = product([n for _, n in columns.loops])
-    print_blocks(writer, Nest([], columns.loops, columns.body), columns.accumulators, ("0", writer.size(count)), ROW)
-    return finish_columns(context, writer, columns, context.kernel.name)
+    writer = column_writer(context, sums, has_parts=False)
+    print_blocks(writer, sums.inner, sums.columns.accumulators, ("0", writer.size(sums.count)), ROW)
+    return finish_columns(context, writer, sums.columns, context.kernel.name)
 
 
 def finish_columns(context: Context, writer: Writer, columns: Columns, name: str) -> Program:
@@ -345,16 +369,16 @@ def finish_columns(context: Context, writer: Writer, columns: Columns, name: str
     return finished(writer, name, list(map(Combine, columns.accumulators)))
 
 
-def print_column_parts(context: Context) -> tuple[Program, Program]:
+def print_column_parts(context: Context, sums: ColumnSums) -> tuple[Program, Program]:
     """The same with the reduced axes cut in SPLIT parts, and their combination."""
-    _, _, columns = columns_of(context.kernel)
-    first = column_writer(context, has_parts=True)
+    columns = sums.columns
+    first = column_writer(context, sums, has_parts=True)
     first.line("first = part * (STEPS * ROWS)")
-    first.line(f"end = tl.minimum(first + STEPS * ROWS, {first.size(product([n for _, n in columns.loops]))})")
-    print_blocks(first, Nest([], columns.loops, columns.body), columns.accumulators, ("first", "end"), ROW)
+    first.line(f"end = tl.minimum(first + STEPS * ROWS, {first.size(sums.count)})")
+    print_blocks(first, sums.inner, columns.accumulators, ("first", "end"), ROW)
     store_parts(first, columns.accumulators, f"(outer * SPLIT + part) * {first.size(columns.size)} + column", "in_columns")
 
-    second = column_writer(context, has_parts=False)
+    second = column_writer(context, sums, has_parts=False)
     second.line("parts = tl.arange(0, PARTS).to(INDEX)[:, None]")
     place = f"(outer * SPLIT + parts) * {second.size(columns.size)} + column"
     load_parts(second, columns.accumulators, place, "(parts < SPLIT) & in_columns", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from npcompile.backends.cuda.programs.combine import Combine
 from npcompile.backends.cuda.programs.primitives import full
 from npcompile.backends.cuda.programs.printer import Context, Nest, finished, masks, nest_of
@@ -20,35 +22,44 @@ from npcompile.backends.kernels.index import is_number, split_linear
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Kernel, Scan, Statement, Store, children
 
 
-def scan_of(kernel: Kernel) -> tuple[Nest, list[Statement], Scan, Nest]:
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The loops around a scan, what is done before it for each of their indices, and the loops that it goes along."""
+
+    outer: Nest
+    before: list[Statement]
+    scan: Scan
+    nest: Nest
+
+    @property
+    def is_along_memory(self) -> bool:
+        """Are the results side by side along its axis?"""
+        ((axis, _),) = self.nest.axes
+        for s in self.nest.body:
+            if isinstance(s, Store):
+                linear = split_linear(s.offset, axis)
+                return linear is not None and is_number(linear[0], s.value.dtype.itemsize)
+        return False
+
+
+def scan_of(kernel: Kernel) -> Scanned:
     outer = nest_of(kernel.body, is_parallel=False)
     *before, scan = outer.body
     if not isinstance(scan, Scan) or any(children(s) for s in before):
         raise NotPrintable(kernel.name)
-    return outer, before, scan, nest_of(scan.body)
+    return Scanned(outer, [*outer.before, *before], scan, nest_of(scan.body))
 
 
-def is_along_memory(kernel: Kernel) -> bool:
-    """Are the results of a scan side by side along its axis?"""
-    _, _, _, nest = scan_of(kernel)
-    ((axis, _),) = nest.axes
-    for s in nest.body:
-        if isinstance(s, Store):
-            linear = split_linear(s.offset, axis)
-            return linear is not None and is_number(linear[0], s.value.dtype.itemsize)
-    return False
-
-
-def print_scan_in_order(context: Context) -> Program:
+def print_scan_in_order(context: Context, scanned: Scanned) -> Program:
     """BLOCK scans side by side, step by step as NumPy goes."""
-    outer, before, scan, nest = scan_of(context.kernel)
-    a, combine = scan.accumulator, Combine(scan.accumulator)
+    outer, nest, a = scanned.outer, scanned.nest, scanned.scan.accumulator
+    combine = Combine(a)
     writer = context.writer()
     writer.line("program = tl.program_id(0).to(INDEX)")
     writer.tile_indices(None, "program * BLOCK")
     masks(writer, None, writer.size(outer.count))
     writer.axes("column", outer.axes, COLUMN)
-    writer.statements([*outer.before, *before])
+    writer.statements(scanned.before)
     carry = combine.states(f"{a.name}_carry")
     for name, dtype, identity in zip(carry, combine.types, combine.identity()):
         writer.line(f"{name} = {full('[1, BLOCK]', identity, dtype)}")
@@ -64,18 +75,19 @@ def print_scan_in_order(context: Context) -> Program:
     return finished(writer, context.kernel.name, [combine])
 
 
-def print_scan(context: Context, along: Deps, *, in_parts: bool) -> list[Program]:
+def print_scan(context: Context, scanned: Scanned, along: Deps, *, in_parts: bool) -> list[Program]:
     """Scans along the columns of a tile, a row a program, or along its rows, BLOCK scans side by side, block by block.
 
     `in_parts`: each scan is cut in SPLIT parts. A first program makes their totals; the second begins a part with the
     totals of all before it.
     """
-    return [*([part_totals(context, along)] if in_parts else []), scan_of_parts(context, along, in_parts=in_parts)]
+    totals = [part_totals(context, scanned, along)] if in_parts else []
+    return [*totals, scan_of_parts(context, scanned, along, in_parts=in_parts)]
 
 
-def part_writer(context: Context, along: Deps) -> tuple[Writer, str, str]:
+def part_writer(context: Context, scanned: Scanned, along: Deps) -> tuple[Writer, str, str]:
     """At a part of a scan: where its total is kept, of the part that a text names, and the mask of that."""
-    outer, before, _, nest = scan_of(context.kernel)
+    outer, nest = scanned.outer, scanned.nest
     writer = context.writer()
     writer.line("program = tl.program_id(0).to(INDEX)")
     if along == COLUMN:
@@ -91,26 +103,25 @@ def part_writer(context: Context, along: Deps) -> tuple[Writer, str, str]:
         writer.tile_indices(None, "(program % blocks) * BLOCK")
         masks(writer, None, width)
         writer.axes("column", outer.axes, COLUMN)
-    writer.statements([*outer.before, *before])
+    writer.statements(scanned.before)
     writer.line(f"first = part * (STEPS * {step})")
     writer.line(f"end = tl.minimum(first + STEPS * {step}, {writer.size(nest.count)})")
     return writer, place, mask
 
 
-def part_totals(context: Context, along: Deps) -> Program:
-    _, _, scan, nest = scan_of(context.kernel)
-    writer, place, mask = part_writer(context, along)
+def part_totals(context: Context, scanned: Scanned, along: Deps) -> Program:
+    scan, nest = scanned.scan, scanned.nest
+    writer, place, mask = part_writer(context, scanned, along)
     body: list[Statement] = [s for s in nest.inside if not isinstance(s, Store)]
     print_blocks(writer, Nest([], nest.axes, body), [scan.accumulator], ("first", "end"), along)
     store_parts(writer, [scan.accumulator], place.format("part"), mask)
     return finished(writer, f"{context.kernel.name}_part0", [Combine(scan.accumulator)])
 
 
-def scan_of_parts(context: Context, along: Deps, *, in_parts: bool) -> Program:
-    _, _, scan, nest = scan_of(context.kernel)
-    a, combine = scan.accumulator, Combine(scan.accumulator)
-    axis = AXIS[along]
-    writer, place, mask = part_writer(context, along)
+def scan_of_parts(context: Context, scanned: Scanned, along: Deps, *, in_parts: bool) -> Program:
+    nest, a = scanned.nest, scanned.scan.accumulator
+    axis, combine = AXIS[along], Combine(a)
+    writer, place, mask = part_writer(context, scanned, along)
     carry = combine.states(f"{a.name}_carry")
     if in_parts:
         writer.line(f"parts = tl.arange(0, PARTS).to(INDEX){'[None, :]' if along == COLUMN else '[:, None]'}")
