@@ -30,14 +30,7 @@ from npcompile.backends.cpu.kernel_plan import (
     TileSlices,
 )
 from npcompile.backends.cpu.primitives import c_type
-from npcompile.backends.cpu.reducers import (
-    combine_partial,
-    combine_text,
-    declare_total,
-    ending,
-    partial_fields,
-    store_partial,
-)
+from npcompile.backends.cpu.reducers import combine_partial, combine_text, declare_total, ending, partial_fields, store_partial
 from npcompile.backends.kernels.kernel import Accumulator
 
 

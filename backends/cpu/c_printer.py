@@ -24,15 +24,7 @@ from npcompile.backends.cpu.primitives import (
     rounded_text,
     stored_text,
 )
-from npcompile.backends.cpu.reducers import (
-    added_text,
-    from_zero,
-    identity_text,
-    is_pairwise,
-    is_position,
-    notes_nan,
-    tree_text,
-)
+from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
 from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
 from npcompile.backends.kernels.kernel import (
     Accumulate,

@@ -51,19 +51,7 @@ from npcompile.backends.cuda.programs.scatters import (
 )
 from npcompile.backends.cuda.programs.tile_printer import COLUMN, ROW
 from npcompile.backends.kernels.index import is_number, split_linear
-from npcompile.backends.kernels.kernel import (
-    Columns,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Product,
-    Reduce,
-    Scan,
-    ScratchRow,
-    Store,
-    walk,
-)
+from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Product, Reduce, Scan, ScratchRow, Store, walk
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.tensor_core.dim import Dim, Size
 from npcompile.tensor_core.meta import product
