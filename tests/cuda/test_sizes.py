@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -33,3 +36,24 @@ def test_sizes_of_sizes(name: str, there: There) -> None:  # noqa: F811
         x = np.linspace(0.5, 2.0, n)
         np.testing.assert_allclose(there.get(compiled(there.put(x))), function(x), rtol=1e-12)
     assert len(compiled_function(compiled).graphs) == 1
+
+
+TEXTS_OF_SIZES = """
+import numpy as np
+from npcompile.tensor_core import Builder, TensorMeta
+from tests.cuda.corpus import plans_of
+builder = Builder()
+shape = tuple(builder.env.symbol(name, 10, at_least=2) for name in ("rows", "m", "columns"))
+x = builder.input(TensorMeta(shape, np.dtype("f8")))
+graph = builder.finish([builder.apply("sin", x), builder.apply("reduce", x, reducer="add", axes=(0, 1, 2))])
+print([(program.text, program.parameters) for plan in plans_of(graph) for program in plan.programs])
+"""
+
+
+def test_texts_are_the_same_in_every_process() -> None:
+    """Else nothing that a process before has compiled is found again."""
+    made = set()
+    for seed in ("0", "1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        made.add(subprocess.run([sys.executable, "-c", TEXTS_OF_SIZES], check=True, capture_output=True, env=environment).stdout)
+    assert len(made) == 1 and b"size_columns" in made.pop()

@@ -99,7 +99,7 @@ class Writer:
     def size(self, size: Size) -> str:
         """A size or index as text; its symbols become parameters."""
         renamed = {}
-        for name in symbols_in(size):
+        for name in sorted(symbols_in(size)):  # a set has another order in each process, and texts of before are looked for
             if name in self.symbols:
                 renamed[name] = self.use(Parameter(f"size_{name}", "INDEX", "size", name))
         return text_of(rename(size, renamed), c_call)
