@@ -207,7 +207,7 @@ def print_indices(p: Printer, way: IndexTasks) -> None:
 
 def print_columns_combine(plan: KernelPlan, way: ColumnBlocks, symbols: Sequence[str]) -> str:
     """The function that combines the slices, in order, and stores the results."""
-    p, s, name = Printer(plan), way.columns, plan.name
+    p, s, name = Printer(plan, is_combining=True), way.columns, plan.name
     p.lane, p.accumulators = "lane", {a.name: a for a in s.accumulators}
     for t, n in context_fields(plan.kernel, symbols):
         p.line(f"{t} const {n} = c->{n};")
@@ -269,7 +269,7 @@ def combine_parts(p: Printer, accumulators: Sequence[Accumulator]) -> None:
 
 def print_combine(plan: KernelPlan, way: ReduceChunks | ReduceHalves, symbols: Sequence[str]) -> str:
     """The function that combines the chunks, in order, and stores the results."""
-    p, reduce, name = Printer(plan), way.reduce, plan.name
+    p, reduce, name = Printer(plan, is_combining=True), way.reduce, plan.name
     p.accumulators = {a.name: a for a in reduce.accumulators}
     for t, n in context_fields(plan.kernel, symbols):
         p.line(f"{t} const {n} = c->{n};")

@@ -11,6 +11,7 @@ from npcompile.backends.cpu.c_checks import check_lines
 from npcompile.backends.cpu.c_pipelines import print_pipeline
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.c_sums import Sums
+from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vectors
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
@@ -25,7 +26,7 @@ from npcompile.backends.cpu.primitives import (
     stored_text,
 )
 from npcompile.backends.cpu.reducers import added_text, from_zero, identity_text, is_pairwise, is_position, notes_nan, tree_text
-from npcompile.backends.cpu.vector_loops import Elements, print_vectors, vectors_of
+from npcompile.backends.cpu.unfolded import opaque_text
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
@@ -54,7 +55,6 @@ ORDERED = 32  # elements whose terms are computed at once, where they are added 
 class Printer(Sums):
     """The body of one range function."""
 
-    constants: dict[str, object] = field(default_factory=dict)  # values that are numbers
     limits: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> first and end, when not 0 and its size
     partial: str = ""  # the type of a slice's results, of a Columns that is cut in slices
     replaced: dict[str, str] = field(default_factory=dict)  # of values that are loaded: where from, not as the statement says
@@ -69,25 +69,22 @@ class Printer(Sums):
     def statement(self, s: Statement) -> None:
         match s:
             case Let(target, "constant", _, ((_, value),)):
-                self.constants[target.name] = value
-                self.known.hidden(s)
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
             case Let(target, "kept", (value, *others), _):
                 text = kept_text(value.name, c_type(value.dtype), [(x.name, c_type(x.dtype)) for x in others])
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Let(target, op, args, _):
                 names = [a.name for a in args]
-                if (hidden := self.known.hidden(s)) is not None:
-                    names[hidden] = self.known.opaque(args[hidden], names[hidden])
+                if hidden := self.values.opaque.get(target.name):
+                    name, dtype = names[hidden.operand], args[hidden.operand].dtype
+                    names[hidden.operand] = opaque_text(name, c_type(dtype), hidden.is_one)
                 text = primitive_text(op, names, [a.dtype for a in args], target.dtype)
                 if op == "power":
-                    text = power_text(names[0], args[0].dtype, self.constants.get(args[1].name)) or text
+                    text = power_text(names[0], args[0].dtype, self.values.constants.get(args[1].name)) or text
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Position(target, index):
-                self.known.is_at(s, self.plan.sizes)
                 self.line(f"const int64_t {target.name} = {size_text(index)};")
             case Load(target, buffer, offset, mask):
-                self.known.reads(target, (buffer, str(offset), mask))
                 read = loaded_text(self.memory(buffer, offset, target.dtype, "const "), target.dtype)
                 if place := self.replaced.get(target.name):
                     read = f"*(const npc_{short(target.dtype)}_in_memory*)({place})"
@@ -103,7 +100,6 @@ class Printer(Sums):
                 for text in check_lines(s, is_noting=self.is_noting):
                     self.line(text)
             case Accumulate():
-                self.known.accumulates(s)
                 self.accumulate(s)
             case Product():
                 self.product(s)
@@ -153,8 +149,9 @@ class Printer(Sums):
     def independent_loop(self, s: Loop, pipeline: Pipeline | None, first: str, end: str) -> None:
         """An innermost loop whose iterations do not depend on each other."""
         body = pipeline.body if pipeline else s.body
-        vectors = None if self.replaced else vectors_of(self, s.axis, body, self.known, self.constants, self.statements)
-        if vectors:
+        form = None if self.replaced else self.values.vectors.get(s)
+        if form:
+            vectors = Vectors(self, self.statements, form=form)
             self.line(IS_HERE)
             if pipeline:
                 print_pipeline(pipeline, vectors, first, end)
@@ -166,7 +163,7 @@ class Printer(Sums):
         else:
             self.line("#pragma GCC ivdep")
             self.serial_loop(s.axis, (first, end), s.body)
-        if vectors:
+        if form:
             self.line("#endif")
 
     def noting_loop(self, head: str, body: Sequence[Statement], last: Sequence[str] = ()) -> None:
@@ -261,7 +258,7 @@ class Printer(Sums):
             self.statements(s.body)
         for a in s.accumulators:
             self.combine_lanes(a)
-            self.line(f"{a.result.name} = {self.known.total(a, self.result_text(a, s.count))};")
+            self.line(f"{a.result.name} = {self.total_text(a, self.result_text(a, s.count))};")
             self.note_doubt(a)
         self.close()
         self.accumulate_nowhere()
@@ -392,7 +389,7 @@ class Printer(Sums):
                 total = rounded_text(f"({total})", a.result.dtype)
             if a.reducer == "add" and a.dtype.kind in "fc" and not (isinstance(count, int) and count):
                 total = f"({size_text(count)} == 0 ? {constant_text(0, a.dtype)} : {total})"
-            self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {self.known.total(a, total)};")
+            self.line(f"const {c_type(a.result.dtype)} {a.result.name} = {self.total_text(a, total)};")
             self.note_doubt(a)
         self.statements(s.finish)
 

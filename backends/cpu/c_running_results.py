@@ -8,7 +8,7 @@ import numpy as np
 
 from npcompile.backends.cpu.c_sizes import size_text
 from npcompile.backends.cpu.doubts import doubt_lines
-from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm
+from npcompile.backends.cpu.kernel_plan import KernelPlan, Order, ReduceForm, ValueForms
 from npcompile.backends.cpu.primitives import c_type, constant_text, rounded_text
 from npcompile.backends.cpu.reducers import (
     RELATION,
@@ -23,6 +23,7 @@ from npcompile.backends.cpu.reducers import (
     is_position,
     notes_nan,
 )
+from npcompile.backends.cpu.unfolded import opaque_text
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Reduce
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
@@ -46,8 +47,13 @@ class RunningResults:
     is_running: bool = False  # are they asked for after each step?
     accumulators: dict[str, Accumulator] = field(default_factory=dict)
     lane: str = "0"
+    is_combining: bool = False  # what tasks have left, in a function of its own
     in_fours: bool = False  # are doubted sums of four rows noted at once?
     is_postponed: bool = False  # are values kept until others have been computed, and then combined in their order?
+
+    @property
+    def values(self) -> ValueForms:
+        return self.plan.combined if self.is_combining else self.plan.values
 
     @property
     def lanes(self) -> int:
@@ -180,6 +186,10 @@ class RunningResults:
                 else f"({size_text(count)} == 0 ? {zero} : {total})"
             )
         return total
+
+    def total_text(self, a: Accumulator, text: str) -> str:
+        """The result of a reduction: made opaque, where it is one of numbers that the compiler may know."""
+        return opaque_text(text, c_type(a.result.dtype), is_one=True) if a.name in self.values.totals else text
 
     def note_doubt(self, a: Accumulator) -> None:
         for line in doubt_lines(a):

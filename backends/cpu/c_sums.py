@@ -19,7 +19,6 @@ from npcompile.backends.cpu.pairwise import BLOCK, LANES
 from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import c_type, loaded_text
 from npcompile.backends.cpu.reducers import added_text, combine_text, identity_text, is_pairwise, is_position
-from npcompile.backends.cpu.unfolded import KnownNumbers
 from npcompile.backends.kernels.kernel import Accumulate, Accumulator, Loop, Run, Statement, Value
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size, same
@@ -111,7 +110,6 @@ class Nest:
 class Sums(RunningResults):
     """The sums of the innermost loops of a Reduce."""
 
-    known: KnownNumbers = field(default_factory=KnownNumbers)
     rows: list[tuple[str, dict[str, Accumulator]]] = field(default_factory=list)  # summed at a time: which, and their sums
 
     def summed(self) -> list[Accumulator]:
@@ -341,7 +339,6 @@ class Sums(RunningResults):
         assert terms
         for x in s.body:
             if isinstance(x, Accumulate) and not is_position(a := self.accumulators[x.accumulator]):
-                self.known.accumulates(x)
                 self.line(f"char* const {a.name}_to = {a.name}_terms + ({filled} - {first}) * {a.dtype.itemsize};")
         is_laned, self.is_laned = self.is_laned, False
         if terms.is_independent:

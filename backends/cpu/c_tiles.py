@@ -118,7 +118,7 @@ def print_rows(p: Printer, axis: str, rows: RowSums, body: Sequence[Statement]) 
 
 def print_slices_combine(plan: KernelPlan, way: TileSlices, symbols: Sequence[str]) -> str:
     """The function that combines the slices, in order, and stores the results."""
-    p = Printer(plan)
+    p = Printer(plan, is_combining=True)
     for t, n in context_fields(plan.kernel, symbols):
         p.line(f"{t} const {n} = c->{n};")
     for part in way.parts:

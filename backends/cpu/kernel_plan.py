@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from npcompile.backends.cpu.pipelines import Pipeline
+from npcompile.backends.cpu.vector_loops import VectorForm
 from npcompile.backends.kernels.kernel import (
     Accumulator,
     Blocks,
@@ -73,6 +74,24 @@ class LoopForm:
     is_independent: bool = False  # innermost iterations in vectors
     pipeline: Pipeline | None = None  # the stages of an independent loop
     terms: Terms | None = None  # the same loop of a Reduce in pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An operand of an operation that the C compiler must not know, for the errors of the operation to happen."""
+
+    operand: int
+    is_one: bool  # one number wherever the compiler knows it
+
+
+@dataclass(frozen=True, slots=True)
+class ValueForms:
+    """How the values of one function of a kernel are made."""
+
+    opaque: Mapping[str, Opaque] = field(default_factory=dict)  # by the names of results
+    totals: frozenset[str] = frozenset()  # accumulators whose results the compiler must not know
+    constants: Mapping[str, object] = field(default_factory=dict)  # values that are numbers
+    vectors: Mapping[Loop, VectorForm] = field(default_factory=dict)  # loops, those of terms too, that are written in vectors
 
 
 # --- how kernels run: one of these
@@ -296,12 +315,12 @@ class KernelPlan:
     reduces: Mapping[Reduce, ReduceForm] = field(default_factory=dict)
     columns: Mapping[Columns, ColumnsForm] = field(default_factory=dict)
     loops: Mapping[Loop, LoopForm] = field(default_factory=dict)
+    values: ValueForms = field(default_factory=ValueForms)  # of the function over its tasks
+    combined: ValueForms = field(default_factory=ValueForms)  # of the function that combines what these leave
     rechecked: tuple[Accumulator, ...] = ()  # if a result is NaN, or not finite, NumPy is asked for floating-point errors
     grain: int = 1  # elements that are worth a thread
     pieces: int = 1  # of so much work, for threads that are awake
-    sizes: Mapping[str, Size] = field(default_factory=dict)  # of the axes
     scanned: frozenset[str] = frozenset()  # accumulators of scans
-    loaded: frozenset[str] = frozenset()  # buffers that are read
     scratch: tuple[tuple[str, Size], ...] = ()  # rows of a thread's own, and their bytes
     multiplies: bool = False
     operations: int = 0  # that one element needs, constants left out
@@ -319,6 +338,7 @@ class KernelPlan:
         """For people."""
         parts = [str(self.way)]
         parts += dict.fromkeys(form.order.value for form in self.reduces.values())
+        parts += ["in vectors of 64 bytes where there are such"] * bool(self.values.vectors)
         parts += ["slow operations in stages"] * any(form.pipeline for form in self.loops.values())
         parts += ["NumPy is asked where a result is NaN or not finite"] * bool(self.rechecked)
         return "; ".join(parts)

@@ -25,6 +25,7 @@ from npcompile.backends.cpu.kernel_plan import (
     TileSlices,
     Way,
 )
+from npcompile.backends.cpu.known_values import Following
 from npcompile.backends.cpu.reducers import is_pairwise, is_position
 from npcompile.backends.cpu.squares import squares_of
 from npcompile.backends.cpu.statement_forms import (
@@ -75,20 +76,26 @@ def plan_kernel(kernel: Kernel) -> KernelPlan:
     """How the kernel runs, as it is now: what is changed in it later has no place in the plan."""
     way = way_of(kernel)
     statements = list(walk(kernel.body))
-    reduces = {s: reduce_form(s, goes_on=any(s is x for x in going_on(way))) for s in statements if isinstance(s, Reduce)}
+    goes_on = list(going_on(way))
+    reduces = {s: reduce_form(s, goes_on=any(s is x for x in goes_on)) for s in statements if isinstance(s, Reduce)}
     columns = {s: columns_form(s) for s in statements if isinstance(s, Columns)}
+    loops, sizes = dict(loop_forms(statements, reduces)), sizes_of(kernel, statements)
+    loaded = frozenset(s.buffer for s in statements if isinstance(s, Load))
+    values, combined = (Following(reduces, loops, sizes, loaded) for _ in range(2))
+    values.function(way)
+    combined.combining(way)
     return KernelPlan(
         kernel,
         way,
         reduces,
         columns,
-        dict(loop_forms(statements, reduces)),
+        loops,
+        values.forms(),
+        combined.forms(),
         rechecked=tuple(a for s in statements if isinstance(s, Reduce | Columns) for a in s.accumulators if a.doubted),
         grain=int(SERIAL_NANOSECONDS / kernel.cost),
         pieces=pieces_of(kernel),
-        sizes=sizes_of(kernel, statements),
         scanned=frozenset(s.accumulator.name for s in statements if isinstance(s, Scan)),
-        loaded=frozenset(s.buffer for s in statements if isinstance(s, Load)),
         scratch=tuple((s.buffer, s.bytes) for s in statements if isinstance(s, ScratchRow)),
         multiplies=any(isinstance(s, Product) for s in statements),
         operations=sum(isinstance(s, Let) and s.op != "constant" for s in statements),

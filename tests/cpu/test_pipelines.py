@@ -22,16 +22,17 @@ F8 = np.dtype(np.float64)
 COEFFICIENTS = np.linspace(0, 3, 31).tolist()
 
 
-def compiled(function: Callable) -> tuple[Callable, list[str]]:
-    """The function, and the C of its graphs once it was called."""
-    sources: list[str] = []
+def compiled(function: Callable) -> tuple[Callable, list[KernelPlan]]:
+    """The function, and the plans of its kernels once it was called."""
+    plans: list[KernelPlan] = []
 
     def backend(graph, example_inputs):
-        made = compile_cpu(graph, example_inputs)
-        sources.append(made.source)
+        with noted_plans() as noted:
+            made = compile_cpu(graph, example_inputs)
+        plans.extend(noted)
         return made
 
-    return npc.compile(function, backend=backend), sources
+    return npc.compile(function, backend=backend), plans
 
 
 @contextmanager
@@ -43,14 +44,13 @@ def without_pipelines() -> Iterator[None]:
 
 def assert_same(function: Callable, *args: np.ndarray) -> tuple:
     """In stages and in one loop the results, and the arguments afterwards, are the same. Returns the results."""
-    staged, _ = compiled(function)
+    staged, plans = compiled(function)
     mine = [x.copy() for x in args]
-    with noted_plans() as plans:
-        results = as_tuple(staged(*mine))
+    results = as_tuple(staged(*mine))
     assert has_stages(plans) or args[0].size < pipelines.FEWEST
-    plain, _ = compiled(FunctionType(function.__code__, function.__globals__))
+    plain, plans = compiled(FunctionType(function.__code__, function.__globals__))
     others = [x.copy() for x in args]
-    with without_pipelines(), noted_plans() as plans:
+    with without_pipelines():
         expected = as_tuple(plain(*others))
     assert plans and not has_stages(plans)
     for x, y in zip([*results, *mine], [*expected, *others], strict=True):

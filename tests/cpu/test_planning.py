@@ -17,6 +17,7 @@ from npcompile.backends.cpu.kernel_plan import (
     IndexTasks,
     InOrder,
     LoopForm,
+    Opaque,
     Order,
     ReduceChunks,
     ReduceHalves,
@@ -129,6 +130,24 @@ def test_a_long_chain_of_slow_operations_has_stages() -> None:
     assert form.pipeline is not None and len(form.pipeline.stages) == 5
     (form,) = plan_kernel(kernel(parallel("v0", 10_000, load(), *chain[:1], store(V0, names[1])))).loops.values()
     assert form == LoopForm(is_innermost=True, is_independent=True)
+
+
+def test_loops_that_are_written_in_vectors() -> None:
+    for body, is_written in (([load(), store()], True), ([load(2 * V0), store()], False), ([load(0), store()], True)):
+        loop = parallel("v0", 10_000, *body)
+        assert (loop in plan_kernel(kernel(loop)).values.vectors) == is_written
+    far, in_place = (plan_kernel(kernel(parallel("v0", 10, load(), Store(name, 8 * V0, X)))) for name in ("out0", "x0"))
+    assert [form.is_past_caches for plan in (far, in_place) for form in plan.values.vectors.values()] == [True, False]
+
+
+def test_an_operand_that_the_compiler_must_not_know_is_opaque() -> None:
+    zero, below, result = Value("t1", F8), Value("t2", F8), Value("t3", F8)
+    division = Let(result, "divide", (X, below))
+    chosen = [load(), Let(zero, "constant", (), (("value", 0.0),)), Let(Value("t4", np.dtype(bool)), "less", (X, zero))]
+    chosen += [Let(below, "cast", (Value("t4", np.dtype(bool)),), (("dtype", F8),)), division]
+    plan = plan_kernel(kernel(parallel("v0", 100, *chosen, store(V0, result))))
+    assert plan.values.opaque == {"t3": Opaque(operand=1, is_one=False)} and not plan.values.vectors
+    assert plan.values.constants == {"t1": 0.0} and not plan.combined.opaque
 
 
 def test_an_index_outside_is_noted_where_every_axis_has_an_element() -> None:

@@ -94,7 +94,7 @@ def test_products_are_read_where_they_are() -> None:
     compiled = npc.compile(heads)
     agree(compiled(x, w), heads(x, w))
     made = npc.explain(heads)(x, w)
-    assert sum(source.count("\nkernel npc_") for source in made.sources) == 4, "a copy between products"
+    assert len(made.kernels) == 4, "a copy between products"
     for shape in ((5, 24, 32), (2, 28, 16), (7, 9, 48)):  # other sizes, then any
         x, w = numbers(shape, "f8", 3), numbers((shape[-1], shape[-1]), "f8", 4)
         agree(compiled(x, w), heads(x, w))
@@ -173,7 +173,7 @@ def test_windows_are_multiplied_where_they_are(channels: tuple[int, int], dtype:
     compiled = npc.compile(convolve)
     for x in (images, images.transpose(0, 2, 1, 3)[:1, ::-1]):
         agree(compiled(x, kernels), convolve(x, kernels))
-    assert "npc_copy" not in "".join(npc.explain(convolve)(images, kernels).sources), "a window was copied"
+    assert not any("copy" in name for name in npc.explain(convolve)(images, kernels).kernels), "a window was copied"
 
 
 def with_warnings(function: Any, *args: Any) -> tuple[Any, list[str]]:

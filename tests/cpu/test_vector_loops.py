@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import npcompile as npc
-from npcompile.backends.cpu import c_printer, planning
-from npcompile.backends.cpu.lanes import IS_HERE
-from npcompile.backends.cpu.vector_loops import FUNCTIONS, TEMPLATES
+from npcompile.backends.cpu import known_values, planning
+from npcompile.backends.cpu.kernel_plan import KernelPlan
+from npcompile.backends.cpu.vector_loops import FUNCTIONS, TEMPLATES, VectorForm
 from tests.cpu.test_pipelines import as_tuple, compiled, operands, random_chain
 
 SIZES = (1, 2, 7, 8, 9, 15, 16, 23, 33, 64, 100, 1001)
@@ -27,12 +27,12 @@ ERRORS = {"f8": (1e-13, 1e-14), "f4": (2e-5, 1e-5)}  # relative and absolute
 @contextmanager
 def without_vectors() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(c_printer, "vectors_of", lambda *_: None)
+        patch.setattr(known_values, "vectors_of", lambda *_: None)
         yield
 
 
-def is_written(sources: list[str]) -> bool:
-    return any(IS_HERE in text for text in sources)
+def vectors_of(plans: list[KernelPlan]) -> list[VectorForm]:
+    return [form for plan in plans for form in plan.values.vectors.values()]
 
 
 class Both:
@@ -40,16 +40,16 @@ class Both:
     the same."""
 
     def __init__(self, function: Callable):
-        self.written, self.sources = compiled(function)
+        self.written, self.plans = compiled(function)
         copy = FunctionType(function.__code__, function.__globals__, None, None, function.__closure__)
-        self.plain, self.plain_sources = compiled(copy)
+        self.plain, self.plain_plans = compiled(copy)
 
     def __call__(self, *args: np.ndarray) -> tuple:
         mine, others = [x.copy() for x in args], [x.copy() for x in args]
         results = as_tuple(self.written(*mine))
         with without_vectors():
             expected = as_tuple(self.plain(*others))
-        assert not is_written(self.plain_sources)
+        assert self.plain_plans and not vectors_of(self.plain_plans)
         for x, y in zip([*results, *mine], [*expected, *others], strict=True):
             assert x.dtype == y.dtype and x.shape == y.shape
             np.testing.assert_array_equal(x, y)
@@ -83,7 +83,7 @@ def test_operations(op, dtype) -> None:
                 results = both(x, y)
                 for mine, numpys in zip(results, program(x, y), strict=True):
                     np.testing.assert_allclose(mine, numpys, *ERRORS[dtype])
-    assert is_written(both.sources)
+    assert vectors_of(both.plans)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,7 +100,7 @@ def test_functions(op, dtype) -> None:
             x = special(n, dtype)
             (mine,) = both(x, np.roll(x, 1))
             np.testing.assert_allclose(mine, program(x, np.roll(x, 1)), *ERRORS[dtype])
-    assert is_written(both.sources) or (op == "float_power" and dtype == "f4")  # whose results are float64
+    assert vectors_of(both.plans) or (op == "float_power" and dtype == "f4")  # whose results are float64
 
 
 def logic(x, y):
@@ -138,7 +138,7 @@ def test_programs(function, dtype) -> None:
             results = both(*args)
             for mine, numpys in zip(results, as_tuple(function(*(x.copy() for x in args))), strict=True):
                 np.testing.assert_allclose(mine, numpys, *ERRORS[dtype])
-    assert is_written(both.sources) or function in OF_FLOAT64 and dtype == "f4"
+    assert vectors_of(both.plans) or function in OF_FLOAT64 and dtype == "f4"
 
 
 def test_nothing_else_is_written_or_read() -> None:
@@ -184,10 +184,10 @@ def test_far_results_are_written_past_the_caches(shift, dtype, monkeypatch) -> N
     monkeypatch.setattr(planning, "FAR", 1)
     x = np.random.default_rng(0).random((3, 4001 + shift)).astype(dtype)[:, shift:]
     for function in (lambda x: x + 1, lambda x: np.exp(x), long_chain, lambda x: (x + 1, x * 2)):
-        far, sources = compiled(function)
+        far, plans = compiled(function)
         for mine, numpys in zip(as_tuple(far(x)), as_tuple(function(x)), strict=True):
             np.testing.assert_allclose(mine, numpys, *ERRORS[dtype])
-        assert any("(is_far) { npc_past" in text for text in sources)
+        assert any(form.is_past_caches for form in vectors_of(plans))
 
     def in_place(x):
         x += 1
@@ -217,6 +217,6 @@ def test_what_has_no_form_is_left_to_the_compiler() -> None:
         lambda x: x.astype("f4"),
         lambda x: x.astype("f4") + x,
     ):
-        written, sources = compiled(function)
+        written, plans = compiled(function)
         np.testing.assert_allclose(written(np.linspace(0, 1, 30)), function(np.linspace(0, 1, 30)))
-        assert not is_written(sources)
+        assert plans and not vectors_of(plans)
