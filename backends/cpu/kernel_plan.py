@@ -338,7 +338,7 @@ class KernelPlan:
         """For people."""
         parts = [str(self.way)]
         parts += dict.fromkeys(form.order.value for form in self.reduces.values())
-        parts += ["in vectors of 64 bytes where there are such"] * bool(self.values.vectors)
+        parts += ["loops in vectors of 64 bytes where the processor has these"] * bool(self.values.vectors)
         parts += ["slow operations in stages"] * any(form.pipeline for form in self.loops.values())
         parts += ["NumPy is asked where a result is NaN or not finite"] * bool(self.rechecked)
         return "; ".join(parts)
