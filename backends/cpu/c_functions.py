@@ -13,6 +13,7 @@ from npcompile.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
 from npcompile.backends.cpu.double_double import PAIRS_TEXT
 from npcompile.backends.cpu.far_angles import BITS_TEXT, EXP2_TEXT, FAR_TEXT, QUARTERS, REDUCTION, near_and_far
 from npcompile.backends.cpu.lanes import BYTES, IS_HERE
+from npcompile.backends.cpu.numpy_loops import loops_text
 from npcompile.backends.cpu.small_powers import TEXT as SMALL_POWERS_TEXT
 
 # Short name of a dtype -> its C type in a register.
@@ -433,4 +434,4 @@ def functions_text(kernels: str, compiler: Compiler) -> str:
     pairs = PAIRS_TEXT if "npc_two" in text else ""
     reduction = REDUCTION if shared or "npc_reduce" in text else ""
     types = TYPE_TEXT if "_Float16" in kernels or "npc_f2" in kernels else without(MEMORY_TYPES["f2"], TYPE_TEXT)
-    return f"#define NULL ((void*)0)\n{types}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{text}"
+    return f"#define NULL ((void*)0)\n{types}{TELL_TEXT}{ROUNDED_TEXT}{pairs}{reduction}{loops_text(called)}{text}"

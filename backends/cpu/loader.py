@@ -26,6 +26,7 @@ from npcompile.backends.cpu.compiler import Compiler, Making, Trial, begin_findi
 from npcompile.backends.cpu.control_groups import memory_quota
 from npcompile.backends.cpu.errors import CompilerError, CompilerRefused, CompilerTimeout, NoCompiler, WrongSetting
 from npcompile.backends.cpu.library_files import load_library, why_incomplete
+from npcompile.backends.cpu.numpy_loops import give_loops
 from npcompile.backends.cpu.prelude import PRELUDE, TYPES
 from npcompile.backends.cpu.product import product_library
 from npcompile.backends.cpu.runtime import runtime_source
@@ -252,6 +253,7 @@ def bind(library: Library, table: int, dtypes: Sequence[np.dtype]) -> Callable[.
     """The Python function of a unit: CPython calls `npc_run` directly."""
     objects = DTYPES.setdefault(tuple((dtype, dtype.char) for dtype in dtypes), (ctypes.py_object * max(1, len(dtypes)))(*dtypes))
     library.handle.npc_bind(ctypes.c_void_p(table), objects)
+    give_loops(library.handle)
     definition = definition_of(library, "npc_run")
     return function_of(definition, Unit(library, definition))
 

@@ -72,10 +72,17 @@ typedef int (*npc_matmul)(char* c, int64_t c_m, int64_t c_n, const char* a, int6
 typedef int (*npc_matmul_of_rows)(char* c, int64_t c_m, int64_t c_n, const char* a, int64_t a_m, int64_t a_k, const char* b,
                                   int64_t b_k, int64_t b_n, int64_t m, int64_t n, int64_t k, int64_t block, int is_alone);
 
+/* An inner loop of a ufunc of NumPy's, and what it is given beside its operands: numpy_loops.py. */
+struct npc_numpy_loop {
+  void (*function)(char** operands, const int64_t* count, const int64_t* strides, void* data);
+  void* data;
+};
+
 /* Functions that return int give 0, or -1 with a Python exception set; those that return a pointer give NULL then.
-   Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release`, `watch`, `poll`, `empty`, `incref`, `decref` and BLAS
-   may be called from a body; from there a loop runs on the calling thread, `scratch` and `empty` set no exception, and where
-   `poll` is not 0 the body has to end. Arrays that it makes are its own: no Python object, and gone before it ends. */
+   Only `parallel`, `parallel_in_pieces`, `threads`, `scratch`, `release`, `watch`, `poll`, `empty`, `incref`, `decref`,
+   `run_numpy_loop` and BLAS may be called from a body; from there a loop runs on the calling thread, `scratch` and `empty` set
+   no exception, and where `poll` is not 0 the body has to end. Arrays that it makes are its own: no Python object, and gone
+   before it ends. */
 struct npc_runtime {
   /* Run `body` over 0 .. n-1: in one call when n <= grain, else in chunks on all threads with the GIL released.
      -1 when the user interrupted it: some items have not run then. */
@@ -150,6 +157,8 @@ struct npc_runtime {
   /* While held, loops and `poll` do not look for signals: what is being written is written as a whole. */
   void (*hold)(int is_held);
   int (*is_due)(int64_t* due); /* has it been a while since the first time that `due`, 0 then, was asked about? */
+  /* The errors that were found before stay noted: some loops forget all, where they have found some that are none. */
+  void (*run_numpy_loop)(const struct npc_numpy_loop* loop, char** operands, int64_t count, const int64_t* strides);
   double (*square_by_pow)(double x); /* libm's pow(x, 2), to the bit, where that is between 2^-32 and 2^32 */
 
   npc_matmul product_f4, product_f8, product_c8, product_c16; /* NULL before a unit that calls it is loaded */

@@ -44,6 +44,12 @@ static int errstate_bits(unsigned flags) {
 }
 #endif
 
+static void run_numpy_loop(const struct npc_numpy_loop* loop, char** operands, int64_t count, const int64_t* strides) {
+  const unsigned before = raised_flags();
+  loop->function(operands, &count, strides, loop->data);
+  if (before & ~raised_flags()) raise_flags(before);
+}
+
 static PyObject* reporter; /* asks np.errstate about the bits, and raises when it does not ignore one */
 static PyObject *state_variable, *usual_state; /* NumPy's context variable of np.errstate, and its value when nobody set one */
 

@@ -52,6 +52,7 @@ static struct npc_runtime runtime = {
     .overlaps_itself = overlaps_itself,
     .index_error = index_error,
     .value_error = value_error,
+    .run_numpy_loop = run_numpy_loop,
     .square_by_pow = first_square_by_pow,
 };
 
