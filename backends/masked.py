@@ -32,8 +32,11 @@ MOST_OF_ROW = 16  # elements
 def without_compaction(graph: Graph, needed: Collection[str] | None = None) -> Graph:
     """The same graph, or one with such programs. `needed` are the sizes that its caller asks for, by default all.
 
-    Sizes that decided something are found out in any case, as it was decided for those of at least 2.
+    Sizes that decided something are found out in any case, as it was decided for those of at least 2. Sums of all elements are
+    added up in another order than those of the selected ones: not where NumPy's bits are asked for.
     """
+    if graph.accuracy == "bitwise":
+        return graph
     env = graph.env or ShapeEnv()
     guards = dict(env.guards)
     readers: dict[Node, list[Node]] = {}

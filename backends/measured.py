@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npcompile.backends.bins import with_scatters
 from npcompile.backends.cpu.host import Host
-from npcompile.backends.kernels.pieces import cut
+from npcompile.backends.kernels.pieces import cut, is_leaf, is_view
 from npcompile.backends.kernels.schedule import readers_of
 from npcompile.backends.masked import with_counts, without_compaction
 from npcompile.backends.registry import CompiledGraph
@@ -47,7 +47,8 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
 
     order = graph.nodes
     stages = range(max(stage.values(), default=0) + 1)
-    pieces = {s: p for s in stages if (p := cut(whole, stage, s, is_inside)) is not None}
+    leaf = is_view if graph.accuracy == "bitwise" else is_leaf
+    pieces = {s: p for s in stages if (p := cut(whole, stage, s, is_inside, leaf)) is not None}
     compiled = {s: compile_piece(p.graph) for s, p in pieces.items()}
     host = Host(whole, {}, {n for p in pieces.values() for n in p.inputs})
     for s in stages:
@@ -57,7 +58,7 @@ def compile_pieces(graph: Graph, compile_piece: Callable[[Graph], CompiledGraph]
             else:
                 host.call_numpy([node])
         if (piece := pieces.get(s)) is not None:
-            host.call_piece(piece.inputs, piece.outputs, piece.symbols, compiled[s])
+            host.call_piece(piece, compiled[s])
     call, text = host.finish()
     source = f"/* {', '.join(names.values())} are found between\n{print_graph(graph)}\n\n{text}\n*/"
     kernels = tuple(k for c in compiled.values() for k in c.kernels)

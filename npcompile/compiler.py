@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from npcompile.backends import cpu
 from npcompile.backends.registry import Backend, find_backend
 from npcompile.devices import before_first_use, placed
-from npcompile.settings import after_change, config
+from npcompile.settings import ACCURACIES, after_change, config
 from npcompile.tensor_core.user_warnings import warn_once
 from npcompile.tracer.bytecode.callees import calling_compiled
 from npcompile.tracer.bytecode.decode import forget_decoded
@@ -27,7 +27,6 @@ from npcompile.tracer.values import Transform
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ACCURACIES = ("numpy", "fast")
 OWN_BACKENDS = ("cpu", "cuda", "eager", "aot_eager")
 MODES = ("default", "reduce-overhead", "max-autotune")
 _INSPECTS_ITSELF = (
@@ -58,7 +57,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
-    accuracy: str = "numpy",
+    accuracy: str | None = None,
 ) -> Callable[P, R]: ...
 
 
@@ -69,7 +68,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
-    accuracy: str = "numpy",
+    accuracy: str | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -81,7 +80,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str = "default",
-    accuracy: str = "numpy",
+    accuracy: str | None = None,
 ) -> Any:
     """A function that does what `function` does, with its NumPy work captured, fused and run in parallel.
 
@@ -117,16 +116,18 @@ def compile(
         it first runs, and remembers the best on disk: sums may round differently than by default. On the CPU all three
         mean the same.
     accuracy
-        "numpy": rounded as NumPy does. "fast" allows generated Triton the hardware's division, roots and exponentials of
-        float32 and float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is
-        in docs/architecture.md. It changes nothing on the CPU.
+        "numpy": as accurate as NumPy, with other last bits in the operations that `explain(f).inexact` lists. "bitwise": NumPy's
+        bits in everything, on the CPU alone: functions and products are computed by NumPy's own code, between and in kernels
+        (docs/accuracy.md). "fast" allows generated Triton the hardware's division, roots and exponentials of float32 and
+        float16, subnormal numbers taken for zero, and products and sums rounded at once. What that costs is in
+        docs/architecture.md. It changes nothing on the CPU. None: what `config.accuracy` says.
 
     Raises
     ------
     TypeError
         `function` is a class, or nothing that can be called.
     ValueError
-        Unknown backend, mode or accuracy.
+        Unknown backend, mode or accuracy, or one that the backend does not have.
 
     Examples
     --------
@@ -141,10 +142,14 @@ def compile(
     return functools.partial(compiled_with, options) if function is None else compiled_with(options, function)
 
 
-def options_of(*, backend: str | Backend, fullgraph: bool = False, dynamic: bool | None, mode: str, accuracy: str) -> Options:
+def options_of(
+    *, backend: str | Backend, fullgraph: bool = False, dynamic: bool | None, mode: str, accuracy: str | None
+) -> Options:
     """What `compile` is asked for. ValueError for an unknown backend, mode or accuracy."""
-    if accuracy not in ACCURACIES:
+    if accuracy is not None and accuracy not in ACCURACIES:
         raise ValueError(f"unknown accuracy {accuracy!r}: choose one of {', '.join(ACCURACIES)}")
+    if accuracy == "bitwise" and backend == "cuda":
+        raise ValueError("accuracy='bitwise' is of the CPU: a device has no code of NumPy's")
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}: choose one of {', '.join(MODES)}")
     return Options(placed(find_backend(backend)), fullgraph, dynamic, mode, accuracy, backend not in OWN_BACKENDS)
@@ -300,6 +305,7 @@ def enter_anew() -> None:
         compiled.current.be(compiled)
 
 
+after_change["accuracy"] = [reset]
 after_change["check"] = after_change["tiers"] = after_change["fallback_random"] = [enter_anew]
 
 

@@ -12,6 +12,7 @@ from npcompile.backends.registry import CompiledGraph
 from npcompile.backends.transfers import Transfer, recorded
 from npcompile.compiler import all_compiled, compile, compiled_function
 from npcompile.switch import compiling
+from npcompile.tensor_core.exactness import rounded_otherwise
 from npcompile.tensor_core.graph import Graph, Location
 from npcompile.tensor_core.transforms.partition import Split
 from npcompile.tracer.bytecode.tracebacks import hide_frames
@@ -38,6 +39,7 @@ class Explanation:
     transfers: tuple[Transfer, ...] = ()  # copies between host and device that the call made, in order
     natives: tuple[str, ...] = ()  # what runs as a native program made of the bytecode: the function or a loop, and its line
     passes: tuple[Pass, ...] = ()  # optimisations that were tried, of each program in turn; str(p) says where, and why not
+    inexact: tuple[str, ...] = ()  # operations that may differ from NumPy's in the last bits: none where accuracy is "bitwise"
     verdicts: str = ""  # does it run compiled or as it is, for each kind of arguments so far, and why
 
     def __str__(self) -> str:
@@ -51,6 +53,8 @@ class Explanation:
         lines += [f"break: {b}" for b in self.breaks]
         lines += [f"native program: {native}" for native in self.natives]
         lines += [f"pass: {each}" for each in self.passes]
+        if self.inexact:
+            lines.append(f"may differ from NumPy in the last bits: {', '.join(self.inexact)}")
         lines += [f"verdict: {self.verdicts}"] * bool(self.verdicts)
         for k, guards in enumerate(self.guards):
             lines += [f"guards of program {k}", *(f"    {g}" for g in guards)]
@@ -79,7 +83,8 @@ def explain(function: Callable[..., Any]) -> Callable[..., Explanation]:
     ()
     """
     known = compiled_function(innermost(function))
-    options = {} if known is None else {"backend": known.options.backend, "dynamic": known.options.dynamic}
+    asked = None if known is None else known.options
+    options = {} if asked is None else {"backend": asked.backend, "dynamic": asked.dynamic, "accuracy": asked.accuracy}
     fresh = compile(function, **options)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
@@ -139,6 +144,7 @@ def account(compiled: CompiledFunction, result: Any, transfers: Sequence[Transfe
             if v.graph is None and v.compiled is not None
         ),
         tuple(p for v in variants if isinstance(v.compiled, CompiledGraph) for p in v.compiled.passes),
+        () if compiled.accuracy == "bitwise" else rounded_otherwise(graphs),
     )
 
 

@@ -41,7 +41,7 @@ def compile_package(
     backend: str | Backend = "cpu",
     dynamic: bool | None = None,
     mode: str = "default",
-    accuracy: str = "numpy",
+    accuracy: str | None = None,
 ) -> CompiledPackage:
     """Compile every function of packages, and put what is compiled wherever the plain functions are kept. An experiment.
 

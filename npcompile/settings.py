@@ -11,6 +11,7 @@ from typing import Any
 INTERNAL_ERRORS = ("warn", "raise")
 TIERS = ("measured", "always")
 COMPILE = ("first call", "background")
+ACCURACIES = ("numpy", "bitwise", "fast")
 BOOLEANS = ("enabled", "compile_while_traced", "fallback_random", "native_loops")
 
 
@@ -56,6 +57,10 @@ class Config:
     values of the same kinds: types, dtypes, numbers of dimensions, layouts, booleans, members of an enum. Of all kinds together
     there may be 32 times as many. For arguments that none of them fits, the function then runs natively from there, with one
     warning that names the guard that failed and the value that changed."""
+
+    accuracy: str = "numpy"
+    """How near to NumPy are the results of functions whose `accuracy` is not given? As `npcompile.compile` takes it. A change
+    forgets what is compiled."""
 
     internal_errors: str = "warn"
     """What a mistake of npcompile itself does while it captures a function. "warn": the function runs natively from there on,
@@ -108,6 +113,8 @@ class Config:
             raise ValueError(f"unknown compile {value!r}: choose one of {', '.join(COMPILE)}")
         if name == "tiers" and value not in TIERS:
             raise ValueError(f"unknown tiers {value!r}: choose one of {', '.join(TIERS)}")
+        if name == "accuracy" and value not in ACCURACIES:
+            raise ValueError(f"unknown accuracy {value!r}: choose one of {', '.join(ACCURACIES)}")
         if name in BOOLEANS and not isinstance(value, bool):
             raise ValueError(f"{name} is True or False, not {value!r}")
         if name == "check" and not (isinstance(value, (int, float)) and 0 <= value <= 1):

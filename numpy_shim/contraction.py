@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,15 @@ from npcompile.numpy_shim.arguments import (
     axes_of,
     axis_of,
     copy_of,
-    dtype_of,
     integer,
     is_sequence,
     scalar,
     unbox,
     write_out,
 )
-from npcompile.numpy_shim.diagonals import diagonal
 from npcompile.numpy_shim.indexing import getitem
-from npcompile.numpy_shim.manipulation import calls_method, part, ravel
-from npcompile.numpy_shim.registry import FUNCTIONS, METHODS, implements, result_dtype
+from npcompile.numpy_shim.manipulation import part, ravel
+from npcompile.numpy_shim.registry import FUNCTIONS, implements, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, Size, minimum, same
@@ -39,6 +37,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
     product,
 )
+from npcompile.tensor_core.ops.whole import Keywords
 
 Labels = tuple[int, ...]
 
@@ -96,9 +95,28 @@ def common_dtype(*arrays: Array) -> np.dtype:
     return result_dtype(*(x.dtype for x in arrays))
 
 
-def product_of(builder: Builder, a: Array, b: Array, a_labels: Labels, b_labels: Labels, output: Labels) -> Array:
-    """A fresh C-ordered array; a scalar when it has no axes."""
+def as_called(
+    builder: Builder,
+    function: Callable[..., Any],
+    arrays: Sequence[Array],
+    inputs: Sequence[Labels],
+    output: Labels,
+    dtype: np.dtype,
+) -> Node | None:
+    """The product as NumPy's function makes it, where its bits are asked for; which of these functions it is shows in them."""
+    if not builder.root.is_bitwise or dtype.kind not in "fc":
+        return None
+    nodes = [x.node for x in arrays]
+    return builder.apply("numpy_product", *nodes, inputs=tuple(inputs), output=output, function=function, dtype=dtype)
+
+
+def product_of(
+    builder: Builder, function: Callable[..., Any], a: Array, b: Array, a_labels: Labels, b_labels: Labels, output: Labels
+) -> Array:
+    """A fresh C-ordered array, function(a, b); a scalar when it has no axes."""
     dtype = common_dtype(a, b)
+    if (called := as_called(builder, function, (a, b), (a_labels, b_labels), output, dtype)) is not None:
+        return unbox(fresh(builder, called, TensorMeta(called.meta.shape, dtype)))
     first, second = (cast(builder, x.node, dtype) for x in (a, b))
     node = contract(builder, [(first, a_labels), (second, b_labels)], output)
     if max(a.ndim, b.ndim) <= 2:
@@ -155,7 +173,8 @@ def dot_arrays(builder: Builder, a: Array, b: Any, out: Any = None) -> Array:
         require_equal(a.shape[-1], b.shape[axis])
         a_labels = tuple(range(a.ndim))
         b_labels = tuple(a.ndim - 1 if i == axis else a.ndim + i for i in range(b.ndim))
-        result = product_of(builder, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:axis], *b_labels[axis + 1 :]))
+        output = (*a_labels[:-1], *b_labels[:axis], *b_labels[axis + 1 :])
+        result = product_of(builder, np.dot, a, b, a_labels, b_labels, output)
     if out is not None and not result.ndim:
         raise Decline("a product of vectors with out=, which is a scalar nevertheless")
     return result if out is None else into(out, result)
@@ -196,7 +215,7 @@ def inner(builder: Builder, a: Any, b: Any, /) -> Array:
     require_equal(a.shape[-1], b.shape[-1])
     a_labels = tuple(range(a.ndim))
     b_labels = (*range(a.ndim, a.ndim + b.ndim - 1), a.ndim - 1)
-    return product_of(builder, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:-1]))
+    return product_of(builder, np.inner, a, b, a_labels, b_labels, (*a_labels[:-1], *b_labels[:-1]))
 
 
 @implements(np.vdot)
@@ -204,6 +223,8 @@ def vdot(builder: Builder, a: Any, b: Any, /) -> Array:
     a, b = (ravel(builder, factor_of(builder, x)) for x in (a, b))
     require_equal(a.shape[0], b.shape[0])
     dtype = common_dtype(a, b)
+    if (called := as_called(builder, np.vdot, (a, b), ((0,), (0,)), (), dtype)) is not None:
+        return scalar(builder, called)
     first = cast(builder, a.node, dtype)
     if dtype.kind == "c":
         first = builder.apply("conjugate", first)
@@ -232,6 +253,9 @@ def tensordot(builder: Builder, a: Any, b: Any, axes: Any = 2) -> Array:
     b_labels = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
     output = (*(i for i in a_labels if i not in first), *(label for j, label in enumerate(b_labels) if j not in partner))
     dtype = common_dtype(a, b)
+    function = Keywords(np.tensordot, (("axes", (first, second)),))
+    if (called := as_called(builder, function, (a, b), (a_labels, b_labels), output, dtype)) is not None:
+        return fresh(builder, called, TensorMeta(called.meta.shape, dtype))
     factors = [cast(builder, x.node, dtype) for x in (a, b)]
     node = contract(builder, [(factors[0], a_labels), (factors[1], b_labels)], output)
     node = with_one_number(builder, node, (a, factors[0]), (b, factors[1]))
@@ -276,13 +300,15 @@ def stacked_product(ufunc: np.ufunc, a_core: str, b_core: str) -> None:
         except TypeError as error:
             raise Decline(str(error)) from None
         require_equal(*(x.shape[x.ndim - len(core) + core.index("n")] for x, core in zip((a, b), cores)))
-        first = cast(builder, a.node, dtype)
-        if ufunc in CONJUGATES_FIRST and dtype.kind == "c":
-            first = builder.apply("conjugate", first)
         labels = [labels_of(x, core) for x, core in zip((a, b), cores)]
         stack = max((label[: len(label) - len(core)] for label, core in zip(labels, cores)), key=len)
         output = (*stack, *(ord(c) for core in cores for c in core if c != "n"))
-        node = contract(builder, [(first, labels[0]), (cast(builder, b.node, dtype), labels[1])], output)
+        node = as_called(builder, ufunc, (a, b), labels, output, dtype)
+        if node is None:
+            first = cast(builder, a.node, dtype)
+            if ufunc in CONJUGATES_FIRST and dtype.kind == "c":
+                first = builder.apply("conjugate", first)
+            node = contract(builder, [(first, labels[0]), (cast(builder, b.node, dtype), labels[1])], output)
         stacks = [(x, x.ndim - len(core)) for x, core in zip((a, b), cores)]
         result = unbox(fresh(builder, node, stacked_meta(node.meta.shape, dtype, stacks)))
         return result if out is None else write_out(out[0] if isinstance(out, tuple) else out, result)
@@ -370,6 +396,8 @@ def require_longer(a: Array, v: Array) -> None:
 
 def correlation(builder: Builder, a: Array, v: Array, mode: Any, conjugates: bool) -> Array:
     """Sums of a[i + k] * v[k]: `mode` says for how many i, by the length of the shorter vector."""
+    if builder.root.is_bitwise and common_dtype(a, v).kind in "fc":
+        raise Decline("NumPy's own sums of products, which are not a product of matrices")
     if (
         a.ndim != 1
         or v.ndim != 1
@@ -456,16 +484,3 @@ def sum_of_shifted(builder: Builder, padded: Node, factors: Node, count: Size, w
 def windows_of(builder: Builder, shape: Shape) -> Node:
     """i + k: where element k of window i lies."""
     return builder.apply("add", *(builder.apply("index", shape=shape, axis=axis) for axis in (0, 1)))
-
-
-# --- sums along diagonals
-
-
-@calls_method(np.trace)
-def trace(
-    builder: Builder, a: Array, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
-) -> Array:
-    if dtype is not None:
-        dtype = dtype_of(dtype, takes_classes=False)
-    keywords = {name: value for name, value in (("dtype", dtype), ("out", out)) if value is not None}
-    return METHODS["sum"](builder, diagonal(builder, a, offset, axis1, axis2), axis=-1, **keywords)

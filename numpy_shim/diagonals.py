@@ -1,4 +1,4 @@
-"""Diagonals of arrays: seen, made into matrices, and written."""
+"""Diagonals of arrays: seen, summed, made into matrices, and written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from npcompile.numpy_shim.arguments import array_of, assigned, axes_of, fit, flag, integer
-from npcompile.numpy_shim.manipulation import ravel
-from npcompile.numpy_shim.registry import implements
+from npcompile.numpy_shim.arguments import array_of, assigned, axes_of, dtype_of, fit, flag, integer
+from npcompile.numpy_shim.manipulation import calls_method, ravel
+from npcompile.numpy_shim.registry import METHODS, implements
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, expand, fresh, size_node
 from npcompile.tensor_core.dim import minimum
@@ -67,3 +67,15 @@ def fill_diagonal(builder: Builder, a: Any, val: Any, wrap: Any = False) -> None
     flat = views.reshaped(builder, a.node, (rows * columns,))
     filled = builder.apply("slice_update", flat, fit(builder, value.node, (length,)), start=(0,), step=(columns + 1,))
     a.write(views.reshaped(builder, filled, a.shape))
+
+
+@calls_method(np.trace)
+def trace(
+    builder: Builder, a: Array, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
+) -> Array:
+    if dtype is not None:
+        dtype = dtype_of(dtype, takes_classes=False)
+    if builder.root.is_bitwise and a.ndim > 2 and a.dtype.kind in "fc":
+        raise Decline("NumPy sums copies of these diagonals")
+    keywords = {name: value for name, value in (("dtype", dtype), ("out", out)) if value is not None}
+    return METHODS["sum"](builder, diagonal(builder, a, offset, axis1, axis2), axis=-1, **keywords)

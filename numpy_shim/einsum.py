@@ -17,7 +17,7 @@ from npcompile.numpy_shim.arguments import (
     unbox,
     write_out,
 )
-from npcompile.numpy_shim.contraction import SHORT_SUM, Labels, common_dtype, contract
+from npcompile.numpy_shim.contraction import SHORT_SUM, Labels, as_called, common_dtype, contract
 from npcompile.numpy_shim.registry import implements, is_traced, result_dtype
 from npcompile.tensor_core import array as views
 from npcompile.tensor_core.array import Array, cast, fresh
@@ -34,6 +34,7 @@ from npcompile.tensor_core.meta import (
     keep_order_strides,
     packed_strides,
 )
+from npcompile.tensor_core.ops.whole import Keywords
 
 
 @implements(np.einsum)
@@ -52,7 +53,9 @@ def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = Fa
     order = order_of(keywords.get("order"), default="K")
     if len(arrays) == 1 and len(output) == len(set(inputs[0])) and out is None:
         return rearranged(builder, arrays[0], inputs[0], output, dtype, order)
-    if path is False:
+    if (called := called_einsum(builder, text, arrays, inputs, output, dtype, keywords, optimize)) is not None:
+        result = unbox(fresh(builder, called, einsum_meta(called.meta.shape, dtype, arrays, inputs, output, order)))
+    elif path is False:
         nodes = [(cast(builder, x.node, dtype), labels) for x, labels in zip(arrays, inputs)]
         node = contract(builder, nodes, output, block=SHORT_SUM)
         result = unbox(fresh(builder, node, einsum_meta(node.meta.shape, dtype, arrays, inputs, output, order)))
@@ -62,6 +65,27 @@ def einsum(builder: Builder, *operands: Any, out: Any = None, optimize: Any = Fa
         node = contract_pairs(builder, nodes, output, steps, None if keywords.get("dtype") is None else dtype)
         result = optimized_result(builder, node, inputs, output, arrays, steps, keywords)
     return result if out is None else write_out(out, result, keywords.get("casting", "safe"))
+
+
+def called_einsum(
+    builder: Builder,
+    text: str,
+    arrays: Sequence[Array],
+    inputs: Sequence[Labels],
+    output: Labels,
+    dtype: np.dtype,
+    keywords: dict[str, Any],
+    optimize: Any,
+) -> Node | None:
+    """NumPy's own, where its bits are asked for."""
+    if is_sequence(optimize) and builder.root.is_bitwise:
+        raise Decline("einsum by a path that is given")
+    function = Keywords(einsum_of, (("subscripts", text), ("optimize", optimize), *keywords.items()))
+    return as_called(builder, function, arrays, inputs, output, dtype)
+
+
+def einsum_of(*arrays: Any, subscripts: str, **keywords: Any) -> Any:
+    return np.einsum(subscripts, *arrays, **keywords)
 
 
 Steps = list[tuple[int, ...]]

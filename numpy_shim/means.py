@@ -126,6 +126,8 @@ def variance(
     mean: Any = NoValue,
 ) -> Array:
     array = source_array(builder, a)
+    if builder.root.is_bitwise and array.dtype.kind == "c":
+        raise Decline("the squares of complex numbers lie in another way in NumPy")
     keepdims, where, mean, out = default(keepdims, False), default(where, True), default(mean, None), read_out(method_out(a, out))
     if dtype is None and array.dtype.kind in "biu":
         dtype = FLOAT64

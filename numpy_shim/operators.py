@@ -12,6 +12,7 @@ from npcompile.numpy_shim.ufunc_operands import operand, resolve
 from npcompile.numpy_shim.ufunc_pairs import call_divmod
 from npcompile.numpy_shim.ufuncs import call_ufunc
 from npcompile.tensor_core.array import Array, fresh
+from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -96,6 +97,8 @@ def short_power(base: Any, exponent: Any) -> np.ufunc | None:
     if not isinstance(base, Array) or not base.meta.boxed:
         return None
     inexact = base.dtype.kind in "fc"
+    if isinstance(exponent, Dim):  # integers give the same in both ways
+        return next((f for n, f in ((2, np.square), (-1, np.reciprocal)) if inexact and exponent == n), None)
     if isinstance(exponent, Number):
         if inexact and exponent.type is float and exponent.ask(f"{exponent.text} == 0.5", exponent.hint == 0.5):
             return np.sqrt

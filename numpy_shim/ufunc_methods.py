@@ -58,6 +58,8 @@ def reduce(
     start = read_initial(builder, ufunc, initial, loop[-1])
     if ufunc is np.multiply and (loop[0].kind in "fc" and start is not None or loop[0].kind == "c" and mask is not None):
         raise Decline("the order of these products decides overflow and the signs of zeros")
+    if builder.root.is_bitwise and loop[0].kind in "fc" and (mask or start is not None or ufunc in SUMS_OF_EXPONENTIALS):
+        raise Decline("NumPy combines these in an order of their own")
 
     value = cast_quietly(builder, array.node, loop[0])
     if mask is not None:

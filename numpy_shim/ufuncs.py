@@ -26,7 +26,7 @@ from npcompile.numpy_shim.ufunc_operands import (
 from npcompile.tensor_core.array import Array, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import same
 from npcompile.tensor_core.graph import Builder, Node
-from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous
+from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous, is_packed, lies_forward
 from npcompile.tensor_core.number import Integer, Number
 from npcompile.tensor_core.op import OPS
 
@@ -65,6 +65,7 @@ def call_ufunc(
         if mask is not None and not np.can_cast(target.dtype, loop[-1], "same_kind"):
             raise Decline("NumPy reads what it does not write, and converts it, with warnings")
         shape = require_output(target, shape, loop[-1], casting)
+        require_plain_loop(builder, ufunc, target)
         value = cast_quietly(builder, apply_loop(builder, ufunc, operands, loop, shape), target.dtype)
         return store(target, value, mask)
     if mask is not None:
@@ -138,6 +139,15 @@ def require_output(target: Array, shape: Shape, dtype: np.dtype, casting: str) -
     if len(whole) != target.ndim or not all(same(n, m) or n == m for n, m in zip(whole, target.shape)):
         raise Decline(f"non-broadcastable output operand with shape {target.shape} for the broadcast shape {whole}")
     return target.shape
+
+
+def require_plain_loop(builder: Builder, ufunc: np.ufunc, target: Array) -> None:
+    """Where NumPy's bits are asked for: some loops take other instructions where results lie backwards or, in float16, apart."""
+    row = OPS.get(ufunc.__name__)
+    if not builder.root.is_bitwise or row is None or not row.inexact or target.dtype.kind not in "fc":
+        return
+    if not (is_packed(target.meta) if target.dtype.itemsize == 2 else lies_forward(target.meta)):
+        raise Decline("results that lie backwards or apart", "assign them: out[...] = ")
 
 
 def store(target: Array, value: Node, mask: Array | None = None) -> Array:

@@ -67,7 +67,7 @@ class Graph:
     name: str = "graph"
     checks: frozenset[str] = frozenset()  # floating-point errors to report: np.errstate's categories not ignored
     restored: frozenset[int] = frozenset()  # inputs written that must be as before when such an error is reported
-    accuracy: str = "numpy"  # "fast": a backend may round otherwise than NumPy
+    accuracy: str = "numpy"  # "fast": a backend may round otherwise than NumPy, "bitwise": it may not, in the last bits either
     measured: tuple[tuple[str, Node], ...] = ()  # symbols that are no arguments: how long the results of these nodes are
 
     @property
@@ -174,6 +174,7 @@ class Builder:
     is_closed: bool = False  # while a sub-graph is being made: nothing made before may be written
     records: bool = True  # do gradients go through what is written here? Not under no_grad
     may_measure: Callable[[], bool] | None = None  # may nodes have sizes that data decides, here in the program?
+    is_bitwise: bool = False  # are NumPy's bits asked for? Of the whole program: its root is asked
     is_plain: Callable[[], bool] | None = None  # are no derivatives taken of it?
     measured: dict[str, Node] = field(default_factory=dict)  # symbol of such a size -> the node that has it
     _made: dict[tuple, Node] = field(default_factory=dict)

@@ -97,6 +97,11 @@ def is_packed(meta: TensorMeta, order: str = "C") -> bool:
     return True
 
 
+def lies_forward(meta: TensorMeta) -> bool:
+    """Is no stride negative, whatever the sizes are?"""
+    return all(same(n, 1) or is_at_least(stride, 0) for n, stride in zip(meta.shape, meta.strides))
+
+
 def is_contiguous(meta: TensorMeta, order: str = "C") -> bool:
     """NumPy's relaxed test: axes of size 1 may have any stride, empty arrays are contiguous."""
     step: Size = meta.dtype.itemsize

@@ -28,6 +28,9 @@ class Op:
     numpy: Callable | None = None  # the NumPy function that this answers to
     raises: tuple[type[Exception], ...] = ()  # what it can raise on data: such ops are not captured inside `try`
     samples: Callable | None = None  # (dtype, rng) -> argument tuples for the table's own tests
+    # Where a backend's result may differ from NumPy's in the last bits: the letters of the first input's dtypes of which it may,
+    # or a question about that input's meta and the params. Never in bfloat16 or integers. `exactness.may_differ` asks it.
+    inexact: str | Callable[..., bool] = ""
     stacks: bool = False  # extern: does the same for each part along one more axis 0 of all inputs; axis params count it
 
 

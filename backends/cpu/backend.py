@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npcompile.backends.cpu.bitwise import with_numpys_bits
 from npcompile.backends.cpu.blas import is_openblas
 from npcompile.backends.cpu.c_calls import print_call
 from npcompile.backends.cpu.c_functions import functions_text
@@ -35,10 +36,11 @@ from npcompile.backends.cpu.sure_indices import drop_sure_checks
 from npcompile.backends.cpu.undo import Undo, with_undo
 from npcompile.backends.kernels.contraction import factor, run_factored
 from npcompile.backends.kernels.kernel import Kernel
+from npcompile.backends.kernels.layouts import dense_strides
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
-from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides
+from npcompile.backends.kernels.schedule import Buffer, Schedule
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import Size
@@ -66,6 +68,8 @@ ERROR_BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as the runtim
 
 def compile_cpu(graph: Graph, example_inputs: Sequence[Any] = ()) -> CompiledGraph:
     """Compile `graph` to machine code. Nodes without a C form run with NumPy, between native pieces. Raises NoCompiler."""
+    if graph.accuracy == "bitwise":
+        return compile_pieces(with_numpys_bits(graph))
     graph = by_rows(graph)
     return run_factored(factor(graph, strided=True), graph, compile_pieces)
 

@@ -15,6 +15,7 @@ from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vecto
 from npcompile.backends.cpu.kept_values import kept_text
 from npcompile.backends.cpu.kernel_plan import COLUMN_BLOCK, Order, ReduceForm
 from npcompile.backends.cpu.lanes import IS_HERE
+from npcompile.backends.cpu.numpy_loops import number_text
 from npcompile.backends.cpu.pipelines import Pipeline
 from npcompile.backends.cpu.primitives import (
     c_type,
@@ -46,6 +47,7 @@ from npcompile.backends.kernels.kernel import (
 )
 from npcompile.backends.kernels.operations import short
 from npcompile.tensor_core.dim import Size
+from npcompile.tensor_core.op import OPS
 
 FEW_LANES = 64  # so few columns are a loop of known length
 ORDERED = 32  # elements whose terms are computed at once, where they are added in their order
@@ -72,6 +74,10 @@ class Printer(Sums):
                 self.line(f"const {c_type(target.dtype)} {target.name} = {constant_text(value, target.dtype)};")
             case Let(target, "kept", (value, *others), _):
                 text = kept_text(value.name, c_type(value.dtype), [(x.name, c_type(x.dtype)) for x in others])
+                self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
+            case Let(target, "by_numpy", args, ((_, operation), (_, way))):
+                names, dtypes = [a.name for a in args], [a.dtype for a in args]
+                text = number_text(OPS[operation].numpy, names, dtypes, way)
                 self.line(f"const {c_type(target.dtype)} {target.name} = {text};")
             case Let(target, op, args, _):
                 names = [a.name for a in args]

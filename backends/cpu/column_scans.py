@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import Columns, Kernel, Let, Load, Loop, Scan, Statement, Store, children
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.backends.kernels.operations import EXPENSIVE
-from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import hint_of
 
 FEWEST = 8  # columns

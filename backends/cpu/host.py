@@ -12,6 +12,7 @@ import numpy as np
 
 from npcompile.backends.cpu import places, searches, small_matrices
 from npcompile.backends.eager import give_out
+from npcompile.backends.kernels.pieces import Piece
 from npcompile.backends.registry import (
     _DEFAULT_STATE,
     _ERROR_STATE,
@@ -21,7 +22,7 @@ from npcompile.backends.registry import (
 )
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.graph import Bound, Graph, Node, bind, subgraphs, symbols_of
-from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides
+from npcompile.tensor_core.meta import TensorMeta, TupleMeta, contiguous_strides, is_packed
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.extern import Unexpected
 from npcompile.tensor_core.ops.movement import region
@@ -41,10 +42,14 @@ SET_SYMBOL = "symbols["  # how a statement begins that keeps a size for `bind`
 
 
 class Host:
-    """Prints the program, one statement for each step. `for_pieces` are the values that pieces take: C-contiguous."""
+    """Prints the program, one statement for each step. `for_pieces` are the values that pieces take: C-contiguous.
+
+    Where NumPy's bits are asked for, values stay as NumPy makes them, and a piece takes a copy of what lies in another way.
+    """
 
     def __init__(self, graph: Graph, inside: dict[Graph, CompiledGraph], for_pieces: set[Node]):
-        self.graph, self.inside, self.for_pieces = graph, inside, for_pieces
+        self.is_bitwise = graph.accuracy == "bitwise"
+        self.graph, self.inside, self.for_pieces = graph, inside, set[Node]() if self.is_bitwise else for_pieces
         self.lines: list[str] = []
         self.names = {n: f"x{k}" for k, n in enumerate(graph.inputs)}
         self.fresh: set[Node] = set()  # values that nothing else holds
@@ -95,14 +100,22 @@ class Host:
             *("finally:", "    reset_state(before)"),
         ]
 
-    def call_piece(
-        self, inputs: Sequence[Node], outputs: Sequence[Node], symbols: Sequence[int], compiled: CompiledGraph
-    ) -> None:
-        arguments = [*(self.names[n] for n in inputs), *(f"symbol_{k}" for k in symbols)]
-        targets = compiled.targets([self.variable(n) for n in outputs])
+    def call_piece(self, piece: Piece, compiled: CompiledGraph) -> None:
+        values = [self.taken(n, inner.meta) for n, inner in zip(piece.inputs, piece.graph.inputs)]
+        arguments = [*values, *(f"symbol_{k}" for k in piece.symbols)]
+        targets = compiled.targets([self.variable(n) for n in piece.outputs])
         self.lines.append(f"{targets}{self.keep('piece', compiled.quickest)}({', '.join(arguments)})")
-        self.fresh.update(outputs)
-        self.contiguous.update(outputs)
+        self.fresh.update(piece.outputs)
+        self.contiguous.update(n for n, meta in zip(piece.outputs, piece.graph.metas) if is_packed(meta))
+
+    def taken(self, node: Node, meta: TensorMeta) -> str:
+        """A value as a piece takes it: with the strides of `meta`."""
+        name = self.names[node]
+        if node.op == "input" or node in self.for_pieces or node in self.fresh and node in self.contiguous:
+            return name
+        return (
+            f"{self.keep('laid_out', laid_out)}({name}, {self.keep('dtype', meta.dtype)}, {self.bound('strides', meta.strides)})"
+        )
 
     def measure(self, node: Node, symbol: str) -> None:
         """A node whose size data decides; from here on the symbol has that value."""
@@ -173,7 +186,7 @@ class Host:
         else:
             if node.params:
                 arguments.append(f"**{self.bound('params', node.params)}")
-            own = small_matrices.form_of(node) or searches.form_of(node)
+            own = searches.form_of(node) or (None if self.is_bitwise else small_matrices.form_of(node))
             if own:
                 self.fresh.add(node)  # what NumPy's functions give in doubt is as new
             lines.append(f"{target} = {self.keep(node.op, own or OPS[node.op].eager)}({', '.join(arguments)})")
@@ -289,6 +302,15 @@ class Host:
         if all(map(same, meta.strides, contiguous_strides(meta.shape, meta.dtype.itemsize))):
             return f"array({name}, order='C')"
         return f"give_out({name}, {kept}, symbols)"
+
+
+def laid_out(value: Any, dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
+    """The array, or a copy that has these strides along axes of more than one element."""
+    x = np.asarray(value, dtype)
+    if all(s == t or n < 2 for n, s, t in zip(x.shape, x.strides, strides)) and x.flags.aligned:
+        return x
+    axes = sorted(range(x.ndim), key=lambda axis: (-strides[axis], axis))
+    return np.ascontiguousarray(x.transpose(axes)).transpose(np.argsort(axes)) if axes else x.copy()
 
 
 def is_plain(node: Node) -> bool:

@@ -130,7 +130,7 @@ class Following:
 
     def value(self, s: Statement) -> None:
         match s:
-            case Let(op="kept"):
+            case Let(op="kept" | "by_numpy"):
                 pass
             case Let(target):
                 if s.op == "constant":

@@ -4,6 +4,8 @@ C text names a loop after the ufunc and the dtypes' letters, outputs last. For `
 
     npc_numpy_loop_exp_dd(operands, count, strides)   with char* operands[] and int64_t strides[], in bytes
     npc_numpy_one_exp_dd(x)                           of one number, in a register, as the ufunc does of a scalar
+    npc_numpy_each_exp_dd(x)                          the same as it does of one of many
+    npc_numpy_last_power_ddd(x, y)                    the same where the last operand is one number for all
 
 `loops_text` declares both, in `functions_text`. A unit has names of loops, and no addresses: the loader fills these in from the
 NumPy of the process, so that a unit in the cache serves every version which has the loops. Text is only made for loops that this
@@ -20,7 +22,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 LETTERS = "efdgFD"  # dtypes of which loops are called: they need neither the GIL nor Python's objects
-LOOP, ONE = "npc_numpy_loop_", "npc_numpy_one_"  # before the name and the letters
+LOOP = "npc_numpy_loop_"  # before the name and the letters
+WAYS = {way: f"npc_numpy_{way}_" for way in ("one", "each", "last")}
 IN_REGISTER = {"e": "float", "f": "float", "d": "double", "g": "long double", "F": "npc_c8", "D": "npc_c16"}
 IN_MEMORY = IN_REGISTER | {"e": "_Float16"}
 NAMES, LOOPS = "npc_numpy_loop_names", "npc_numpy_loops"  # what a unit exports
@@ -73,10 +76,17 @@ def loops_by_types(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
     return found
 
 
+def number_text(ufunc: np.ufunc, arguments: Sequence[str], dtypes: Sequence[np.dtype], way: str) -> str:
+    """What the loop gives for numbers that are in registers, in one of the WAYS."""
+    loop = loop_of(ufunc, dtypes)
+    assert loop is not None, (ufunc, dtypes)
+    return f"{loop.replace(LOOP, WAYS[way])}({', '.join(arguments)})"
+
+
 def loops_text(called: Collection[str]) -> str:
     """Declarations of the loops among the functions that C text calls, after those of complex numbers."""
-    ones = {f"{LOOP}{name.removeprefix(ONE)}": name for name in called if name.startswith(ONE)}
-    loops = sorted({*ones, *(name for name in called if name.startswith(LOOP))})
+    ones = {name: name.replace(prefix, LOOP) for prefix in WAYS.values() for name in called if name.startswith(prefix)}
+    loops = sorted({*ones.values(), *(name for name in called if name.startswith(LOOP))})
     if not loops:
         return ""
     words = [name.removeprefix(LOOP).rpartition("_") for name in loops]
@@ -84,21 +94,26 @@ def loops_text(called: Collection[str]) -> str:
     text += f'const char {NAMES}[] = "{" ".join(f"{name} {letters}" for name, _, letters in words)}";\n'
     for k, (loop, (_, _, letters)) in enumerate(zip(loops, words)):
         text += f"#define {loop}(operands, count, strides) rt->run_numpy_loop(&{LOOPS}[{k}], operands, count, strides)\n"
-        text += one_text(ones[loop], loop, letters) if loop in ones else ""
+        text += "".join(one_text(name, loop, letters) for name, of in sorted(ones.items()) if of == loop)
     return text
 
 
 def one_text(name: str, loop: str, letters: str) -> str:
-    """The function `name` of one number for each operand: strides of 0, as a ufunc has of operands of no dimensions."""
+    """The function `name` of one number for each operand. Of operands of no dimensions ufuncs have strides of 0.
+
+    Others are as long as a number: of longer ones operands would seem to overlap, for which loops do without vectors.
+    """
     given, made = letters[:-1], letters[-1]
     named = ", ".join(f"{IN_REGISTER[letter]} x{k}" for k, letter in enumerate(given))
     copies = "".join(f" {IN_MEMORY[letter]} m{k} = x{k};" for k, letter in enumerate(given))
     places = ", ".join(f"(char*)&m{k}" for k in range(len(given)))
+    zeros = {"one": range(len(given)), "last": [len(given) - 1]}.get(name.split("_")[2], [])
+    strides = ", ".join("0" if k in zeros else f"sizeof({IN_MEMORY[letter]})" for k, letter in enumerate(letters))
     return (
         f"static inline {IN_REGISTER[made]} {name}({named}) {{\n"
         f"  {IN_MEMORY[made]} made;{copies}\n"
         f"  char* operands[] = {{{places}, (char*)&made}};\n"
-        f"  const int64_t strides[{len(letters)}] = {{0}};\n"
+        f"  const int64_t strides[] = {{{strides}}};\n"
         f"  {loop}(operands, 1, strides);\n"
         "  return made;\n}\n"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from npcompile.backends.cpu.host import Host
 from npcompile.backends.cpu.primitives import PRIMITIVES, has_c_type, is_native, kind
-from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, stages_of
+from npcompile.backends.kernels.pieces import LEAVES, MOVES, VIEWS, cut, is_repeated_leaf, is_view, stages_of
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dtypes import kind_of
-from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs
+from npcompile.tensor_core.graph import Graph, Node, print_graph, subgraphs, users
 from npcompile.tensor_core.op import OPS
 from npcompile.tensor_core.ops.reduction import is_ordered
 
@@ -55,15 +55,22 @@ def run_in_pieces(
 
     Control flow runs here, and calls what `compile_graph` makes of the graphs in its nodes.
     """
-    stage = stages_of(graph, is_native_node)
+    is_bitwise = graph.accuracy == "bitwise"
+    seen = seen_by_numpy(graph) if is_bitwise else set()
+
+    def is_native(node: Node) -> bool:
+        return is_native_node(node) and node not in seen
+
+    stage = stages_of(graph, is_native)
     stages = range(max(stage.values(), default=0) + 1)
-    foreign = [n for n in graph.nodes if n.op != "input" and not is_native_node(n)]
-    moved = {s: views_of(graph, stage, s) for s in stages}
-    found = {s: cut(graph, stage, s, is_native_node, is_repeated_leaf) for s in stages if moved[s] is None}
+    foreign = [n for n in graph.nodes if n.op != "input" and not is_native(n)]
+    moved = {s: views_of([n for n in graph.nodes if stage[n] == s and is_native(n)]) for s in stages}
+    is_leaf = is_view if is_bitwise else is_repeated_leaf
+    found = {s: cut(graph, stage, s, is_native, is_leaf) for s in stages if moved[s] is None}
     pieces = {s: p for s, p in found.items() if p is not None}
     compiled = {s: compile_piece(p.graph, ()) for s, p in pieces.items()}
     inside = {
-        g: compile_graph(replace(g, checks=g.checks & graph.checks))
+        g: compile_graph(replace(g, checks=g.checks & graph.checks, accuracy=graph.accuracy))
         for g in dict.fromkeys(g for n in foreign for g in subgraphs(n).values())
     }
     host = Host(graph, inside, {n for p in pieces.values() for n in p.inputs})
@@ -71,20 +78,29 @@ def run_in_pieces(
         host.call_numpy_reporting([n for n in foreign if stage[n] == s])
         host.call_numpy(moved[s] or [])
         if (piece := pieces.get(s)) is not None:
-            host.call_piece(piece.inputs, piece.outputs, piece.symbols, compiled[s])
+            host.call_piece(piece, compiled[s])
     call, text = host.finish()
     parts = [*compiled.values(), *inside.values()]
-    source = "\n".join([comment_of(graph, stage, text), *(c.source for c in parts)])
+    source = "\n".join([comment_of(graph, foreign, text), *(c.source for c in parts)])
     kernels, passes = (tuple(chain.from_iterable(getattr(c, of) for c in parts)) for of in ("kernels", "passes"))
     return CompiledGraph(call, source, kernels, passes=passes)
 
 
-def views_of(graph: Graph, stage: dict[Node, int], number: int) -> list[Node] | None:
-    """The nodes of a stage when NumPy has views of them all: no kernel is worth its call."""
-    nodes = [n for n in graph.nodes if stage[n] == number and is_native_node(n) and n.op != "input" and not is_repeated_leaf(n)]
+def views_of(inside: Sequence[Node]) -> list[Node] | None:
+    """The native nodes of a stage when NumPy has views of them all: no kernel is worth its call."""
+    nodes = [n for n in inside if n.op != "input" and not is_repeated_leaf(n)]
     return nodes if all(n.op in VIEWS for n in nodes) else None
 
 
-def comment_of(graph: Graph, stage: dict[Node, int], text: str) -> str:
-    names = sorted({n.op for n in stage if not is_native_node(n)})
+def seen_by_numpy(graph: Graph) -> set[Node]:
+    """Views that nothing but NumPy reads: they are made between the pieces, as they lie."""
+    readers, found, results = users(graph.nodes), set[Node](), set(graph.results)
+    for node in reversed(graph.nodes):
+        if node.op in VIEWS and readers[node] and node not in results:
+            found |= {node} if all(r in found or not is_native_node(r) for r in readers[node]) else set()
+    return found
+
+
+def comment_of(graph: Graph, foreign: Sequence[Node], text: str) -> str:
+    names = sorted({n.params.get("operation", n.op) for n in foreign})
     return f"/* With NumPy: {', '.join(names)}\n{print_graph(graph)}\n\n{text}\n*/"

@@ -338,7 +338,7 @@ def is_native(node: Node) -> bool:
     dtypes = [i.dtype for i in node.inputs]
     if not all(map(has_c_type, (*dtypes, node.dtype))):
         return False
-    if node.op in ("cast", "bitcast"):
+    if node.op in ("cast", "bitcast", "by_numpy"):
         return True
     has_form = kind(dtypes[0]) in PRIMITIVES.get(node.op, {}) or (is_bfloat16(dtypes[0]) and node.op in BFLOAT16)
     if not isinstance(OPS[node.op].scalar, str) or not has_form:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from npcompile.backends.cpu.kernel_plan import Axis, CopiedSquare, Squares
 from npcompile.backends.kernels.index import split_linear
 from npcompile.backends.kernels.kernel import CheckIndex, Let, Load, Loop, Statement, Store, walk
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.backends.kernels.operations import EXPENSIVE
-from npcompile.backends.kernels.schedule import estimate
 from npcompile.tensor_core.dim import Size, same
 
 LINE = 64  # bytes of the caches'

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from npcompile.backends.kernels.layouts import dense_strides, estimate
 from npcompile.backends.kernels.memory import build_schedule, update_chain
-from npcompile.backends.kernels.schedule import Buffer, Schedule, dense_strides, estimate
+from npcompile.backends.kernels.schedule import Buffer, Schedule
 from npcompile.tensor_core.array import reshaped
 from npcompile.tensor_core.dim import ShapeEnv
 from npcompile.tensor_core.graph import Builder, Graph, Node

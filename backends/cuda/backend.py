@@ -18,7 +18,7 @@ from npcompile.backends.cuda.runtime.interface import Device, Runner, on_device,
 from npcompile.backends.cuda.runtime.run import Kernels, has_strides, numpy_runner
 from npcompile.backends.eager import compile_eager
 from npcompile.backends.kernels.contraction import factor, run_factored
-from npcompile.backends.kernels.schedule import axes_in_memory, dense_strides
+from npcompile.backends.kernels.layouts import axes_in_memory, dense_strides
 from npcompile.backends.registry import CompiledGraph, may_not_return
 from npcompile.backends.transfers import note
 from npcompile.tensor_core.graph import Graph, Location, Node, bind

@@ -16,9 +16,10 @@ from npcompile.backends.cuda.programs.tile_printer import COLUMN, NONE, Writer, 
 from npcompile.backends.cuda.runtime.run import Kernels, Prepared
 from npcompile.backends.kernels.index import axis_variable, symbols_in
 from npcompile.backends.kernels.kernel import Kernel, Let, Load, Position, Statement, Store, Value, children
+from npcompile.backends.kernels.layouts import dense_strides
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
-from npcompile.backends.kernels.schedule import Buffer, dense_strides
+from npcompile.backends.kernels.schedule import Buffer
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Graph, Node, symbols_of
 from npcompile.tensor_core.meta import product

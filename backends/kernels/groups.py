@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from npcompile.backends.kernels.index import Index, is_one, split_linear
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.product import is_product
 from npcompile.backends.kernels.schedule import (
@@ -14,7 +15,6 @@ from npcompile.backends.kernels.schedule import (
     UPDATES,
     Group,
     Result,
-    estimate,
     identity,
     index_key,
     is_long_join,

@@ -12,12 +12,13 @@ from npcompile.backends.kernels.finish import finish
 from npcompile.backends.kernels.groups import units_of
 from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.kernel import Blocks, Columns, Kernel, Let, Loop, Product, Reduce, Scan, Statement, Tiles, walk
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.backends.kernels.lower_maps import lower_map, lower_regions
 from npcompile.backends.kernels.lower_products import lower_product, product_of
 from npcompile.backends.kernels.lower_reductions import lower_columns, lower_rows, lower_scan, lower_whole
 from npcompile.backends.kernels.lower_writes import copy_kernel, lower_concatenate, lower_update
 from npcompile.backends.kernels.operations import short
-from npcompile.backends.kernels.schedule import Group, Schedule, Tiling, estimate
+from npcompile.backends.kernels.schedule import Group, Schedule, Tiling
 from npcompile.tensor_core.dim import Size
 from npcompile.tensor_core.meta import product
 
@@ -45,7 +46,7 @@ def kernel_name(kernel: Kernel, number: int) -> str:
     dtype = "copy"
     for s in walk(kernel.body):
         if isinstance(s, Let) and s.op not in ("constant", "cast"):
-            operations[s.op] = None
+            operations[str(dict(s.params).get("operation", s.op))] = None
             dtype = short(s.target.dtype)
         if isinstance(s, Product):
             operations["product"] = None

@@ -9,9 +9,10 @@ from npcompile.backends.kernels.finish import finish
 from npcompile.backends.kernels.groups import axis_order
 from npcompile.backends.kernels.index import Index, axis_variable, is_one
 from npcompile.backends.kernels.kernel import Kernel, Scattered
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.backends.kernels.lower_maps import accesses
 from npcompile.backends.kernels.regions import Box
-from npcompile.backends.kernels.schedule import Buffer, Group, Schedule, estimate, identity
+from npcompile.backends.kernels.schedule import Buffer, Group, Schedule, identity
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node
 from npcompile.tensor_core.meta import contiguous_strides, product

@@ -9,7 +9,7 @@ from npcompile.tensor_core.graph import Node
 EXPENSIVE = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot"}
 EXPENSIVE |= {"sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"}
 EXPENSIVE |= {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "cbrt"}
-EXPENSIVE |= {"power", "float_power", "scalar_power"}
+EXPENSIVE |= {"power", "float_power", "scalar_power", "by_numpy"}
 EXPENSIVE |= {"fmod", "remainder", "floor_divide", "gcd", "lcm", "philox_low", "philox_high"}
 
 

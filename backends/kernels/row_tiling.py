@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from npcompile.backends.kernels.groups import Grouping, axis_order, is_orderable, producers_of
-from npcompile.backends.kernels.schedule import Group, Result, Tiling, estimate, identity
+from npcompile.backends.kernels.layouts import estimate
+from npcompile.backends.kernels.schedule import Group, Result, Tiling, identity
 from npcompile.backends.kernels.tiling import MOST_GROUPS, NEAR, bytes_of, dimension, is_axis, may_be_tiled
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node

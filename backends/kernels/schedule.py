@@ -15,7 +15,6 @@ import numpy as np
 
 from npcompile.backends.kernels.coverage import reported_whole
 from npcompile.backends.kernels.index import (
-    AXES,
     Index,
     axis_variable,
     computed_index,
@@ -25,14 +24,15 @@ from npcompile.backends.kernels.index import (
     split_linear,
     symbols_in,
 )
+from npcompile.backends.kernels.layouts import dense_strides, estimate
 from npcompile.backends.kernels.operations import EXPENSIVE
 from npcompile.backends.kernels.pieces import LEAVES
 from npcompile.backends.kernels.product import is_product
-from npcompile.tensor_core.dim import Dim, Size, hint_of, same
+from npcompile.tensor_core.dim import Dim, Size, same
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, topological
 from npcompile.tensor_core.intervals import Intervals
-from npcompile.tensor_core.meta import TensorMeta, contiguous_strides, product
+from npcompile.tensor_core.meta import contiguous_strides, product
 from npcompile.tensor_core.op import OPS
 
 MOVEMENT = ("permute", "slice", "broadcast_to", "reshape")
@@ -289,35 +289,6 @@ def results_of(graph: Graph) -> list[Result]:
     return results + [Result(node, graph.inputs[i].meta.strides, written=i) for i, node in graph.writes]
 
 
-def dense_strides(meta: TensorMeta) -> tuple[Size, ...]:
-    """Strides of a fresh array in the memory order of `meta`, which may be that of a view."""
-    order = axes_in_memory(meta)
-    strides: list[Size] = [0] * meta.ndim
-    for axis, step in zip(
-        order, reversed(contiguous_strides(tuple(meta.shape[a] for a in reversed(order)), meta.dtype.itemsize))
-    ):
-        strides[axis] = step
-    return tuple(strides)
-
-
-def axes_in_memory(meta: TensorMeta) -> list[int]:
-    """Axes from the innermost. Without gaps they follow each other for all sizes; strides at capture tell no more of an
-    array that had one element along an axis then, or none. Those of a view are sorted by them."""
-    order: list[int] = []
-    step: Size = meta.dtype.itemsize
-    while len(order) < meta.ndim:
-        rest = [a for a in range(meta.ndim) if a not in order]
-        ones = [a for a in rest if same(meta.shape[a], 1)]
-        found = [a for a in rest if same(meta.strides[a], step)]
-        if not found and not ones:
-            return sorted(range(meta.ndim), key=lambda a: (estimate(meta.strides[a]), -a))
-        axis = max({*found} & {*ones} or found or ones)
-        order.append(axis)
-        if not same(meta.shape[axis], 0):
-            step = step * meta.shape[axis]
-    return order
-
-
 def layouts_of(results: Sequence[Result]) -> dict[Node, tuple[Size, ...]]:
     """Strides of inputs and temporaries: elementwise results as NumPy lays them out, products in the order they are read."""
     nodes = live_nodes(results)
@@ -485,12 +456,3 @@ def reads_elsewhere(update: Node, base: Node, reads: Sequence[tuple[Node, Index]
     own = identity(update.inputs[1].shape)
     target = tuple(a + s * i for a, s, i in zip(update.params["start"], update.params["step"], own))
     return any(index_key(index) != index_key(target) for index in places)
-
-
-def estimate(size: Size) -> int:
-    """About how large: the value at capture, 1 for what is not known then."""
-    if not isinstance(size, Dim):
-        return size
-    if size.env is AXES or any(s not in size.env.hints for s in size.symbols()):
-        return 64
-    return hint_of(size)

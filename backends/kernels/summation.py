@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from npcompile.backends.kernels.index import is_one
 from npcompile.backends.kernels.kernel import Run
-from npcompile.backends.kernels.schedule import estimate
+from npcompile.backends.kernels.layouts import estimate
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.dtypes import kind_of
 from npcompile.tensor_core.graph import Node

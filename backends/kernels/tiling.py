@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from npcompile.backends.kernels.groups import Grouping, can_fail, is_orderable, producers_of
 from npcompile.backends.kernels.index import Index, axis_variable, is_one
-from npcompile.backends.kernels.schedule import REDUCTIONS, Group, Result, Tiling, estimate, index_key, same_shape
+from npcompile.backends.kernels.layouts import estimate
+from npcompile.backends.kernels.schedule import REDUCTIONS, Group, Result, Tiling, index_key, same_shape
 from npcompile.backends.kernels.summation import has_order
 from npcompile.tensor_core.dim import Size, same
 from npcompile.tensor_core.graph import Node

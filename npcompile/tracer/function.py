@@ -437,7 +437,8 @@ class CompiledFunction:
             return native
         decisions = Decisions(stops=dict(self.stops))
         for _ in range(ATTEMPT_LIMIT):
-            capture = Capture(Builder(), decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
+            builder = Builder(is_bitwise=self.accuracy == "bitwise")
+            capture = Capture(builder, decisions, point.seen, point.fixed, self.options.dynamic, self.name_constant)
             capture.place, capture.may_break = point.place, not self.options.fullgraph
             capture.is_native, capture.may_ask_levels = self.is_over_elements, not point.asks_levels
             capture.calls_itself = not point.is_start and any(p.asks_levels for p in self.points.values() if p.is_start)
@@ -464,7 +465,12 @@ class CompiledFunction:
     @property
     def are_native_asked(self) -> bool:
         """Does the user want native programs?"""
-        return config.native_loops and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+        is_asked = config.native_loops and self.accuracy != "bitwise"
+        return is_asked and runs_on_cpu(self.options.backend) and not self.options.fullgraph
+
+    @property
+    def accuracy(self) -> str:
+        return self.options.accuracy or config.accuracy
 
     def may_be_native(self, index: int) -> bool:
         """Is the instruction the header of a loop that may run as one native program?"""
@@ -589,7 +595,7 @@ class CompiledFunction:
             fresh = {key: t.array.storage for key, t in emitter.tensors.items()}
             graph, backward = with_backward(capture, graph, {key: s.node for key, s in fresh.items()})
             emitter.saved = [f"saved_{k}" for k in range(len(backward.split.saved))] if backward else []
-            graph = simplified(graph)
+            graph = replace(simplified(graph), accuracy=self.accuracy)
             if backward is not None:
                 self.attach_backward(backward, graph, capture, emitter)
             emitter.place_results(isinstance(outcome, Return))
@@ -668,7 +674,7 @@ class CompiledFunction:
         try:
             backend = self.options.backend
             mode = self.options.mode
-            graph = replace(graph, accuracy=self.options.accuracy)
+            graph = replace(graph, accuracy=self.accuracy)
             if place is not None:
                 made = compile_there(backend, graph, place.number, mode)
             elif graph.measured:

@@ -50,7 +50,7 @@ class Options:
     fullgraph: bool = False
     dynamic: bool | None = None
     mode: str = "default"
-    accuracy: str = "numpy"
+    accuracy: str | None = None  # None: the setting
     has_own_backend: bool = False  # the user's, whose errors are the user's
     after: int = 0  # calls that run as they are before something is compiled, unless they take long
     falls_back: bool = False  # with `fullgraph`: the caller has something else that takes the place of a graph

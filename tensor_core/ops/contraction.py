@@ -57,7 +57,7 @@ def of_einsum(g: Value, out: Value, *xs: Value, inputs, output, **options) -> Pa
     return [partial(part, k) for k in range(len(xs))]
 
 
-@row("contraction", eager=eager_einsum, vjp=of_einsum)
+@row("contraction", eager=eager_einsum, vjp=of_einsum, inexact="efdgFD")
 def einsum(*xs: TensorMeta, inputs, output, block=None):
     """Sum over the axes not in `output` of the product of all operands, which have one dtype.
 

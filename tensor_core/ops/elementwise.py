@@ -34,7 +34,8 @@ def elementwise(
         return [tuple(sample(dtype, rng, domain) for _ in range(ufunc.nin))]
 
     name = ufunc.__name__
-    return OPS.add(Op(name, "elementwise", meta, eager, scalar or name, vjp, ufunc, samples=samples))
+    inexact = INEXACT.get(ufunc, "")
+    return OPS.add(Op(name, "elementwise", meta, eager, scalar or name, vjp, ufunc, samples=samples, inexact=inexact))
 
 
 def powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -248,6 +249,18 @@ RESTRICTED: dict[np.ufunc, Interval] = {
     np.arccosh: (1, 9),
     np.left_shift: (0, 7),
     np.right_shift: (0, 7),
+}
+
+EXPONENTIAL = (np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.power, np.float_power, np.cbrt, np.hypot)
+CIRCULAR = (np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2)
+HYPERBOLIC = (np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh)
+# The letters of the dtypes of which the last bits may not be NumPy's.
+INEXACT: dict[np.ufunc, str] = {
+    **dict.fromkeys((*EXPONENTIAL, *CIRCULAR, *HYPERBOLIC), "efdFD"),
+    **dict.fromkeys((np.logaddexp, np.logaddexp2), "efdg"),
+    **dict.fromkeys((np.degrees, np.radians, np.rad2deg, np.deg2rad), "efd"),
+    **dict.fromkeys((np.multiply, np.divide, np.square, np.reciprocal, np.absolute, np.sqrt), "FD"),  # fused, or scaled
+    **dict.fromkeys((np.fmax, np.fmin), "fd"),  # which of two zeros: in NumPy their places in the array decide
 }
 DERIVATIVES = SMOOTH | dict.fromkeys(PIECEWISE_CONSTANT, flat) | dict.fromkeys(COMPARISON + LOGIC + BITS + DIVISORS)
 for ufunc, rule in DERIVATIVES.items():

@@ -36,7 +36,12 @@ def require_matrix(x: TensorMeta) -> Shape:
     return x.shape
 
 
-@row("extern", eager=np.linalg.solve, vjp=rules.solve, numpy=np.linalg.solve, **LAPACK_FAILS)
+def is_small(a: TensorMeta, **_: object) -> bool:
+    """A stack of matrices whose arithmetic takes less time than a call of LAPACK for each."""
+    return a.dtype.char in "fd" and a.shape[-1] in (2, 3, 4)
+
+
+@row("extern", eager=np.linalg.solve, vjp=rules.solve, numpy=np.linalg.solve, inexact=is_small, **LAPACK_FAILS)
 def solve(a: TensorMeta, b: TensorMeta):
     """a^-1 b, of matrices. LinAlgError when `a` is singular."""
     stack = require_square(a)
@@ -46,13 +51,13 @@ def solve(a: TensorMeta, b: TensorMeta):
     return TensorMeta(b.shape, b.dtype)
 
 
-@row("extern", eager=np.linalg.inv, vjp=rules.inv, numpy=np.linalg.inv, **LAPACK_FAILS)
+@row("extern", eager=np.linalg.inv, vjp=rules.inv, numpy=np.linalg.inv, inexact=is_small, **LAPACK_FAILS)
 def inv(a: TensorMeta):
     require_square(a)
     return TensorMeta(a.shape, a.dtype)
 
 
-@row("extern", eager=lambda a: np.asarray(np.linalg.det(a)), vjp=rules.det, numpy=np.linalg.det, stacks=True)
+@row("extern", eager=lambda a: np.asarray(np.linalg.det(a)), vjp=rules.det, numpy=np.linalg.det, stacks=True, inexact=is_small)
 def det(a: TensorMeta):
     return TensorMeta(require_square(a), a.dtype)
 
@@ -178,6 +183,7 @@ def eigh(a: TensorMeta, *, uplo):
     eager=lambda a, *, uplo: np.linalg.eigvalsh(a, uplo),
     vjp=rules.eigvalsh,
     numpy=np.linalg.eigvalsh,
+    inexact=is_small,
     **LAPACK_FAILS,
 )
 def eigvalsh(a: TensorMeta, *, uplo):

@@ -10,6 +10,7 @@ from npcompile.tensor_core.meta import (
     Decline,
     TensorMeta,
     broadcast_strides,
+    concatenated_strides,
     product,
     reshape_strides,
 )
@@ -109,7 +110,8 @@ def concatenate(*xs: TensorMeta, axis):
             if a != axis and not same(n, m) and n != m:
                 raise Decline("all the input array dimensions except for the concatenation axis must match exactly")
     total = sum((x.shape[axis] for x in xs[1:]), first.shape[axis])
-    return TensorMeta((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+    shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+    return TensorMeta(shape, first.dtype, concatenated_strides(shape, first.dtype.itemsize, xs))
 
 
 def eager_slice_update(x, value, *, start, step):

@@ -194,9 +194,15 @@ def eager_reduce(x, *, reducer, axes, buffered=False):
     return np.asarray(REDUCERS[reducer].reduce(x, axis=axes, dtype=x.dtype))
 
 
+def is_inexact(x: TensorMeta, *, reducer: str, axes: tuple[int, ...], buffered: bool = False) -> bool:
+    """Products, which NumPy makes one after another; extremes, of which the places of zeros decide which of the two they are."""
+    return x.dtype.char in {"multiply": "efdgFD", **dict.fromkeys(EXTREMES, "fd")}.get(reducer, "")
+
+
 @row(
     "reduction",
     eager=eager_reduce,
+    inexact=is_inexact,
     vjp=lambda g, out, x, *, reducer, axes, buffered=False: DERIVATIVE_OF_REDUCE[reducer](g, out, x, reducer, axes),
 )
 def reduce(x: TensorMeta, *, reducer, axes, buffered=False):
@@ -219,8 +225,14 @@ def arg_reduce(x: TensorMeta, *, which, axis):
     return TensorMeta(tuple(n for a, n in enumerate(x.shape) if a != axis), np.dtype(np.intp))
 
 
+def is_inexact_scan(x: TensorMeta, *, reducer: str, axis: int) -> bool:
+    """Products of complex numbers, which NumPy's loop fuses or not."""
+    return reducer == "multiply" and x.dtype.kind == "c"
+
+
 @row(
     "scan",
+    inexact=is_inexact_scan,
     eager=lambda x, *, reducer, axis: REDUCERS[reducer].accumulate(x, axis=axis, dtype=x.dtype),
     vjp=lambda g, out, x, *, reducer, axis: DERIVATIVE_OF_SCAN[reducer](g, out, x, reducer, axis),
 )

@@ -19,9 +19,10 @@ from npcompile.backends.cuda.runtime.memory import Lifetime, plan_memory
 from npcompile.backends.cuda.runtime.recipe import MOST_RECIPES, Phase, Recipe, key_of_call
 from npcompile.backends.cuda.runtime.tuning import tuned
 from npcompile.backends.eager import compile_eager
+from npcompile.backends.kernels.layouts import dense_strides
 from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
-from npcompile.backends.kernels.schedule import Buffer, dense_strides
+from npcompile.backends.kernels.schedule import Buffer
 from npcompile.tensor_core.graph import Graph, Node, bind
 from npcompile.tensor_core.meta import product
 from npcompile.tensor_core.user_warnings import warn_user

@@ -1,0 +1,36 @@
+"""Which operations of a program may differ from NumPy's in the last bits, by the op table's column `inexact`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from npcompile.tensor_core.dtypes import short
+from npcompile.tensor_core.graph import Graph, Node, subgraphs
+from npcompile.tensor_core.op import OPS
+
+
+def may_differ(node: Node) -> bool:
+    """May what a backend makes of this node differ from what NumPy gives for the same inputs, in the last bits?"""
+    inexact = OPS[node.op].inexact
+    if not inexact or not node.inputs:
+        return False
+    first = node.inputs[0].meta
+    return inexact(first, **node.params) if callable(inexact) else first.dtype.char in inexact
+
+
+def rounded_otherwise(graphs: Iterable[Graph]) -> tuple[str, ...]:
+    """Such operations of these programs, each with its dtype, in the order in which they are met: "exp f8"."""
+    return tuple(dict.fromkeys(name_of(node) for graph in graphs for node in nodes_of(graph) if may_differ(node)))
+
+
+def nodes_of(graph: Graph) -> Iterator[Node]:
+    """Those of graphs inside too."""
+    for node in graph.nodes:
+        yield node
+        for inside in subgraphs(node).values():
+            yield from nodes_of(inside)
+
+
+def name_of(node: Node) -> str:
+    reducer = node.params.get("reducer")
+    return f"{f'{node.op} by {reducer}' if reducer else node.op} {short(node.inputs[0].dtype)}"
