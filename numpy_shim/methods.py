@@ -393,4 +393,4 @@ if np.around is not np.round:
 # --- products
 
 method("dot")(contraction.dot_arrays)
-method("trace")(contraction.trace)
+method("trace")(diagonals.trace)

@@ -41,6 +41,7 @@ from npcompile.backends.kernels.lower import lower
 from npcompile.backends.kernels.memory import build_schedule
 from npcompile.backends.kernels.operations import short
 from npcompile.backends.kernels.schedule import Buffer, Schedule
+from npcompile.backends.kernels.strips import cut_in_strips
 from npcompile.backends.passes import Pass
 from npcompile.backends.registry import CompiledGraph
 from npcompile.tensor_core.dim import Size
@@ -83,6 +84,8 @@ def compile_pieces(graph: Graph, example_inputs: Sequence[Any] = ()) -> Compiled
     schedule, undo = with_undo(build_schedule(graph, tiled=True, by_rows=is_openblas()))
     kernels = lowered(schedule)
     runs = shared(kernels)
+    for kernel in {run.kernel.name: run.kernel for run in runs}.values():
+        cut_in_strips(kernel)
     plans = {run.kernel.name: plan_kernel(run.kernel) for run in runs}
     scheduled = time.perf_counter()
     unit = print_unit(schedule, runs, plans, undo)
@@ -114,6 +117,8 @@ def passes_of(plan: KernelPlan) -> Iterator[Pass]:
         yield Pass(name, plan.name)
     if plan.multiplies:
         yield Pass("products", plan.name)
+    if any(form.strips for form in plan.loops.values()):
+        yield Pass("calls of NumPy's loops in strips", plan.name)
     yield Pass("plan", f"{plan.name}: {plan.words()}")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from npcompile.backends.cpu.c_checks import check_lines
 from npcompile.backends.cpu.c_pipelines import print_pipeline
 from npcompile.backends.cpu.c_sizes import size_text
+from npcompile.backends.cpu.c_strips import print_strips
 from npcompile.backends.cpu.c_sums import Sums
 from npcompile.backends.cpu.c_vector_loops import Elements, Vectors, print_vectors
 from npcompile.backends.cpu.kept_values import kept_text
@@ -137,6 +138,8 @@ class Printer(Sums):
     def loop(self, s: Loop) -> None:
         limits = first, end = self.limits.get(s.axis, ("0", size_text(s.size)))
         form = self.plan.loops[s]
+        if form.strips:
+            return print_strips(self, form.strips, s.axis, first, end)
         if self.is_laned and form.is_innermost:
             return self.laned_loop(s, first, end)
         if form.notes_outside:

@@ -11,6 +11,7 @@ from npcompile.backends.cpu.vector_loops import VectorForm
 from npcompile.backends.kernels.kernel import (
     Accumulator,
     Blocks,
+    Call,
     Columns,
     Kernel,
     Load,
@@ -22,6 +23,7 @@ from npcompile.backends.kernels.kernel import (
     Scattered,
     Statement,
     Store,
+    Strips,
     Tiles,
     Value,
 )
@@ -68,7 +70,16 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class StripForm:
+    """A loop strip by strip: each goes through all parts in turn, loops over the strip and calls."""
+
+    strips: Strips
+    parts: tuple[Loop | list[Call], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoopForm:
+    strips: StripForm | None = None
     is_innermost: bool = False
     notes_outside: bool = False  # does it go on after an index outside, and look for the first one afterwards?
     is_independent: bool = False  # innermost iterations in vectors
@@ -340,6 +351,7 @@ class KernelPlan:
         parts += dict.fromkeys(form.order.value for form in self.reduces.values())
         parts += ["loops in vectors of 64 bytes where the processor has these"] * bool(self.values.vectors)
         parts += ["slow operations in stages"] * any(form.pipeline for form in self.loops.values())
+        parts += ["calls of NumPy's loops in strips"] * any(form.strips for form in self.loops.values())
         parts += ["NumPy is asked where a result is NaN or not finite"] * bool(self.rechecked)
         return "; ".join(parts)
 

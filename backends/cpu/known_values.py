@@ -51,7 +51,7 @@ class Following:
     reduces: Mapping[Reduce, ReduceForm]
     loops: Mapping[Loop, LoopForm]
     sizes: Mapping[str, Size]
-    loaded: frozenset[str]
+    unread: frozenset[str]  # memory that the kernel only writes
     known: KnownNumbers = field(default_factory=KnownNumbers)
     opaque: dict[str, Opaque] = field(default_factory=dict)
     constants: dict[str, object] = field(default_factory=dict)
@@ -147,6 +147,11 @@ class Following:
 
     def loop(self, s: Loop) -> None:
         form = self.loops[s]
+        if form.strips:
+            for part in form.strips.parts:
+                if isinstance(part, Loop):
+                    self.loop(part)
+            return
         if form.is_independent:
             self.in_vectors(s, form.pipeline.body if form.pipeline else s.body)
         self.statements(s.body)
@@ -165,5 +170,5 @@ class Following:
         self.elements(terms.loop.body)
 
     def in_vectors(self, s: Loop, body: Sequence[Statement]) -> None:
-        if found := vectors_of(s.axis, body, self.known, self.loaded):
+        if found := vectors_of(s.axis, body, self.known, self.unread):
             self.vectors[s] = found

@@ -36,11 +36,13 @@ from npcompile.backends.cpu.statement_forms import (
     loop_of_reduce,
     reduce_form,
     row_sums_of,
+    strips_of,
 )
 from npcompile.backends.kernels.finish import cost_of
 from npcompile.backends.kernels.kernel import (
     Accumulator,
     Blocks,
+    Call,
     Columns,
     Kernel,
     Let,
@@ -80,8 +82,8 @@ def plan_kernel(kernel: Kernel) -> KernelPlan:
     reduces = {s: reduce_form(s, goes_on=any(s is x for x in goes_on)) for s in statements if isinstance(s, Reduce)}
     columns = {s: columns_form(s) for s in statements if isinstance(s, Columns)}
     loops, sizes = dict(loop_forms(statements, reduces)), sizes_of(kernel, statements)
-    loaded = frozenset(s.buffer for s in statements if isinstance(s, Load))
-    values, combined = (Following(reduces, loops, sizes, loaded) for _ in range(2))
+    loaded = {s.buffer for s in statements if isinstance(s, Load)}
+    values, combined = (Following(reduces, loops, sizes, frozenset(kernel.buffers.keys() - loaded)) for _ in range(2))
     values.function(way)
     combined.combining(way)
     return KernelPlan(
@@ -98,7 +100,7 @@ def plan_kernel(kernel: Kernel) -> KernelPlan:
         scanned=frozenset(s.accumulator.name for s in statements if isinstance(s, Scan)),
         scratch=tuple((s.buffer, s.bytes) for s in statements if isinstance(s, ScratchRow)),
         multiplies=any(isinstance(s, Product) for s in statements),
-        operations=sum(isinstance(s, Let) and s.op != "constant" for s in statements),
+        operations=sum(isinstance(s, Call) or isinstance(s, Let) and s.op != "constant" for s in statements),
     )
 
 
@@ -126,7 +128,10 @@ def going_on(way: Way) -> Iterator[Reduce]:
 
 def loop_forms(statements: Sequence[Statement], reduces: dict[Reduce, ReduceForm]) -> Iterator[tuple[Loop, LoopForm]]:
     for s in loops_in(statements):
-        yield s, loop_form(s)
+        found = loop_form(s)
+        yield s, found
+        if found.strips:
+            yield from ((part, loop_form(part)) for part in found.strips.parts if isinstance(part, Loop))
     for reduce, form in reduces.items():
         for s in loops_in(walk(reduce.body)):
             yield s, loop_of_reduce(s, reduce, form)
@@ -160,7 +165,7 @@ def tasks_of(kernel: Kernel) -> Way:
         body = loop.body
         if loop.is_parallel and not any(isinstance(s, Loop) for s in body):
             far, inner, every = FAR // moved_bytes(kernel), (loop.axis, loop.size), [*before, loop]
-            squares = None if len(before) > MOST_BEFORE else squares_of(axes, inner, every, far)
+            squares = None if len(before) > MOST_BEFORE or strips_of(loop) else squares_of(axes, inner, every, far)
             return squares or ElementBlocks(tuple(axes), inner, every, block_of(kernel), far)
         axes.append((loop.axis, loop.size))
     body = [*before, *body]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from npcompile.backends.cpu.kernel_plan import ColumnsForm, LoopForm, Order, ReduceForm, RowSums, Terms
+from npcompile.backends.cpu.kernel_plan import ColumnsForm, LoopForm, Order, ReduceForm, RowSums, StripForm, Terms
 from npcompile.backends.cpu.pairwise import LANES
 from npcompile.backends.cpu.pipelines import pipeline_of
 from npcompile.backends.cpu.primitives import kind
@@ -13,6 +13,7 @@ from npcompile.backends.kernels.index import axis_variable, symbols_in
 from npcompile.backends.kernels.kernel import (
     Accumulate,
     Accumulator,
+    Call,
     CheckIndex,
     Columns,
     Let,
@@ -23,6 +24,7 @@ from npcompile.backends.kernels.kernel import (
     Scan,
     Statement,
     Store,
+    Strips,
     Value,
     children,
     walk,
@@ -132,18 +134,32 @@ def is_light(s: Columns) -> bool:
 
 def loop_form(s: Loop) -> LoopForm:
     """Of a loop outside of every Reduce."""
+    if strips := strips_of(s):
+        return LoopForm(StripForm(strips, tuple(strip_part(s, part) for part in strips.parts)))
     if not is_innermost(s) or not s.is_parallel:
-        return LoopForm(is_innermost(s))
+        return LoopForm(is_innermost=is_innermost(s))
     if can_note(s.body):
         return LoopForm(is_innermost=True, notes_outside=True)
     return LoopForm(is_innermost=True, is_independent=True, pipeline=pipeline_of(s))
+
+
+def strips_of(s: Loop) -> Strips | None:
+    match s.body:
+        case [Strips() as strips]:
+            return strips
+    return None
+
+
+def strip_part(s: Loop, part: list[Statement]) -> Loop | list[Call]:
+    calls = [x for x in part if isinstance(x, Call)]
+    return calls or Loop(s.axis, s.size, part, is_parallel=True)
 
 
 def loop_of_reduce(s: Loop, reduce: Reduce, form: ReduceForm) -> LoopForm:
     """Of one inside: the order is that of the Reduce."""
     is_block = form.order is Order.PAIRS and is_innermost(s)
     needs_terms = not form.is_fused or not any(s is x for x in reduce.body)  # of a fused nest, where a block ends in another row
-    return LoopForm(is_innermost(s), terms=terms_of(s, reduce.accumulators) if is_block and needs_terms else None)
+    return LoopForm(is_innermost=is_innermost(s), terms=terms_of(s, reduce.accumulators) if is_block and needs_terms else None)
 
 
 def is_innermost(s: Loop) -> bool:

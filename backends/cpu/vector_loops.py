@@ -100,8 +100,8 @@ def lanes_of(body: Sequence[Statement]) -> Lanes | None:
     return LANES[dtype] if found <= ({"f4", "b1"} if dtype == "f4" else {"f8", "b1", "i8"}) else None
 
 
-def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, loaded: Set[str]) -> VectorForm | None:
-    """How the body of a parallel loop is written in vectors: where all of it has such a form. `loaded`: buffers that are read."""
+def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, unread: Set[str]) -> VectorForm | None:
+    """How the body of a parallel loop is written in vectors, if all of it can be. `unread`: memory that is only written."""
     scalars: set[str] = set()
     made: set[str] = set()
     read: list[Load] = []
@@ -143,5 +143,5 @@ def vectors_of(axis: str, body: Sequence[Statement], known: KnownNumbers, loaded
         tuple(read),
         tuple(written),
         are_inside=sum(isinstance(s, Let) and s.op in FUNCTIONS for s in body) <= MOST_INSIDE,
-        is_past_caches=not any(s.buffer in loaded for s in written),
+        is_past_caches=all(s.buffer in unread for s in written),
     )

@@ -94,6 +94,8 @@ class Grouping:
     def join(self, node: Node, group: Group) -> bool:
         if group.mode in ("scan", "concatenate", "update", "product") or (node.op == "input" and group.mode != "map"):
             return False
+        if not self.may_be_called(node, group):
+            return False
         read = {x for x, _ in self.reads[node]}
         if len(group.members) >= MOST_MEMBERS or len(group.read | read) > max(MOST_ARRAYS, len(group.read)):
             return False
@@ -122,7 +124,8 @@ class Grouping:
             if group.mode == "rows" and self.is_scalar_work(node, group) and not self.is_read_in(node, group.space):
                 return False
         is_beside = is_reduction and group.mode == "rows" == self.mode(node, space, reduced)  # rows of the same number
-        if not inside and not is_beside and group.read.isdisjoint(read):
+        is_called = node.op == "by_numpy" and any(m.op == "by_numpy" for m in group.members)
+        if not inside and not is_beside and not is_called and group.read.isdisjoint(read):
             return False
         mode = group.mode
         if is_reduction and mode == "map":
@@ -149,6 +152,11 @@ class Grouping:
         group.phase[node] = phase
         self.home[node] = group
         return True
+
+    def may_be_called(self, node: Node, group: Group) -> bool:
+        """Functions that take a strip at once are called in maps alone, where strips are: what they give lies in memory then."""
+        is_called = any(n.op == "by_numpy" for n in (node, *group.members))
+        return not is_called or group.mode == "map" and node.op not in REDUCTIONS
 
     def is_aligned(self, x: Node, index: Index, own: Index, group: Group, is_kept: bool) -> bool:
         """Is the element of `x`, a member, that is read made in the same row, or at the same place, of the kernel?"""

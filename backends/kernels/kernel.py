@@ -275,6 +275,44 @@ class Blocks:
         return f"blocks of {around}{self.axis} < {self.size}, each with {', '.join(self.own) or 'nothing of its own'}"
 
 
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Elements of a loop in memory: those of one index are `offset` bytes into a buffer, with `step` bytes to the next ones."""
+
+    buffer: str
+    offset: Size
+    step: int
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """target = operation(*args) of all elements of a strip at once; a Value is one number for all."""
+
+    operation: str
+    args: tuple[Operand | Value, ...]
+    target: Operand
+
+    def __str__(self) -> str:
+        given = ", ".join(a.name if isinstance(a, Value) else a.buffer for a in self.args)
+        return f"{self.target.buffer} = {self.operation}({given})"
+
+
+@dataclass(slots=True)
+class Strips:
+    """The body of an innermost parallel loop over `axis`, which runs strip by strip: each goes through all parts in turn.
+
+    A part is what a loop over the strip does to an element, or Calls. `rows` are buffers that hold a strip.
+    """
+
+    axis: str
+    rows: dict[str, np.dtype]
+    parts: list[list[Statement]]
+
+    def __str__(self) -> str:
+        return f"strips of {self.axis}, with {', '.join(self.rows) or 'nothing between them'}"
+
+
 Statement = (
     Let
     | Position
@@ -290,6 +328,8 @@ Statement = (
     | ScratchRow
     | Tiles
     | Blocks
+    | Call
+    | Strips
 )
 
 
@@ -333,7 +373,7 @@ def children(statement: Statement) -> list[list[Statement]]:
             return [statement.body, statement.finish]
         case Tiles():
             return [body for _, body in statement.parts]
-        case Blocks():
+        case Blocks() | Strips():
             return statement.parts
         case _:
             return []

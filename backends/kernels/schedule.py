@@ -329,7 +329,7 @@ def choose_anchors(
     readers = count_readers(nodes)
     forced = {r.node for r in results}
     for n in nodes:
-        if n.op in (*REDUCTIONS, *UPDATES, "scan"):
+        if n.op in (*REDUCTIONS, *UPDATES, "scan") or n.op == "by_numpy" and n.meta.ndim:
             forced.add(n)
         if n.op in UPDATES and n.inputs[0].op != "input":
             forced.add(n.inputs[0])

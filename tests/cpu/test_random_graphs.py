@@ -12,6 +12,7 @@ from npcompile.backends.cpu import compile_cpu
 from npcompile.backends.eager import compile_eager
 from npcompile.tensor_core import Graph
 from tests.cpu.random_graphs import RandomGraph, arrays_for
+from tests.ops.bits import different
 
 SEEDS = range(24)
 COUNT = 12
@@ -23,7 +24,9 @@ def check(graph: Graph, values: dict[str, int], compiled: Any, seed: int) -> Non
         got, expected = compiled(*ours), compile_eager(graph, [])(*theirs)
     for a, b in zip((*got, *ours[: len(graph.inputs)]), (*expected, *theirs[: len(graph.inputs)])):
         assert a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
-        if a.dtype.kind == "f":
+        if graph.accuracy == "bitwise":
+            assert not different(a, b)
+        elif a.dtype.kind == "f":
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
         else:
             np.testing.assert_array_equal(a, b)
@@ -32,6 +35,12 @@ def check(graph: Graph, values: dict[str, int], compiled: Any, seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fixed_sizes(seed: int) -> None:
     graph = replace(RandomGraph(seed, COUNT, is_dynamic=False).build(), checks=frozenset())
+    check(graph, {}, compile_cpu(graph, []), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_numpys_bits(seed: int) -> None:
+    graph = replace(RandomGraph(seed, COUNT, is_dynamic=False).build(), checks=frozenset(), accuracy="bitwise")
     check(graph, {}, compile_cpu(graph, []), seed)
 
 

@@ -20,6 +20,7 @@ from tests.fuzz.limits import TooLong, time_limit
 from tests.fuzz.places import left_there, placed
 from tests.fuzz.programs import Program, define
 from tests.fuzz.writer import is_dyadic
+from tests.ops.bits import different
 from tests.shim.harness import compare, compare_aliasing
 
 LOOSE = {2: 2e-2, 4: 1e-4, 8: 1e-9}  # of inexact programs: error of each float size, against the largest value
@@ -121,12 +122,13 @@ def is_subsequence(some: list[Any], all: list[Any]) -> bool:
 class Comparison:
     """Two trees of objects: the same values, and the same objects shared in the same places.
 
-    Zeros have the same sign, but for sums of products, where it is that of the BLAS kernel.
+    Zeros have the same sign, but for sums of products, where it is that of the BLAS kernel. With NumPy's bits all is equal.
     """
 
     def __init__(self, program: Program, on_device: bool):
         self.program = program
-        self.signs = not on_device and not program.mentions(PRODUCTS)
+        self.is_bitwise = npc.config.accuracy == "bitwise"
+        self.signs = self.is_bitwise or not on_device and not program.mentions(PRODUCTS)
         self.objects = not on_device  # arrays of a device are compared as copies
         self.rounds = program.mentions(LOOPS) and program.mentions(SUMS)  # what is exact at first may not be so later
         self.counterparts: dict[int, Any] = {}  # of one side's mutable objects and of the other's, by id
@@ -209,7 +211,7 @@ class Comparison:
             ours, theirs = (re.sub(r"0x[0-9a-fA-F]+", "0x", text) for text in (ours, theirs))  # where an object is
         is_rounded = not self.program.is_exact or (self.rounds and not is_dyadic(theirs))
         if not is_rounded or not isinstance(theirs, (np.ndarray, np.generic)) or theirs.dtype.kind not in "fc":
-            compare(ours, theirs, 2, self.signs)
+            compare(ours, theirs, 0 if self.is_bitwise else 2, self.signs)
             return
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         kept = [k for k, n in enumerate(theirs.shape) if n > 1 and theirs.size]
@@ -218,6 +220,9 @@ class Comparison:
 
     def finish(self) -> None:
         """Rounded numbers differ by what rounding makes of the largest of them."""
+        if self.is_bitwise:
+            assert not (found := [d for ours, theirs in self.rounded if (d := different(ours, theirs))]), found
+            return
         finite = [np.abs(x[np.isfinite(x)]).max(initial=0) for _, x in self.rounded]
         scale = max(map(float, finite), default=0.0)
         for ours, theirs in self.rounded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import npcompile as npc
 from tests.backends import BACKENDS
 from tests.fuzz.generate import draw_program
 from tests.fuzz.outcomes import check_program
@@ -15,3 +16,8 @@ EXAMPLES = {"eager": 150, "cpu": 40, "cuda": 30}
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_random_programs(backend: str) -> None:
     check_examples(draw_program, check_program, backend, EXAMPLES[backend])
+
+
+def test_random_programs_have_numpys_bits() -> None:
+    with npc.config.patch(accuracy="bitwise"):
+        check_examples(draw_program, check_program, "cpu", EXAMPLES["cpu"])
