@@ -69,7 +69,7 @@ def runs_on_host_alone(backend: Backend) -> bool:
 
 
 def compile_placed(graph: Graph, example_inputs: Sequence[Any] = (), mode: str = "default") -> CompiledGraph:
-    if not _in_use:
+    if not _in_use or graph.accuracy == "bitwise":
         return compile_cpu(graph, example_inputs)
     made: dict[str, CompiledGraph] = {}
 
@@ -88,14 +88,18 @@ def compile_here(backend: Backend, graph: Graph, mode: str) -> Any:
     examples = [None] * len(graph.inputs)
     if backend is compile_placed:
         return compile_placed(graph, examples, mode)
+    if backend is compile_cuda and graph.accuracy == "bitwise":
+        return compile_cpu(graph, examples)
     return compile_cuda(graph, examples, mode) if backend is compile_cuda else backend(graph, examples)
 
 
 def compile_there(backend: Backend, graph: Graph, number: int, mode: str = "default") -> Any:
     """Compile a graph whose arrays are on the CUDA device of this number, for that device: what it computes stays there.
 
-    The CPU's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back.
+    The CPU's backend means the device's. Other backends take NumPy's arrays: copies are moved there and back. So they are where
+    NumPy's bits are asked for, which the CPU alone can give.
     """
-    if backend in (compile_cpu, compile_placed, compile_cuda):
+    is_own = backend in (compile_cpu, compile_placed, compile_cuda)
+    if is_own and graph.accuracy != "bitwise":
         return compile_on(graph, number, mode)
-    return copying(backend(graph, ()), graph, number)
+    return copying((compile_cpu if is_own else backend)(graph, ()), graph, number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,23 @@ def test_what_is_marked() -> None:
     assert not of("sqrt", "d") and not of("multiply", "d") and not of("add", "D") and not of("power", "l")
     assert not of("reduce", "d", reducer="add", axes=(0,)) and not of("reduce", "l", reducer="multiply", axes=(0,))
     assert not of("scan", "d", reducer="add", axis=0) and not of("einsum", "l", inputs=((0, 1),), output=(0,))
+
+
+NAMES = {"e": "float16", "f": "float32", "d": "float64", "g": "longdouble", "F": "complex64", "D": "complex128"}
+
+
+def listed() -> str:
+    """The column, as docs/accuracy.md has it."""
+    found: dict[str, list[str]] = {}
+    for name, op in OPS.items():
+        if isinstance(op.inexact, str) and op.inexact:
+            found.setdefault(op.inexact, []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(NAMES[c] for c in letters)}: {', '.join(sorted(ops))}" for letters, ops in found.items())
+
+
+def test_the_page_lists_them() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text()
+    assert listed() in text, f"docs/accuracy.md is to have\n{listed()}"
 
 
 def test_explain_lists_them() -> None:
