@@ -22,7 +22,7 @@ from npcompile.numpy_shim.indexing import getitem
 from npcompile.numpy_shim.manipulation import part, ravel
 from npcompile.numpy_shim.registry import FUNCTIONS, implements, result_dtype
 from npcompile.tensor_core import array as views
-from npcompile.tensor_core.array import Array, cast, fresh, reshape, reshaped
+from npcompile.tensor_core.array import Array, as_it_lies, cast, fresh, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, Size, minimum, same
 from npcompile.tensor_core.dtypes import is_bfloat16
 from npcompile.tensor_core.graph import Builder, Node
@@ -106,7 +106,7 @@ def as_called(
     """The product as NumPy's function makes it, where its bits are asked for; which of these functions it is shows in them."""
     if not builder.root.is_bitwise or dtype.kind not in "fc":
         return None
-    nodes = [x.node for x in arrays]
+    nodes = map(as_it_lies, arrays)
     return builder.apply("numpy_product", *nodes, inputs=tuple(inputs), output=output, function=function, dtype=dtype)
 
 

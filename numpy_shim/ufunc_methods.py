@@ -13,7 +13,7 @@ from npcompile.numpy_shim.indexing import require_positions
 from npcompile.numpy_shim.registry import Captured, as_array
 from npcompile.numpy_shim.ufunc_operands import Dtypes, NoValue, Operand, as_dtype, cast_quietly, operand, require_range, resolve
 from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read_mask, store, value_where
-from npcompile.tensor_core.array import Array, cast, expand, fresh, full, permute, reshape, reshaped
+from npcompile.tensor_core.array import Array, as_it_lies, cast, expand, fresh, full, permute, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
@@ -61,7 +61,8 @@ def reduce(
     if builder.root.is_bitwise and loop[0].kind in "fc" and (mask or start is not None or ufunc in SUMS_OF_EXPONENTIALS):
         raise Decline("NumPy combines these in an order of their own")
 
-    value = cast_quietly(builder, array.node, loop[0])
+    has_order = ufunc is np.add or builder.root.is_bitwise
+    value = cast_quietly(builder, as_it_lies(array) if has_order else array.node, loop[0])
     if mask is not None:
         value = mask_out(builder, ufunc, value, mask, start)
     if is_bfloat16(loop[0]) and ufunc not in EXTREMES:

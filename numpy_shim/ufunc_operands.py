@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npcompile.numpy_shim.registry import as_array, require_dtype
-from npcompile.tensor_core.array import Array, cast, fresh, size_node
+from npcompile.tensor_core.array import Array, as_it_lies, cast, fresh, size_node
 from npcompile.tensor_core.dim import Dim
 from npcompile.tensor_core.dtypes import name_of
 from npcompile.tensor_core.graph import Builder, Node
@@ -59,7 +59,7 @@ class Operand:
             case Array():
                 if self.value.meta.weak and self.value.dtype.kind == "i" and dtype.kind in "iu" and dtype != self.value.dtype:
                     raise Decline(f"a Python integer that may be out of bounds for {dtype}")
-                node = self.value.node
+                node = as_it_lies(self.value) if builder.root.is_bitwise else self.value.node
                 if self.value.meta.weak and node.dtype.kind == "i" and dtype.kind in "fc" and dtype.char not in "gG":
                     node = cast(builder, node, np.dtype(float))  # which NumPy makes of a Python integer first
                 return cast_quietly(builder, node, dtype)

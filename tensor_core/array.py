@@ -512,6 +512,15 @@ def cast(builder: Builder, node: Node, dtype: np.dtype) -> Node:
     return node if node.meta.dtype == dtype else builder.apply("cast", node, dtype=np.dtype(dtype))
 
 
+def as_it_lies(x: Array) -> Node:
+    """The value of an array, with the strides that the array has in NumPy: a copy is no other value, but lies elsewhere."""
+    node, strides = x.node, x.meta.strides
+    lies_so = all(same(n, 1) or same(s, t) for n, s, t in zip(x.shape, strides, node.meta.strides))
+    if lies_so or x.dtype.kind not in "fc":
+        return node
+    return x.builder.apply("laid_out", node, strides=strides)
+
+
 def expand(builder: Builder, node: Node, shape: Shape) -> Node:
     """broadcast_to, or the node itself when it has that shape."""
     if len(shape) == node.meta.ndim and all(same(n, m) for n, m in zip(shape, node.meta.shape)):

@@ -182,6 +182,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "philox_low": {"u": "npc_philox_low({0}, {1}, {2})"},
     "philox_high": {"u": "npc_philox_high({0}, {1}, {2})"},
 }
+PRIMITIVES["laid_out"] = PRIMITIVES["positive"]
 for numpy_name, libm_name in NUMPY_LIBM.items():
     operands = ", ".join(f"{{{k}}}" for k in range(getattr(np, numpy_name).nin))
     PRIMITIVES.setdefault(numpy_name, {}).update(kinds("efg", f"{libm_name}{{s}}({operands})"))
@@ -229,7 +230,18 @@ OTHER_THAN_NUMPYS = ("power", "float_power", "tan", "tanh", "arctan", "arctanh",
 NUMPY_UNDERFLOWS |= {(function, dtype) for function in OTHER_THAN_NUMPYS for dtype in ("c8", "c16")}
 
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
-EXACT = ("where", "maximum", "minimum", "fmax", "fmin", "positive", "negative", "absolute", "conjugate")  # nothing to round
+EXACT = (
+    "where",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "positive",
+    "laid_out",
+    "negative",
+    "absolute",
+    "conjugate",
+)  # nothing to round
 
 
 def numpy_underflows(op: str, dtype: np.dtype) -> bool:

@@ -26,7 +26,7 @@ OF_SINGLES = {"exp": "npc_exp16({0})", "log": "npc_log16({0})"}  # that are othe
 
 # What is said for scalars holds for vectors too.
 SAME = "add subtract multiply divide negative positive square reciprocal equal not_equal less less_equal greater greater_equal"
-SAME += " isnan degrees rad2deg radians deg2rad"
+SAME += " laid_out isnan degrees rad2deg radians deg2rad"
 TEMPLATES = {op: PRIMITIVES[op]["f"] for op in SAME.split()} | {
     "absolute": "npc_size@({0})",
     "fabs": "npc_size@({0})",

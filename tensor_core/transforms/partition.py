@@ -133,7 +133,21 @@ FREE = VIEWS | {"slice", "item"}
 BOUNDARIES = frozenset(["contraction", "extern", "scan", "gather", "scatter", "control"])
 # Vector instructions of a cycle or two; all other elementwise ops are counted as functions such as exp.
 SIMPLE = frozenset(
-    ["add", "subtract", "multiply", "negative", "positive", "absolute", "fabs", "square", "conjugate", "sign", "where", "cast"]
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "negative",
+        "positive",
+        "laid_out",
+        "absolute",
+        "fabs",
+        "square",
+        "conjugate",
+        "sign",
+        "where",
+        "cast",
+    ]
     + ["maximum", "minimum", "fmax", "fmin", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
     + ["logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
     + ["real", "imag", "complex", "bitcast", "floor", "ceil", "trunc", "rint", "isfinite", "isinf", "isnan", "signbit"]

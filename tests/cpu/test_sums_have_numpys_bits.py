@@ -155,3 +155,33 @@ def test_real_and_complex_sums_do_not_share_lanes() -> None:
     for k, (ours, numpys) in enumerate(zip(npc.compile(sums)(x, z), sums(x, z), strict=True)):
         np.testing.assert_allclose(ours, numpys, rtol=1e-12)
         assert k < 2 or ours.tobytes() == numpys.tobytes()  # einsum adds in an order of its own
+
+
+COPIES: dict[str, Callable[[np.ndarray], Any]] = {
+    "in the order of Fortran": lambda x: (np.asfortranarray(x).sum(axis=0), np.asfortranarray(x).sum()),
+    "in that of C": lambda x: (x.copy().sum(), x.copy().sum(axis=1), np.ascontiguousarray(x).sum()),
+    "as the array lies": lambda x: (np.copy(x).sum(), np.copy(x).sum(axis=1)),
+    "a part of one": lambda x: np.asfortranarray(x)[1:, 2:].sum(),
+    "sorted": lambda x: (np.sort(x, axis=0).sum(), np.sort(x, axis=1).sum(axis=0)),
+    "running sums": lambda x: (np.cumsum(x, axis=0).sum(), np.cumsum(x, axis=1).sum(axis=1)),
+    "sums of sums": lambda x: (x[:, None] + x[:20, :1]).sum(axis=0).sum(axis=0),
+    "joined": lambda x: (np.concatenate([x, x]).sum(), np.stack([x, x]).sum(), np.vstack([x, x]).sum(axis=1)),
+    "gathered": lambda x: (x[[1, 2, 3, 5, 1]].sum(axis=1), x[:, [3, 4, 5, 6]].sum(), np.take(x, [1, 2, 5], axis=0).sum()),
+    "transformed": lambda x: np.fft.fft(x, axis=0).real.sum(axis=0),
+    "in another shape": lambda x: (x.reshape(-1, 40, order="F").sum(axis=0), x.ravel().sum(), x.ravel("F").sum()),
+    "padded": lambda x: (
+        np.pad(x, 1).sum(),
+        np.roll(x, 1, axis=0).sum(),
+        np.tile(x, (2, 1)).sum(),
+        np.repeat(x, 2, axis=0).sum(),
+    ),
+    "filled": lambda x: (np.zeros_like(x) + x).sum(),
+}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "fortran", "turned"])
+@pytest.mark.parametrize("name", COPIES)
+def test_sums_of_what_lies_in_another_way(name: str, layout: str) -> None:
+    """A copy is the same values in the graph, and NumPy adds them as the copy lies."""
+    rng = np.random.default_rng(11)
+    agree(COPIES[name], [LAYOUTS[layout](numbers(rng, (300, 40), "d"))])

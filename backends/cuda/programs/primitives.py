@@ -102,7 +102,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
     "power": kinds("iu", "npc_power({0}, {1}, {bits})"),
     # Triton's -x is 0 - x, which makes 0.0 of 0.0.
     "negative": kinds("iu", "(-{0})") | {"f": "({0} * -1.0)", "c": "{0r} * -1.0; {0i} * -1.0"},
-    "positive": kinds("iuf", "{0}") | {"c": "{0r}; {0i}"},
+    **dict.fromkeys(("positive", "laid_out"), kinds("iuf", "{0}") | {"c": "{0r}; {0i}"}),
     "absolute": {
         "b": "{0}",
         "u": "{0}",
@@ -181,7 +181,7 @@ PRIMITIVES["scalar_multiply"]["c"] = PRIMITIVES["multiply"]["c"]
 FAST = {"divide": kinds("f", "({0} / {1})"), "reciprocal": kinds("f", f"({number(1.0)} / {{0}})")}
 FAST |= {name: kinds("f", f"tl.{name}({{0}})") for name in ("sqrt", "exp", "exp2")}
 MIXED_OPERANDS = ("where", "ldexp")  # operands of several dtypes
-NOT_WIDENED = ("where", "positive", "negative", "maximum", "minimum", "fmax", "fmin", "absolute", "fabs", "signbit")
+NOT_WIDENED = ("where", "positive", "laid_out", "negative", "maximum", "minimum", "fmax", "fmin", "absolute", "fabs", "signbit")
 NOT_16_BITS = ("nextafter",)  # its neighbours are numbers of 16 bits
 # What the loops of ml_dtypes do in another way than NumPy's.
 BFLOAT16 = {
