@@ -13,6 +13,7 @@ from npcompile.numpy_shim.ufunc_pairs import call_divmod
 from npcompile.numpy_shim.ufuncs import call_ufunc
 from npcompile.tensor_core.array import Array, fresh
 from npcompile.tensor_core.dim import Dim
+from npcompile.tensor_core.exactness import KNOWS_POWERS
 from npcompile.tensor_core.graph import Builder
 from npcompile.tensor_core.meta import Decline
 from npcompile.tensor_core.number import Number
@@ -76,6 +77,8 @@ def multiply(builder: Builder, left: Any, right: Any) -> Any:
 def power(builder: Builder, left: Any, right: Any, out: Array | None = None) -> Any:
     """`left ** right`. ndarray takes a shorter way for some Python numbers (fast_scalar_power in numpy's number.c)."""
     require_numpy(left, right)
+    if builder.root.is_bitwise and not KNOWS_POWERS:
+        raise Decline("powers, in the ways of this version of NumPy")
     ufunc = short_power(left, right)
     if ufunc is not None:
         return call_ufunc(ufunc, builder, left, out=out)

@@ -16,6 +16,7 @@ from npcompile.numpy_shim.ufuncs import call_ufunc, is_captured, is_target, read
 from npcompile.tensor_core.array import Array, as_it_lies, cast, expand, fresh, full, permute, reshape, reshaped
 from npcompile.tensor_core.dim import Dim, same
 from npcompile.tensor_core.dtypes import is_bfloat16, kind_of
+from npcompile.tensor_core.exactness import KNOWS_SUMS
 from npcompile.tensor_core.graph import FLOAT_ERRORS, Builder, Node
 from npcompile.tensor_core.known import fixed_contents
 from npcompile.tensor_core.meta import (
@@ -60,6 +61,8 @@ def reduce(
         raise Decline("the order of these products decides overflow and the signs of zeros")
     if builder.root.is_bitwise and loop[0].kind in "fc" and (mask or start is not None or ufunc in SUMS_OF_EXPONENTIALS):
         raise Decline("NumPy combines these in an order of their own")
+    if builder.root.is_bitwise and loop[0].kind in "fc" and len(axes) > 1 and not KNOWS_SUMS:
+        raise Decline("sums over several axes, in the order of this version of NumPy")
 
     has_order = ufunc is np.add or builder.root.is_bitwise
     value = cast_quietly(builder, as_it_lies(array) if has_order else array.node, loop[0])

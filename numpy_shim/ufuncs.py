@@ -25,6 +25,7 @@ from npcompile.numpy_shim.ufunc_operands import (
 )
 from npcompile.tensor_core.array import Array, expand, fresh, full, result_meta
 from npcompile.tensor_core.dim import same
+from npcompile.tensor_core.exactness import KNOWS_POWERS
 from npcompile.tensor_core.graph import Builder, Node
 from npcompile.tensor_core.meta import Decline, Shape, broadcast_shapes, is_contiguous, is_packed, lies_forward
 from npcompile.tensor_core.number import Integer, Number
@@ -252,6 +253,8 @@ def takes_roots(shape: Shape, dtype: np.dtype, base: Operand, exponent: Operand)
 
 
 def power_or_root(builder: Builder, shape: Shape, dtype: np.dtype, base: Operand, exponent: Operand) -> Node:
+    if builder.root.is_bitwise and dtype.kind in "fc" and not KNOWS_POWERS:
+        raise Decline("powers, in the ways of this version of NumPy")
     roots = takes_roots(shape, dtype, base, exponent)
     x, y = base.node(builder, dtype), exponent.node(builder, dtype)
     x, y = expand(builder, x, shape), expand(builder, y, shape)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from npcompile.tensor_core.dtypes import short
 from npcompile.tensor_core.graph import Graph, Node, subgraphs
 from npcompile.tensor_core.op import OPS
+
+# Versions of NumPy whose order of sums over several axes, and whose ways of powers to single numbers, are those that graphs have.
+# Where NumPy's bits are asked for and it is an older one, it does these itself.
+KNOWS_SUMS = np.lib.NumpyVersion(np.__version__) >= "2.3.0"
+KNOWS_POWERS = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 
 
 def may_differ(node: Node) -> bool:

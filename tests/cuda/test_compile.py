@@ -168,5 +168,5 @@ def test_approximations_only_where_they_are_asked_for(tmp_path: Path) -> None:
     exact, fast = texts
     assert "MUFU.SQRT" in fast and "FFMA" in fast and "MUFU.SQRT" not in exact
     assert len(fast) < len(exact) / 2
-    with pytest.raises(ValueError, match="unknown accuracy 'high': choose one of numpy, fast"):
+    with pytest.raises(ValueError, match="unknown accuracy 'high': choose one of numpy, bitwise, fast"):
         npc.compile(roots, accuracy="high")
